@@ -1,0 +1,359 @@
+//! The header of a log entry: a v2 record batch, or a v0/v1 message (alone or as a wrapper).
+//!
+//! Every magic begins alike, and magic 2 goes on to 61 bytes (`DefaultRecordBatch`):
+//!
+//! | at | size | field                | | at | size | field                     |
+//! |---:|-----:|----------------------|-|---:|-----:|---------------------------|
+//! |  0 |    8 | base offset          | | 27 |    8 | base timestamp            |
+//! |  8 |    4 | batch length         | | 35 |    8 | max timestamp             |
+//! | 12 |    4 | partition leader epoch (magic 0, 1: crc) | | 43 | 8 | producer id |
+//! | 16 |    1 | magic                | | 51 |    2 | producer epoch            |
+//! | 17 |    4 | crc                  | | 53 |    4 | base sequence             |
+//! | 21 |    2 | attributes           | | 57 |    4 | records count             |
+//! | 23 |    4 | last offset delta    | | 61 |    . | records                   |
+//!
+//! Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete horizon
+//! (KIP-534: the base timestamp then is the horizon). The crc of magic 2 starts at the attributes, so base
+//! offset, length, leader epoch and magic may change, or rot, without it noticing.
+
+use crate::compression::Compression;
+use crate::error::{Error, Result};
+use crate::primitives::Reader;
+use crate::record::Record;
+
+/// Offset and length: what `batch length` does not count.
+pub(crate) const LOG_OVERHEAD: usize = 12;
+/// Bytes up to and with the magic.
+pub(crate) const MAGIC_END: usize = 17;
+/// A magic 2 header, and so the smallest batch.
+pub(crate) const BATCH_OVERHEAD: usize = 61;
+/// Where the crc of magic 2 starts.
+const ATTRIBUTES_AT: usize = 21;
+/// Where the crc of magic 0 and 1 starts.
+const MAGIC_AT: usize = 16;
+/// The smallest length any magic can have: an empty v0 message.
+const MIN_LENGTH: i32 = 14;
+
+const COMPRESSION_MASK: i16 = 0x07;
+const LOG_APPEND_TIME: i16 = 0x08;
+const TRANSACTIONAL: i16 = 0x10;
+const CONTROL: i16 = 0x20;
+const DELETE_HORIZON: i16 = 0x40;
+
+/// Who set the timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum TimestampType {
+    /// Magic 0 has no timestamps.
+    NoTimestampType = -1,
+    /// The producer.
+    CreateTime = 0,
+    /// The broker, one for the whole batch.
+    LogAppendTime = 1,
+}
+
+impl TimestampType {
+    /// By Kafka's number.
+    pub fn from_id(id: i32) -> Option<Self> {
+        [Self::NoTimestampType, Self::CreateTime, Self::LogAppendTime]
+            .into_iter()
+            .find(|&timestamp_type| timestamp_type as i32 == id)
+    }
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoTimestampType => "NoTimestampType",
+            Self::CreateTime => "CreateTime",
+            Self::LogAppendTime => "LogAppendTime",
+        }
+    }
+}
+
+/// The fields of an entry's header, as Kafka's accessors give them.
+///
+/// Of magic 0 and 1 (`AbstractLegacyRecordBatch`) what the format lacks is -1 or false, `max_timestamp` is the
+/// message's own, and `base_offset` is the offset field: for a wrapper that is the *last* offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Byte position in the file.
+    pub position: u64,
+    /// The offset field.
+    pub base_offset: i64,
+    /// Bytes after the length field.
+    pub batch_length: i32,
+    /// -1: unknown.
+    pub partition_leader_epoch: i32,
+    /// 0, 1 or 2.
+    pub magic: i8,
+    /// As stored.
+    pub crc: u32,
+    /// Only the low byte has a meaning.
+    pub attributes: i16,
+    /// Last offset minus base offset of the batch as it was produced.
+    pub last_offset_delta: i32,
+    /// Of the first record, or the delete horizon.
+    pub base_timestamp: i64,
+    /// Of the batch; -1 for none.
+    pub max_timestamp: i64,
+    /// -1: none.
+    pub producer_id: i64,
+    /// -1: none.
+    pub producer_epoch: i16,
+    /// -1: none.
+    pub base_sequence: i32,
+    /// Records present now; None for magic 0 and 1, which do not say.
+    pub records_count: Option<i32>,
+}
+
+impl Header {
+    /// The header that `bytes` start with, or None if they end before it does.
+    ///
+    /// `position` is the place of `bytes` in the file. Framing is judged as strictly as any of Kafka's readers: a
+    /// length below the format's minimum and a magic outside 0..=2 are errors as soon as they can be seen.
+    pub fn parse(bytes: &[u8], position: u64) -> Result<Option<Self>> {
+        let mut reader = Reader::new(bytes);
+        if bytes.len() < LOG_OVERHEAD {
+            return Ok(None);
+        }
+        let base_offset = reader.i64()?;
+        let batch_length = reader.i32()?;
+        let damage = |error: Error| Err(error.at(position, Some(base_offset)));
+        if batch_length < MIN_LENGTH {
+            return damage(Error::corrupt(format!(
+                "length {batch_length} is below the minimum of {MIN_LENGTH}"
+            )));
+        }
+        if batch_length > i32::MAX - LOG_OVERHEAD as i32 {
+            return damage(Error::corrupt(format!(
+                "length {batch_length} overflows a file"
+            )));
+        }
+        let Some(&magic) = bytes.get(MAGIC_AT) else {
+            return Ok(None);
+        };
+        let magic = magic as i8;
+        let overhead = match magic {
+            0 => 14,
+            1 => 22,
+            2 => (BATCH_OVERHEAD - LOG_OVERHEAD) as i32,
+            _ => {
+                return damage(Error::unsupported(format!(
+                    "magic {magic} is not 0, 1 or 2"
+                )));
+            }
+        };
+        if batch_length < overhead {
+            return damage(Error::corrupt(format!(
+                "length {batch_length} is below the minimum of {overhead} for magic {magic}"
+            )));
+        }
+        if bytes.len() < Self::parsed_bytes(magic) {
+            return Ok(None);
+        }
+        let word = reader.u32()?;
+        reader.i8()?;
+        let mut header = Self {
+            position,
+            base_offset,
+            batch_length,
+            partition_leader_epoch: -1,
+            magic,
+            crc: word,
+            attributes: 0,
+            last_offset_delta: 0,
+            base_timestamp: -1,
+            max_timestamp: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            records_count: None,
+        };
+        if magic == 2 {
+            header.partition_leader_epoch = word as i32;
+            header.crc = reader.u32()?;
+            header.attributes = reader.i16()?;
+            header.last_offset_delta = reader.i32()?;
+            header.base_timestamp = reader.i64()?;
+            header.max_timestamp = reader.i64()?;
+            header.producer_id = reader.i64()?;
+            header.producer_epoch = reader.i16()?;
+            header.base_sequence = reader.i32()?;
+            header.records_count = Some(reader.i32()?);
+        } else {
+            header.attributes = i16::from(reader.i8()?) & 0xff;
+            if magic == 1 {
+                header.max_timestamp = reader.i64()?;
+                header.base_timestamp = header.max_timestamp;
+            }
+        }
+        Ok(Some(header))
+    }
+
+    fn parsed_bytes(magic: i8) -> usize {
+        match magic {
+            0 => 18,
+            1 => 26,
+            _ => BATCH_OVERHEAD,
+        }
+    }
+
+    /// The entry's size in bytes, offset and length fields included.
+    pub fn size(&self) -> usize {
+        LOG_OVERHEAD + self.batch_length as usize
+    }
+
+    /// Where the next entry starts.
+    pub fn end_position(&self) -> u64 {
+        self.position + self.size() as u64
+    }
+
+    /// Offset of the last record of the batch as it was produced; compaction keeps it.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset
+            .wrapping_add(i64::from(self.last_offset_delta))
+    }
+
+    /// The offset after it, which is where a reader goes on (KAFKA-5443: never from the last record).
+    pub fn next_offset(&self) -> i64 {
+        self.last_offset().wrapping_add(1)
+    }
+
+    /// The codec's number, 0 to 7.
+    pub fn compression_id(&self) -> u8 {
+        (self.attributes & COMPRESSION_MASK) as u8
+    }
+
+    /// The codec, or an error for the ids 5 to 7.
+    pub fn compression(&self) -> Result<Compression> {
+        let id = self.compression_id();
+        Compression::from_id(id).ok_or_else(|| {
+            let mut error = Error::unsupported(format!("compression codec {id} is not known"))
+                .at(self.position, Some(self.base_offset));
+            error.next_position = Some(self.end_position());
+            error
+        })
+    }
+
+    /// Who set the timestamps.
+    pub fn timestamp_type(&self) -> TimestampType {
+        match (self.magic, self.attributes & LOG_APPEND_TIME != 0) {
+            (0, _) => TimestampType::NoTimestampType,
+            (_, false) => TimestampType::CreateTime,
+            (_, true) => TimestampType::LogAppendTime,
+        }
+    }
+
+    /// The one timestamp of all records, if the broker set it: the stored deltas then mean nothing.
+    pub fn log_append_time(&self) -> Option<i64> {
+        (self.timestamp_type() == TimestampType::LogAppendTime).then_some(self.max_timestamp)
+    }
+
+    /// Part of a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.magic == 2 && self.attributes & TRANSACTIONAL != 0
+    }
+
+    /// Holds control records, which no consumer is shown.
+    pub fn is_control(&self) -> bool {
+        self.magic == 2 && self.attributes & CONTROL != 0
+    }
+
+    /// When the cleaner may drop the batch's tombstones or marker, ms (KIP-534).
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        (self.magic == 2 && self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp)
+    }
+
+    /// Sequence of the last record; -1 for none.
+    pub fn last_sequence(&self) -> i32 {
+        match self.base_sequence {
+            -1 => -1,
+            base => increment_sequence(base, self.last_offset_delta),
+        }
+    }
+
+    /// Timestamp and offset of one of the batch's records.
+    #[inline]
+    pub fn place(&self, record: &Record<'_>) -> (i64, i64) {
+        let timestamp = match self.log_append_time() {
+            Some(timestamp) => timestamp,
+            None => self.base_timestamp.wrapping_add(record.timestamp_delta),
+        };
+        (
+            timestamp,
+            self.base_offset
+                .wrapping_add(i64::from(record.offset_delta)),
+        )
+    }
+
+    /// Sequence of the record with this offset delta; -1 for none. It follows the delta, not the record's index:
+    /// after compaction the two differ.
+    #[inline]
+    pub fn sequence(&self, offset_delta: i32) -> i32 {
+        if self.base_sequence < 0 {
+            -1
+        } else {
+            increment_sequence(self.base_sequence, offset_delta)
+        }
+    }
+
+    /// The checksum that `entry`, the whole entry, should carry.
+    pub fn computed_crc(&self, entry: &[u8]) -> u32 {
+        if self.magic == 2 {
+            crc32c(entry.get(ATTRIBUTES_AT..).unwrap_or_default())
+        } else {
+            crc32(entry.get(MAGIC_AT..).unwrap_or_default())
+        }
+    }
+
+    /// Compares the stored checksum with the bytes of `entry`, the whole entry.
+    pub fn check_crc(&self, entry: &[u8]) -> Result<()> {
+        let computed = self.computed_crc(entry);
+        if computed == self.crc {
+            return Ok(());
+        }
+        let what = if self.magic == 2 {
+            "record batch"
+        } else {
+            "message"
+        };
+        Err(Error::corrupt(format!(
+            "{what} crc mismatch: stored {:08x}, computed {computed:08x}",
+            self.crc
+        )))
+    }
+}
+
+/// CRC-32C (Castagnoli), as in magic 2 and producer snapshots.
+#[inline]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// CRC-32 (zlib's), as in magic 0 and 1.
+#[inline]
+pub fn crc32(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
+}
+
+/// Sequences wrap from 2^31-1 to 0 (`DefaultRecordBatch.incrementSequence`).
+pub fn increment_sequence(sequence: i32, increment: i32) -> i32 {
+    if sequence > i32::MAX.wrapping_sub(increment) {
+        increment
+            .wrapping_sub(i32::MAX.wrapping_sub(sequence))
+            .wrapping_sub(1)
+    } else {
+        sequence.wrapping_add(increment)
+    }
+}
+
+/// The mirror image of [`increment_sequence`].
+pub fn decrement_sequence(sequence: i32, decrement: i32) -> i32 {
+    if sequence < decrement {
+        i32::MAX
+            .wrapping_sub(decrement.wrapping_sub(sequence))
+            .wrapping_add(1)
+    } else {
+        sequence.wrapping_sub(decrement)
+    }
+}

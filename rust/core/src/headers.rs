@@ -1,0 +1,101 @@
+//! A walk over headers that skips the bodies: what a log holds without reading its records.
+
+use crate::batch::Header;
+use crate::error::Result;
+use crate::transactions::Transactions;
+
+/// What the headers of a log, or of a part of one, say together.
+#[derive(Debug, Default)]
+pub struct HeaderWalk {
+    /// Open and aborted transactions.
+    pub transactions: Transactions,
+    /// The tail is reached: nothing whole follows.
+    pub done: bool,
+    /// Where the last whole entry ends.
+    pub end_position: u64,
+    /// First entry's offset field.
+    pub first_offset: Option<i64>,
+    /// After the last entry.
+    pub next_offset: Option<i64>,
+    /// Greatest partition leader epoch, -1 for none.
+    pub leader_epoch: i32,
+    /// Greatest, ms; -1 for none.
+    pub max_timestamp: i64,
+    /// Entries.
+    pub batches: u64,
+    /// Records in batches that tell; a v0/v1 entry counts as one.
+    pub records: u64,
+    /// Bit n set: magic n seen.
+    pub magics: u8,
+    /// Bit n set: codec id n seen.
+    pub compressions: u8,
+}
+
+impl HeaderWalk {
+    /// Starts with `transactions` from an earlier part of the log.
+    pub fn new(transactions: Transactions) -> Self {
+        Self {
+            transactions,
+            leader_epoch: -1,
+            max_timestamp: -1,
+            ..Self::default()
+        }
+    }
+
+    /// Takes what `bytes`, at `position` of a file of `end` bytes, hold of headers; returns the position wanted next.
+    ///
+    /// That may lie behind `bytes` (the body in between is not needed) or inside them (a header or a marker is
+    /// cut there: give a window that starts with it). At the cut or exact end of the file, `done` is set.
+    pub fn feed(&mut self, bytes: &[u8], position: u64, end: u64) -> Result<u64> {
+        let mut at = position;
+        while !self.done {
+            let rest = match usize::try_from(at - position)
+                .ok()
+                .and_then(|skip| bytes.get(skip..))
+            {
+                Some(rest) if !rest.is_empty() || at >= end => rest,
+                _ => return Ok(at),
+            };
+            let Some(header) = Header::parse(rest, at)? else {
+                // Not even a header: the rest of it is either still to come or was never written.
+                self.done = at + rest.len() as u64 >= end;
+                self.end_position = at;
+                return Ok(at);
+            };
+            if header.end_position() > end {
+                self.done = true;
+                self.end_position = at;
+                return Ok(at);
+            }
+            let entry = rest.get(..header.size());
+            if header.is_control() && entry.is_none() {
+                return Ok(at);
+            }
+            self.take(&header, entry.unwrap_or_default())?;
+            at = header.end_position();
+            self.end_position = at;
+        }
+        Ok(at)
+    }
+
+    fn take(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
+        self.transactions.batch(header, entry)?;
+        self.first_offset.get_or_insert(header.base_offset);
+        self.next_offset = Some(header.next_offset());
+        self.leader_epoch = self.leader_epoch.max(header.partition_leader_epoch);
+        self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
+        self.batches += 1;
+        self.records += header
+            .records_count
+            .map_or(1, |count| u64::from(count.max(0).unsigned_abs()));
+        self.magics |= 1 << header.magic;
+        self.compressions |= 1 << header.compression_id();
+        Ok(())
+    }
+
+    /// The next position fed belongs to another file of the same log.
+    pub fn start_file(&mut self) {
+        self.done = false;
+        self.end_position = 0;
+    }
+}

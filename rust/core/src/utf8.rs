@@ -1,0 +1,34 @@
+//! Bytes as text, the way Java's `new String(bytes, UTF_8)` does it.
+
+use std::borrow::Cow;
+
+/// `bytes` as text; malformed pieces become U+FFFD.
+///
+/// Pieces are cut as the Unicode standard recommends and Rust's own lossy conversion does, one for each
+/// maximal valid beginning, but for one case: Java takes an encoded surrogate (ED, A0 to BF and, if it is
+/// there, one more continuation byte) for one piece.
+pub fn java_utf8(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(replaced(bytes)),
+    }
+}
+
+#[cold]
+fn replaced(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(chunk) = rest.utf8_chunks().next() {
+        text.push_str(chunk.valid());
+        let malformed = rest.get(chunk.valid().len()..).unwrap_or_default();
+        let length = match malformed {
+            [] => break,
+            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+            [0xed, 0xa0..=0xbf, ..] => 2,
+            _ => chunk.invalid().len(),
+        };
+        text.push(char::REPLACEMENT_CHARACTER);
+        rest = malformed.get(length..).unwrap_or_default();
+    }
+    text
+}

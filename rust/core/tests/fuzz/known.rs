@@ -1,0 +1,1 @@
+//! Inputs that failed once, by what they did.

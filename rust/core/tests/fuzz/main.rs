@@ -1,0 +1,92 @@
+//! Hostile bytes, as an ordinary test: the seeds of `rust/fuzz` and a minute of mutations of them, the same ones for the
+//! same seed. `FUZZ_SECONDS` and `FUZZ_SEED` change that. What once failed has its name in `known.rs`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    unreachable_pub,
+    missing_docs
+)]
+
+mod known;
+mod mutate;
+#[path = "../../../fuzz/targets.rs"]
+mod targets;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mutate::{Random, mutated};
+use peak_alloc::PeakAlloc;
+use targets::{MAX_INPUT, MAX_MEMORY, TARGETS, Target};
+
+/// Counts what Rust allocates. The codecs' C contexts are of constant size: no window is ever allocated.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
+
+fn seeds(target: &Target) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz/seeds")
+        .join(target.seeds);
+    let mut paths: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    // Directory order differs between machines.
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| std::fs::read(path).unwrap())
+        .collect()
+}
+
+/// Runs one input and returns its peak memory; on failure says how to get it again.
+fn run(target: &Target, input: &[u8], origin: &str) -> usize {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let result = std::panic::catch_unwind(|| (target.run)(input));
+    let peak = MEMORY.peak_usage().saturating_sub(before);
+    if result.is_err() || peak > MAX_MEMORY {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.input", target.name));
+        std::fs::write(&path, input).unwrap();
+        panic!(
+            "{} failed ({origin}), peak memory {peak}; the input is in {}",
+            target.name,
+            path.display()
+        );
+    }
+    peak
+}
+
+#[test]
+fn no_bytes_make_it_panic_or_take_more_memory_than_the_cap() {
+    let seconds = variable("FUZZ_SECONDS", 56);
+    let seed = variable("FUZZ_SEED", 20_240_607);
+    for (number, target) in (1..).zip(&TARGETS) {
+        let seeds = seeds(target);
+        let mut peak = 0;
+        for (at, input) in seeds.iter().enumerate() {
+            peak = peak.max(run(target, input, &format!("seed file {at}")));
+        }
+        let mut random = Random(seed + number);
+        let end = Instant::now() + Duration::from_secs(seconds) / TARGETS.len() as u32;
+        let mut count = 0u64;
+        while Instant::now() < end {
+            let input = mutated(&mut random, &seeds, MAX_INPUT);
+            peak = peak.max(run(
+                target,
+                &input,
+                &format!("FUZZ_SEED={seed}, input {count}"),
+            ));
+            count += 1;
+        }
+        println!(
+            "{}: {count} inputs, at most {peak} bytes of memory",
+            target.name
+        );
+    }
+}

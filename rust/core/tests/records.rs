@@ -1,0 +1,431 @@
+//! Records and messages broken on purpose: what Kafka refuses is refused, what it accepts is read, by both ways.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use brokerless_core::{AbortedTransaction, Fetch, Kind, Selection};
+use support::{
+    Row, batch, everything, field, first_error, framed, message, read, record, row, rows, varint,
+};
+
+/// A batch of one record with this body, between two sound ones: so its surroundings cannot save it.
+fn body_error(body: &[u8]) -> String {
+    let sound = |offset| record(&row(offset, 1000, Some("k"), Some("v")), 0, 1000);
+    let filler = row(3, 1000, None, Some(&"x".repeat(200)));
+    let payload = [sound(0), framed(body), sound(2), record(&filler, 0, 1000)].concat();
+    first_error(&batch(0, 0, 4, 3, &payload)).message
+}
+
+fn body(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+#[test]
+fn malformed_records_are_refused() {
+    let start = [0, 0, 2];
+    let null = varint(-1);
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        (
+            "key longer than the record",
+            body(&[&start, &varint(50), b"k"]),
+        ),
+        (
+            "value longer than the record",
+            body(&[&start, &null, &varint(50), b"v"]),
+        ),
+        ("no value", body(&[&start, &null])),
+        ("no header count", body(&[&start, &null, &null])),
+        (
+            "header count -1",
+            body(&[&start, &null, &null, &varint(-1)]),
+        ),
+        (
+            "header count one too high",
+            body(&[&start, &null, &null, &varint(2), &field(Some(b"h")), &null]),
+        ),
+        (
+            "header count one too low",
+            body(&[
+                &start,
+                &null,
+                &null,
+                &varint(1),
+                &field(Some(b"h")),
+                &null,
+                &field(Some(b"h")),
+                &null,
+            ]),
+        ),
+        (
+            "header count huge",
+            body(&[
+                &start,
+                &null,
+                &null,
+                &varint(i64::from(i32::MAX)),
+                &field(Some(b"h")),
+                &null,
+            ]),
+        ),
+        (
+            "header key null",
+            body(&[&start, &null, &null, &varint(1), &null, &null]),
+        ),
+        (
+            "header key too long",
+            body(&[&start, &null, &null, &varint(1), &varint(9), b"h"]),
+        ),
+        (
+            "header value too long",
+            body(&[
+                &start,
+                &null,
+                &null,
+                &varint(1),
+                &field(Some(b"h")),
+                &varint(9),
+                b"v",
+            ]),
+        ),
+        (
+            "bytes after the fields",
+            body(&[&start, &null, &null, &[0, 0]]),
+        ),
+        (
+            "varint of six bytes",
+            body(&[&[0, 0], &[0x80; 5], &[0], &null, &null, &[0]]),
+        ),
+        (
+            "varlong of eleven bytes",
+            body(&[&[0], &[0x80; 10], &[0], &null, &null, &[0]]),
+        ),
+        ("nothing", vec![]),
+        ("attributes only", vec![0]),
+    ];
+    for (name, body) in cases {
+        assert!(
+            body_error(&body).starts_with("record 1 of 4: "),
+            "{name}: {}",
+            body_error(&body)
+        );
+    }
+}
+
+#[test]
+fn a_negative_or_overlong_record_length_is_refused() {
+    for length in [-1, -1000, 500, i64::from(i32::MAX), i64::from(i32::MIN)] {
+        let payload = [varint(length), vec![0; 200]].concat();
+        assert_eq!(
+            first_error(&batch(0, 0, 1, 0, &payload)).kind,
+            Kind::Corrupt,
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn lengths_below_minus_one_are_null_and_overlong_varints_are_read() {
+    let body = [
+        vec![0, 0, 0],
+        varint(-7),
+        varint(-2),
+        varint(1),
+        field(Some(b"h")),
+        varint(-9),
+    ]
+    .concat();
+    let padded = [vec![(body.len() as u8) << 1 | 0x80, 0x80, 0], body].concat();
+    let filler = record(&row(1, 1000, None, Some(&"x".repeat(200))), 0, 1000);
+    let read = rows(&batch(0, 0, 2, 1, &[padded, filler].concat()));
+    assert_eq!((&read[0].key, &read[0].value), (&None, &None));
+    assert_eq!(read[0].headers, vec![("h".to_owned(), None)]);
+}
+
+#[test]
+fn the_count_must_match_the_records_and_the_last_offset_need_not() {
+    let payload: Vec<u8> = (0..3)
+        .flat_map(|i| record(&row(i, 1000, None, Some("v")), 0, 1000))
+        .collect();
+    for count in [-1, 2, 4] {
+        assert_eq!(
+            first_error(&batch(0, 0, count, 2, &payload)).kind,
+            Kind::Corrupt,
+            "{count}"
+        );
+    }
+    for last_offset_delta in [2, 99] {
+        assert_eq!(rows(&batch(0, 0, 3, last_offset_delta, &payload)).len(), 3);
+    }
+}
+
+#[test]
+fn an_unknown_codec_is_unsupported_and_names_where_the_next_batch_starts() {
+    for codec in 5..8 {
+        let bytes = batch(9, codec, 1, 0, &record(&row(9, 1000, None, None), 9, 1000));
+        let error = first_error(&bytes);
+        assert_eq!(
+            (error.kind, error.base_offset),
+            (Kind::Unsupported, Some(9))
+        );
+    }
+}
+
+#[test]
+fn framing_is_judged_before_anything_is_read() {
+    let sound = batch(0, 0, 1, 0, &record(&row(0, 1000, None, None), 0, 1000));
+    for (length, kind) in [
+        (-1, Kind::Corrupt),
+        (0, Kind::Corrupt),
+        (13, Kind::Corrupt),
+        (48, Kind::Corrupt),
+        (i32::MAX, Kind::Corrupt),
+    ] {
+        let mut bytes = sound.clone();
+        bytes[8..12].copy_from_slice(&i32::to_be_bytes(length));
+        assert_eq!(first_error(&bytes).kind, kind, "length {length}");
+    }
+    for magic in [3, 37, 0x7f, 0x80, 0xff] {
+        let mut bytes = sound.clone();
+        bytes[16] = magic;
+        assert_eq!(first_error(&bytes).kind, Kind::Unsupported, "magic {magic}");
+    }
+}
+
+#[test]
+fn a_damaged_batch_loses_all_its_rows_and_none_before_it() {
+    let good: Vec<u8> = (0..3)
+        .flat_map(|i| record(&row(i, 1000, Some("k"), Some("v")), 0, 1000))
+        .collect();
+    let bad = [good.clone(), vec![0x7f]].concat();
+    let log = [batch(0, 0, 3, 2, &good), batch(3, 0, 4, 3, &bad)].concat();
+    for plain in [true, false] {
+        let (rows, error) = read(&log, &mut everything(), plain);
+        assert_eq!(rows.len(), 3);
+        assert_eq!(error.unwrap().base_offset, Some(3));
+    }
+}
+
+fn wrapper(magic: u8, offset: i64, timestamp: i64, attributes: u8, inner: &[Vec<u8>]) -> Vec<u8> {
+    // Raw snappy, as non-Java clients write it: a length and one literal.
+    let payload = inner.concat();
+    let mut block = Vec::new();
+    let mut length = payload.len();
+    while length >= 0x80 {
+        block.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    block.push(length as u8);
+    if !payload.is_empty() {
+        block.extend([
+            61 << 2,
+            (payload.len() - 1) as u8,
+            ((payload.len() - 1) >> 8) as u8,
+        ]);
+        block.extend(&payload);
+    }
+    message(magic, attributes | 2, offset, timestamp, None, Some(&block))
+}
+
+#[test]
+fn inner_offsets_follow_the_wrappers_magic() {
+    let inner = |magic, offsets: &[i64]| -> Vec<Vec<u8>> {
+        offsets
+            .iter()
+            .map(|&offset| message(magic, 0, offset, 50 + offset, None, Some(b"v")))
+            .collect()
+    };
+    let offsets = |bytes: &[u8]| rows(bytes).iter().map(|row| row.offset).collect::<Vec<_>>();
+    assert_eq!(
+        offsets(&wrapper(1, 12, 52, 0, &inner(1, &[0, 1, 2]))),
+        [10, 11, 12]
+    );
+    assert_eq!(
+        offsets(&wrapper(1, 12, 52, 0, &inner(1, &[0, 2, 5]))),
+        [7, 9, 12],
+        "gaps after compaction"
+    );
+    assert_eq!(
+        offsets(&wrapper(1, 12, 52, 0, &inner(1, &[10, 11, 12]))),
+        [10, 11, 12],
+        "absolute ones"
+    );
+    assert_eq!(
+        offsets(&wrapper(1, 0, 52, 0, &inner(1, &[0, 1, 2]))),
+        [0, 1, 2],
+        "wrapper offset 0"
+    );
+    assert_eq!(
+        offsets(&wrapper(0, 99, -1, 0, &inner(0, &[3, 4, 5]))),
+        [3, 4, 5],
+        "magic 0 is absolute"
+    );
+    assert_eq!(
+        offsets(&wrapper(1, 12, 52, 0, &inner(0, &[0, 1, 2]))),
+        [10, 11, 12],
+        "KAFKA-4298"
+    );
+}
+
+#[test]
+fn the_wrappers_log_append_time_counts_except_for_magic_0_inside() {
+    let inner = |magic| [message(magic, 0, 0, 50, None, Some(b"v"))];
+    assert_eq!(rows(&wrapper(1, 0, 777, 8, &inner(1)))[0].timestamp, 777);
+    assert_eq!(rows(&wrapper(1, 0, 777, 8, &inner(0)))[0].timestamp, -1);
+    assert_eq!(rows(&wrapper(1, 0, 777, 0, &inner(1)))[0].timestamp, 50);
+}
+
+#[test]
+fn broken_wrappers_are_refused() {
+    let inner = message(1, 0, 0, 50, None, Some(b"value"));
+    let nested = wrapper(1, 0, 50, 0, std::slice::from_ref(&inner));
+    let mut bad_crc = inner.clone();
+    *bad_crc.last_mut().unwrap() ^= 1;
+    let cases = [
+        ("null value", message(1, 2, 0, 50, None, None)),
+        ("no message inside", wrapper(1, 0, 50, 0, &[])),
+        ("nested", wrapper(1, 0, 50, 0, &[nested])),
+        (
+            "cut inner tail",
+            wrapper(1, 0, 50, 0, &[inner.clone(), inner[..20].to_vec()]),
+        ),
+        ("inner crc", wrapper(1, 0, 50, 0, &[bad_crc])),
+        (
+            "inner magic 2",
+            wrapper(1, 0, 50, 0, &[batch(0, 0, 0, 0, &[])]),
+        ),
+        (
+            "offset below the last inner one",
+            wrapper(1, 3, 50, 0, &[message(1, 0, 5, 50, None, None)]),
+        ),
+        ("zstd", message(1, 4, 0, 50, None, Some(b"x"))),
+    ];
+    for (name, bytes) in cases {
+        assert_eq!(first_error(&bytes).kind, Kind::Corrupt, "{name}");
+    }
+}
+
+#[test]
+fn message_fields_are_held_against_the_message() {
+    for (key_length, value_length) in [(100, 0), (0, 100), (i32::MAX, 0)] {
+        let mut body = vec![0, 0];
+        body.extend(i32::to_be_bytes(key_length));
+        body.extend(i32::to_be_bytes(value_length));
+        let mut bytes = 0i64.to_be_bytes().to_vec();
+        bytes.extend((body.len() as i32 + 4).to_be_bytes());
+        bytes.extend(brokerless_core::crc32(&body).to_be_bytes());
+        bytes.extend(body);
+        assert_eq!(first_error(&bytes).kind, Kind::Corrupt);
+    }
+}
+
+#[test]
+fn only_the_rows_asked_for_come_out() {
+    let payload: Vec<u8> = (10..20)
+        .flat_map(|i| record(&row(i, 1000 + i, None, Some("v")), 10, 1000))
+        .collect();
+    let bytes = batch(10, 0, 10, 9, &payload);
+    let offsets = |choose: fn(&mut Selection)| -> Vec<i64> {
+        let mut selection = Selection::new(&[]);
+        choose(&mut selection);
+        let mut fetch = Fetch::new(selection, true, 1 << 20);
+        read(&bytes, &mut fetch, true)
+            .0
+            .iter()
+            .map(|row| row.offset)
+            .collect()
+    };
+    assert_eq!(offsets(|wanted| wanted.start_offset = 17), [17, 18, 19]);
+    assert_eq!(offsets(|wanted| wanted.end_offset = 12), [10, 11]);
+    assert_eq!(
+        offsets(|wanted| (wanted.start_timestamp, wanted.end_timestamp) = (1013, 1015)),
+        [13, 14]
+    );
+    assert_eq!(offsets(|wanted| wanted.start_offset = 20), [0i64; 0]);
+    assert_eq!(offsets(|wanted| wanted.end_offset = 10), [0i64; 0]);
+}
+
+#[test]
+fn a_transaction_is_dropped_between_its_first_offset_and_its_marker() {
+    let one = |offset| {
+        batch(
+            offset,
+            0x10,
+            1,
+            0,
+            &record(&row(offset, 1000, None, Some("v")), offset, 1000),
+        )
+    };
+    let log: Vec<u8> = [3, 5, 9, 12, 20].into_iter().flat_map(one).collect();
+    let aborted = |producer_id, first_offset, last_offset| AbortedTransaction {
+        producer_id,
+        first_offset,
+        last_offset,
+    };
+    let kept = |ranges: &[AbortedTransaction]| -> Vec<i64> {
+        let mut fetch = Fetch::new(Selection::new(ranges), true, 1 << 20);
+        read(&log, &mut fetch, true)
+            .0
+            .iter()
+            .map(|row| row.offset)
+            .collect()
+    };
+    assert_eq!(kept(&[aborted(7, 5, 10)]), [3, 12, 20]);
+    assert_eq!(
+        kept(&[aborted(7, 12, 15), aborted(7, 3, 4)]),
+        [5, 9, 20],
+        "in any order"
+    );
+    assert_eq!(
+        kept(&[aborted(8, 0, 100)]),
+        [3, 5, 9, 12, 20],
+        "another producer's"
+    );
+}
+
+#[test]
+fn both_ways_agree_on_every_shape_of_record() {
+    let text = |length: usize| "k".repeat(length);
+    let mut all: Vec<Row> = Vec::new();
+    for key in [
+        None,
+        Some(0),
+        Some(1),
+        Some(16),
+        Some(17),
+        Some(63),
+        Some(64),
+        Some(128),
+        Some(129),
+        Some(9000),
+    ] {
+        for value in [
+            None,
+            Some(0),
+            Some(15),
+            Some(16),
+            Some(100),
+            Some(128),
+            Some(200),
+            Some(70_000),
+        ] {
+            for headers in 0..3 {
+                let mut one = row(all.len() as i64, 1000 + 37 * all.len() as i64, None, None);
+                one.key = key.map(|length| text(length).into_bytes());
+                one.value = value.map(|length| text(length).into_bytes());
+                one.headers = [
+                    ("source".to_owned(), Some(b"orders".to_vec())),
+                    ("\u{e4}\u{20ac} not ascii".to_owned(), None),
+                ][..headers]
+                    .to_vec();
+                all.push(one);
+            }
+        }
+    }
+    // Far apart, so that deltas of every size occur.
+    let last = all.len();
+    all[last - 2].timestamp = 1000 - (1 << 40);
+    all[last - 1].timestamp = i64::from(i32::MAX) * 4000;
+    let payload: Vec<u8> = all.iter().flat_map(|row| record(row, 0, 1000)).collect();
+    let bytes = batch(0, 0, last as i32, last as i32 - 1, &payload);
+    assert_eq!(rows(&bytes), all);
+}

@@ -1,0 +1,151 @@
+//! `Decoder`: bytes of a log to Arrow rows, a chunk at a time.
+
+use arrow_array::RecordBatch;
+use arrow_pyarrow::ToPyArrow;
+use brokerless_core::{AbortedTransaction, Error, Fetch, Next, Selection, framing_holds, next};
+use pyo3::prelude::*;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::rows::{Projection, RowBuilder};
+
+#[pyclass(module = "brokerless._native")]
+pub(crate) struct Decoder {
+    fetch: Fetch,
+    rows: RowBuilder,
+    max_rows: usize,
+    max_bytes: usize,
+    /// Bytes that the batch at the last `consumed` needs; 0: cannot be told.
+    #[pyo3(get)]
+    needed: usize,
+    /// After the last batch consumed, -1 before any.
+    #[pyo3(get)]
+    next_offset: i64,
+}
+
+#[pymethods]
+impl Decoder {
+    #[new]
+    #[pyo3(signature = (columns, *, topic=None, partition=None, start_offset=i64::MIN, end_offset=i64::MAX,
+        start_timestamp=None, end_timestamp=None, aborted=vec![], check_crcs=true, max_rows=65536,
+        max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        columns: Vec<String>,
+        topic: Option<String>,
+        partition: Option<i32>,
+        start_offset: i64,
+        end_offset: i64,
+        start_timestamp: Option<i64>,
+        end_timestamp: Option<i64>,
+        aborted: Vec<(i64, i64, i64)>,
+        check_crcs: bool,
+        max_rows: usize,
+        max_bytes: usize,
+        max_batch_bytes: usize,
+        spark: bool,
+    ) -> PyResult<Self> {
+        let aborted: Vec<_> = aborted
+            .into_iter()
+            .map(
+                |(producer_id, first_offset, last_offset)| AbortedTransaction {
+                    producer_id,
+                    first_offset,
+                    last_offset,
+                },
+            )
+            .collect();
+        let mut selection = Selection::new(&aborted);
+        selection.start_offset = start_offset;
+        selection.end_offset = end_offset;
+        selection.start_timestamp = start_timestamp.unwrap_or(i64::MIN);
+        selection.end_timestamp = end_timestamp.unwrap_or(i64::MAX);
+        let projection = Projection::new(&columns, spark).map_err(|error| to_py(py, error))?;
+        // A column of Arrow's `binary` ends at 2 GiB, and a batch is never cut.
+        let max_batch_bytes = max_batch_bytes.min(i32::MAX as usize / 2);
+        Ok(Self {
+            fetch: Fetch::new(selection, check_crcs, max_batch_bytes),
+            rows: RowBuilder::new(projection, topic, partition),
+            max_rows,
+            max_bytes,
+            needed: 0,
+            next_offset: -1,
+        })
+    }
+
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.rows.schema().to_pyarrow(py)
+    }
+
+    /// Timestamps that became null because Spark's type cannot hold them.
+    #[getter]
+    fn null_timestamps(&self) -> u64 {
+        self.rows.null_timestamps
+    }
+
+    #[pyo3(signature = (data, position=0))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        data: Bytes,
+        position: u64,
+    ) -> PyResult<(Option<Bound<'py, PyAny>>, usize)> {
+        let (rows, consumed) = py
+            .detach(|| self.chunk(data.as_slice(), position))
+            .map_err(|error| to_py(py, error))?;
+        Ok((rows.map(|rows| rows.to_pyarrow(py)).transpose()?, consumed))
+    }
+}
+
+impl Decoder {
+    /// Rows of whole batches until there are enough of them, the bytes end, or damage is met.
+    fn chunk(&mut self, data: &[u8], position: u64) -> Result<(Option<RecordBatch>, usize), Error> {
+        let mut consumed = 0;
+        self.needed = 0;
+        while self.rows.columns.rows() < self.max_rows && self.rows.columns.bytes() < self.max_bytes
+        {
+            let rest = data.get(consumed..).unwrap_or_default();
+            let step = match next(rest, position + consumed as u64) {
+                Ok(Next::Batch(header, entry)) => self
+                    .fetch
+                    .batch(&header, entry, &mut self.rows.columns)
+                    .map(|had_room| had_room.then_some(header))
+                    .map_err(|mut error| {
+                        let after = rest.get(entry.len()..).unwrap_or_default();
+                        if framing_holds(after, header.end_position(), header.base_offset) {
+                            error.next_position = Some(header.end_position());
+                        }
+                        error
+                    }),
+                Ok(Next::NeedMore(bytes)) => {
+                    self.needed = bytes;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            };
+            match step {
+                Ok(Some(header)) => {
+                    consumed += header.size();
+                    self.next_offset = header.next_offset();
+                }
+                Ok(None) => break,
+                // What came before the damage is good: hand that out first, the next call meets it again.
+                Err(_) if consumed > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.rows.columns.rows() == 0 {
+            return Ok((None, consumed));
+        }
+        let rows = self
+            .rows
+            .finish()
+            .map_err(|error| Error::invalid(error.to_string()))?;
+        Ok((Some(rows), consumed))
+    }
+}

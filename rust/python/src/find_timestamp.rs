@@ -1,0 +1,47 @@
+//! `find_timestamp`: the broker's look-up of an offset by time, inside one segment.
+
+use brokerless_core::{Decompressor, Target};
+use pyo3::prelude::*;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+
+/// The most that one batch may decompress to here.
+const MAX_BATCH_BYTES: usize = 256 << 20;
+
+/// Timestamp, offset and leader epoch of what was found.
+type Found = Option<(i64, i64, i32)>;
+
+#[pyfunction]
+#[pyo3(signature = (data, position, end, target, start_offset, exact=false))]
+pub(crate) fn find_timestamp(
+    py: Python<'_>,
+    data: Bytes,
+    position: u64,
+    end: u64,
+    target: i64,
+    start_offset: i64,
+    exact: bool,
+) -> PyResult<(Found, u64)> {
+    let target = Target {
+        timestamp: target,
+        start_offset,
+        exact,
+    };
+    let (found, wanted) = py
+        .detach(|| {
+            let mut decompressor = Decompressor::new(MAX_BATCH_BYTES);
+            brokerless_core::find_timestamp(
+                data.as_slice(),
+                position,
+                end,
+                target,
+                &mut decompressor,
+            )
+        })
+        .map_err(|error| to_py(py, error))?;
+    Ok((
+        found.map(|found| (found.timestamp, found.offset, found.leader_epoch)),
+        wanted,
+    ))
+}

@@ -1,0 +1,49 @@
+//! `JsonDump`: a log as one JSON object a batch.
+
+use brokerless_core::{BytesFormat, Error, JsonDump as Dump};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+
+/// One batch may decompress to this much.
+const MAX_BATCH_BYTES: usize = 256 << 20;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct JsonDump {
+    dump: Dump,
+    /// Kept between calls: fresh pages for every text cost as much as writing it.
+    text: Vec<u8>,
+}
+
+#[pymethods]
+impl JsonDump {
+    #[new]
+    #[pyo3(signature = (*, records=false, bytes="utf8"))]
+    fn new(py: Python<'_>, records: bool, bytes: &str) -> PyResult<Self> {
+        let Some(format) = BytesFormat::from_name(bytes) else {
+            let message = format!("bytes is {bytes:?}, not one of utf8, base64, hex");
+            return Err(to_py(py, Error::invalid(message)));
+        };
+        Ok(Self {
+            dump: Dump::new(records, format, MAX_BATCH_BYTES),
+            text: Vec::new(),
+        })
+    }
+
+    fn feed<'py>(
+        &mut self,
+        py: Python<'py>,
+        data: Bytes,
+        position: u64,
+    ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+        let Self { dump, text } = self;
+        text.clear();
+        let consumed = py
+            .detach(|| dump.feed(data.as_slice(), position, text))
+            .map_err(|error| to_py(py, error))?;
+        Ok((PyBytes::new(py, text), consumed))
+    }
+}

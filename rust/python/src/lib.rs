@@ -1,0 +1,62 @@
+//! Registration only: each name lives in the file of that name.
+
+mod arrays;
+mod buffer;
+mod decoder;
+mod error;
+mod find_timestamp;
+mod header_walk;
+mod json_dump;
+mod json_lines;
+mod log_dump;
+mod offset_index;
+mod producer_snapshot;
+mod rows;
+mod scan;
+mod table;
+mod time_index;
+mod transaction_index;
+
+use arrow_pyarrow::ToPyArrow;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+#[pyfunction]
+#[pyo3(signature = (columns, spark=false))]
+fn row_schema(py: Python<'_>, columns: Vec<String>, spark: bool) -> PyResult<Bound<'_, PyAny>> {
+    rows::Projection::new(&columns, spark)
+        .map_err(|error| error::to_py(py, error))?
+        .schema
+        .to_pyarrow(py)
+}
+
+#[pyfunction]
+fn crc32c(py: Python<'_>, data: buffer::Bytes) -> u32 {
+    py.detach(|| brokerless_core::crc32c(data.as_slice()))
+}
+
+#[pymodule(gil_used = false)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add(
+        "ROW_COLUMNS",
+        PyTuple::new(module.py(), rows::column_names())?,
+    )?;
+    module.add_class::<decoder::Decoder>()?;
+    module.add_class::<header_walk::HeaderWalk>()?;
+    module.add_class::<json_dump::JsonDump>()?;
+    module.add_class::<log_dump::LogDump>()?;
+    module.add_class::<offset_index::OffsetIndex>()?;
+    module.add_class::<time_index::TimeIndex>()?;
+    module.add_class::<transaction_index::TransactionIndex>()?;
+    module.add_function(wrap_pyfunction!(crc32c, module)?)?;
+    module.add_function(wrap_pyfunction!(find_timestamp::find_timestamp, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        producer_snapshot::producer_snapshot,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(row_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(scan::batch_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
+    Ok(())
+}

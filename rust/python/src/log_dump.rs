@@ -1,0 +1,56 @@
+//! `LogDump`: a log as `kafka-dump-log` prints it.
+
+use brokerless_core::LogDump as Dump;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+
+/// One batch may decompress to this much.
+const MAX_BATCH_BYTES: usize = 256 << 20;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct LogDump {
+    dump: Dump,
+    /// Kept between calls: fresh pages for every text cost as much as writing it.
+    text: Vec<u8>,
+}
+
+#[pymethods]
+impl LogDump {
+    #[new]
+    #[pyo3(signature = (*, deep_iteration=false, print_data_log=false, skip_record_metadata=false))]
+    fn new(deep_iteration: bool, print_data_log: bool, skip_record_metadata: bool) -> Self {
+        let dump = Dump::new(
+            deep_iteration,
+            print_data_log,
+            skip_record_metadata,
+            MAX_BATCH_BYTES,
+        );
+        Self {
+            dump,
+            text: Vec::new(),
+        }
+    }
+
+    fn feed<'py>(
+        &mut self,
+        py: Python<'py>,
+        data: Bytes,
+        position: u64,
+    ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+        let Self { dump, text } = self;
+        text.clear();
+        let consumed = py
+            .detach(|| dump.feed(data.as_slice(), position, text))
+            .map_err(|error| to_py(py, error))?;
+        Ok((PyBytes::new(py, text), consumed))
+    }
+
+    #[getter]
+    fn gaps(&self) -> Vec<(i64, i64)> {
+        self.dump.gaps().to_vec()
+    }
+}

@@ -1,0 +1,57 @@
+//! `producer_snapshot`: a `.snapshot` file.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int16Array, Int32Array, Int64Array};
+use brokerless_core::ProducerState;
+use pyo3::prelude::*;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::table::table;
+
+#[pyfunction]
+pub(crate) fn producer_snapshot(py: Python<'_>, data: Bytes) -> PyResult<Bound<'_, PyAny>> {
+    let producers = py
+        .detach(|| brokerless_core::producer_snapshot(data.as_slice()))
+        .map_err(|error| to_py(py, error))?;
+    let int64 = |value: fn(&ProducerState) -> i64| -> ArrayRef {
+        Arc::new(
+            producers
+                .iter()
+                .map(|producer| Some(value(producer)))
+                .collect::<Int64Array>(),
+        )
+    };
+    let int32 = |value: fn(&ProducerState) -> i32| -> ArrayRef {
+        Arc::new(
+            producers
+                .iter()
+                .map(|producer| Some(value(producer)))
+                .collect::<Int32Array>(),
+        )
+    };
+    let epochs: Int16Array = producers
+        .iter()
+        .map(|producer| Some(producer.producer_epoch))
+        .collect();
+    table(
+        py,
+        vec![
+            ("producer_id", int64(|producer| producer.producer_id)),
+            ("producer_epoch", Arc::new(epochs)),
+            ("last_sequence", int32(|producer| producer.last_sequence)),
+            ("last_offset", int64(|producer| producer.last_offset)),
+            ("offset_delta", int32(|producer| producer.offset_delta)),
+            ("timestamp", int64(|producer| producer.timestamp)),
+            (
+                "coordinator_epoch",
+                int32(|producer| producer.coordinator_epoch),
+            ),
+            (
+                "current_txn_first_offset",
+                int64(|producer| producer.current_txn_first_offset),
+            ),
+        ],
+    )
+}

@@ -1,0 +1,296 @@
+//! Rows: the Arrow schema of records, and how records become it. The only home of both.
+//!
+//! Column names are those of Spark's Kafka source; behind them the lineage of a row. Under `spark` the types
+//! are Spark's too: microseconds, and null instead of an empty list of headers.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use brokerless_core::{Columns, Error, Result, Run};
+
+use crate::arrays::{binary_array, headers_array, headers_type};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Key,
+    Value,
+    Topic,
+    Partition,
+    Offset,
+    Timestamp,
+    TimestampType,
+    Headers,
+    LeaderEpoch,
+    BaseOffset,
+    Position,
+    Magic,
+    Compression,
+    ProducerId,
+    ProducerEpoch,
+    Sequence,
+    IsTransactional,
+}
+
+/// Holds Kafka's numbers; JSON lines give the names.
+pub(crate) const TIMESTAMP_TYPE: &str = "timestampType";
+
+/// Names in their order.
+const COLUMNS: [(&str, Column); 17] = [
+    ("key", Column::Key),
+    ("value", Column::Value),
+    ("topic", Column::Topic),
+    ("partition", Column::Partition),
+    ("offset", Column::Offset),
+    ("timestamp", Column::Timestamp),
+    (TIMESTAMP_TYPE, Column::TimestampType),
+    ("headers", Column::Headers),
+    ("leaderEpoch", Column::LeaderEpoch),
+    ("baseOffset", Column::BaseOffset),
+    ("position", Column::Position),
+    ("magic", Column::Magic),
+    ("compression", Column::Compression),
+    ("producerId", Column::ProducerId),
+    ("producerEpoch", Column::ProducerEpoch),
+    ("sequence", Column::Sequence),
+    ("isTransactional", Column::IsTransactional),
+];
+
+pub(crate) fn column_names() -> Vec<&'static str> {
+    COLUMNS.iter().map(|(name, _)| *name).collect()
+}
+
+impl Column {
+    fn data_type(self, spark: bool) -> DataType {
+        let unit = if spark {
+            TimeUnit::Microsecond
+        } else {
+            TimeUnit::Millisecond
+        };
+        match self {
+            Self::Key | Self::Value => DataType::Binary,
+            Self::Topic | Self::Compression => DataType::Utf8,
+            Self::Partition | Self::TimestampType | Self::LeaderEpoch | Self::Sequence => {
+                DataType::Int32
+            }
+            Self::Offset | Self::BaseOffset | Self::Position | Self::ProducerId => DataType::Int64,
+            Self::Timestamp => DataType::Timestamp(unit, Some("UTC".into())),
+            Self::Headers => headers_type(),
+            Self::Magic => DataType::Int8,
+            Self::ProducerEpoch => DataType::Int16,
+            Self::IsTransactional => DataType::Boolean,
+        }
+    }
+}
+
+/// Which columns, in which form.
+#[derive(Debug, Clone)]
+pub(crate) struct Projection {
+    columns: Vec<Column>,
+    spark: bool,
+    pub(crate) schema: SchemaRef,
+}
+
+impl Projection {
+    pub(crate) fn new(names: &[String], spark: bool) -> Result<Self> {
+        let columns = names
+            .iter()
+            .map(|name| {
+                COLUMNS
+                    .iter()
+                    .find(|(known, _)| known == name)
+                    .map(|&(_, column)| column)
+                    .ok_or_else(|| Error::invalid(format!("unknown column {name:?}")))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if let Some(twice) = names.iter().enumerate().find_map(|(i, name)| {
+            names
+                .get(..i)
+                .is_some_and(|before| before.contains(name))
+                .then_some(name)
+        }) {
+            return Err(Error::invalid(format!(
+                "column {twice:?} is asked for twice"
+            )));
+        }
+        let fields: Vec<_> = names
+            .iter()
+            .zip(&columns)
+            .map(|(name, column)| Field::new(name, column.data_type(spark), true))
+            .collect();
+        Ok(Self {
+            columns,
+            spark,
+            schema: Arc::new(Schema::new(fields)),
+        })
+    }
+
+    fn wants(&self, column: Column) -> bool {
+        self.columns.contains(&column)
+    }
+}
+
+/// Rows that grow a Kafka batch at a time, and leave as Arrow.
+#[derive(Debug)]
+pub(crate) struct RowBuilder {
+    projection: Projection,
+    topic: Option<String>,
+    partition: Option<i32>,
+    pub(crate) columns: Columns,
+    topics: Option<StringArray>,
+    pub(crate) null_timestamps: u64,
+}
+
+impl RowBuilder {
+    pub(crate) fn new(
+        projection: Projection,
+        topic: Option<String>,
+        partition: Option<i32>,
+    ) -> Self {
+        let wants = |column| projection.wants(column);
+        let mut columns = Columns::default();
+        columns.keys = wants(Column::Key).then(Default::default);
+        columns.values = wants(Column::Value).then(Default::default);
+        columns.headers = wants(Column::Headers).then(Default::default);
+        columns.offsets = wants(Column::Offset).then(Default::default);
+        columns.timestamps = wants(Column::Timestamp).then(Default::default);
+        columns.sequences = wants(Column::Sequence).then(Default::default);
+        Self {
+            projection,
+            topic,
+            partition,
+            columns,
+            topics: None,
+            null_timestamps: 0,
+        }
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.projection.schema.clone()
+    }
+
+    /// The rows so far; begins anew.
+    pub(crate) fn finish(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
+        let rows = self.columns.rows();
+        let arrays = self
+            .projection
+            .columns
+            .clone()
+            .into_iter()
+            .map(|column| self.array(column, rows))
+            .collect::<std::result::Result<Vec<_>, _>>();
+        self.columns.clear();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema(), arrays?, &options)
+    }
+
+    fn array(&mut self, column: Column, rows: usize) -> std::result::Result<ArrayRef, ArrowError> {
+        let absent = || ArrowError::InvalidArgumentError("column was not asked for".into());
+        let runs = &self.columns.runs;
+        Ok(match column {
+            Column::Key => {
+                let keys = self.columns.keys.as_mut().ok_or_else(absent)?;
+                Arc::new(binary_array(keys)?)
+            }
+            Column::Value => {
+                let values = self.columns.values.as_mut().ok_or_else(absent)?;
+                Arc::new(binary_array(values)?)
+            }
+            Column::Headers => {
+                let headers = self.columns.headers.as_mut().ok_or_else(absent)?;
+                Arc::new(headers_array(headers, self.projection.spark)?)
+            }
+            Column::Topic => self.topic_array(rows),
+            Column::Partition => match self.partition {
+                Some(partition) => Arc::new(Int32Array::from(vec![partition; rows])),
+                None => Arc::new(Int32Array::new_null(rows)),
+            },
+            Column::Offset => Arc::new(Int64Array::from(take(&mut self.columns.offsets))),
+            Column::Timestamp => self.timestamp_array(),
+            Column::Sequence => {
+                let sequences = take(&mut self.columns.sequences);
+                Arc::new(Int32Array::from_iter(sequences.into_iter().map(known)))
+            }
+            Column::TimestampType => Arc::new(Int32Array::from_iter_values(expand(runs, |run| {
+                run.header.timestamp_type() as i32
+            }))),
+            Column::LeaderEpoch => Arc::new(Int32Array::from_iter(expand(runs, |run| {
+                known(run.header.partition_leader_epoch)
+            }))),
+            Column::BaseOffset => Arc::new(Int64Array::from_iter_values(expand(runs, |run| {
+                run.first_offset
+            }))),
+            Column::Position => Arc::new(Int64Array::from_iter_values(expand(runs, |run| {
+                run.header.position as i64
+            }))),
+            Column::Magic => Arc::new(Int8Array::from_iter_values(expand(runs, |run| {
+                run.header.magic
+            }))),
+            Column::Compression => Arc::new(StringArray::from_iter(expand(runs, |run| {
+                run.header.compression().ok().map(|codec| codec.name())
+            }))),
+            Column::ProducerId => Arc::new(Int64Array::from_iter(expand(runs, |run| {
+                known(run.header.producer_id)
+            }))),
+            Column::ProducerEpoch => Arc::new(Int16Array::from_iter(expand(runs, |run| {
+                known(run.header.producer_epoch)
+            }))),
+            Column::IsTransactional => Arc::new(BooleanArray::from_iter(expand(runs, |run| {
+                Some(run.header.is_transactional())
+            }))),
+        })
+    }
+
+    /// The topic once for each row. All batches share one array, sliced.
+    fn topic_array(&mut self, rows: usize) -> ArrayRef {
+        let Some(topic) = &self.topic else {
+            return Arc::new(StringArray::new_null(rows));
+        };
+        let topics = match self.topics.take() {
+            Some(topics) if topics.len() >= rows => topics,
+            _ => {
+                StringArray::from_iter_values(std::iter::repeat_n(topic, rows.next_power_of_two()))
+            }
+        };
+        let slice = topics.slice(0, rows);
+        self.topics = Some(topics);
+        Arc::new(slice)
+    }
+
+    fn timestamp_array(&mut self) -> ArrayRef {
+        let millis = take(&mut self.columns.timestamps);
+        if !self.projection.spark {
+            return Arc::new(TimestampMillisecondArray::from(millis).with_timezone("UTC"));
+        }
+        const LIMIT: i64 = i64::MAX / 1000;
+        let beyond = millis
+            .iter()
+            .filter(|&&ms| !(-LIMIT..=LIMIT).contains(&ms))
+            .count();
+        if beyond == 0 {
+            let micros: Vec<i64> = millis.into_iter().map(|ms| ms * 1000).collect();
+            return Arc::new(TimestampMicrosecondArray::from(micros).with_timezone("UTC"));
+        }
+        self.null_timestamps += beyond as u64;
+        let micros = millis.into_iter().map(|ms| ms.checked_mul(1000));
+        Arc::new(TimestampMicrosecondArray::from_iter(micros).with_timezone("UTC"))
+    }
+}
+
+/// One value a batch, repeated for each of its rows.
+fn expand<T: Copy>(runs: &[Run], value: impl Fn(&Run) -> T) -> impl Iterator<Item = T> {
+    runs.iter()
+        .flat_map(move |run| std::iter::repeat_n(value(run), run.rows))
+}
+
+/// Kafka's -1 is Arrow's null.
+fn known<T: Copy + PartialOrd + Default>(value: T) -> Option<T> {
+    (value >= T::default()).then_some(value)
+}
+
+fn take<T>(column: &mut Option<Vec<T>>) -> Vec<T> {
+    column.as_mut().map(std::mem::take).unwrap_or_default()
+}
