@@ -20,8 +20,11 @@ pub const MAX_INPUT: usize = 64 << 10;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// What one input may take at its peak. Rows are the largest: a record of seven bytes becomes some forty in columns, twice
-/// while they grow, in the fast way and in the safe way, of which both results are kept to be compared.
-pub const MAX_MEMORY: usize = 256 << 20;
+/// while they grow, and a target keeps what two ways made of it.
+pub const MAX_MEMORY: usize = 64 << 20;
+
+/// A batch behind so many rows is left for the next call, as `Decoder` leaves it.
+const MAX_ROWS: usize = 65536;
 
 /// A target, and the seeds it starts from: a directory beside this file.
 pub struct Target {
@@ -231,7 +234,9 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     columns.sequences = (!is_fast).then(Vec::new);
     let mut fetch = Fetch::new(Selection::new(&[]), check_crcs, MAX_BATCH_BYTES);
     let (mut end, mut error) = (0, None);
-    while let Ok(Next::Batch(header, entry)) = next(&data[end..], end as u64) {
+    while let Ok(Next::Batch(header, entry)) = next(&data[end..], end as u64)
+        && columns.rows() < MAX_ROWS
+    {
         match fetch.batch(&header, entry, &mut columns) {
             Ok(taken) => {
                 assert!(taken, "no room in memory for {} rows", columns.rows());
@@ -322,18 +327,22 @@ pub fn decode(data: &[u8]) {
     }
 }
 
-/// The same as [`decode`], the input being the records of an uncompressed batch behind two bytes with their number.
+/// The same as [`decode`], the input being the records of an uncompressed batch behind two bytes with their number. Plain
+/// records are put behind it, because the fast way ends before the last bytes of a payload.
 pub fn records(data: &[u8]) {
+    const PLAIN: [u8; 7] = [12, 0, 0, 0, 1, 1, 0];
+    const MORE: usize = 30;
     let Some((&count, payload)) = data.split_first_chunk::<2>() else {
         return;
     };
     let count = i32::from(i16::from_be_bytes(count));
     decode(&batch(count, 0, payload));
-    // The checks above stop at an error; what comes before it must be there with the right count too.
-    let complete = (0..=count.clamp(0, 300))
-        .find(|&n| decoded(&batch(n, 0, payload), false, false).error.is_none());
-    if let Some(complete) = complete {
-        decode(&batch(complete, 0, payload));
+    let followed = [payload, &PLAIN.repeat(MORE)].concat();
+    decode(&batch(count.saturating_add(MORE as i32), 0, &followed));
+    // A wrong number is an error whatever the records are: find the one that fits, if any.
+    let fits = |&n: &i32| decoded(&batch(n, 0, payload), false, false).error.is_none();
+    if let Some(count) = (0..=count.clamp(0, 20)).find(fits) {
+        decode(&batch(count + MORE as i32, 0, &followed));
     }
 }
 
@@ -558,40 +567,53 @@ pub fn dump(data: &[u8]) {
     ] {
         let new = || LogDump::new(deep, print, skip, MAX_BATCH_BYTES);
         let (mut dump, mut windowed) = (new(), new());
-        let whole = text(data, data.len().max(1), |b, p, out| dump.feed(b, p, out));
-        let parts = text(data, 100, |b, p, out| windowed.feed(b, p, out));
+        let whole = lines(data, data.len().max(1), |b, p, out| dump.feed(b, p, out));
+        let parts = lines(data, 100, |b, p, out| windowed.feed(b, p, out));
         assert_eq!(parts, whole);
         assert_eq!(dump.gaps(), windowed.gaps());
     }
     for format in [BytesFormat::Utf8, BytesFormat::Base64, BytesFormat::Hex] {
         let mut dump = JsonDump::new(true, format, MAX_BATCH_BYTES);
-        let (lines, _) = text(data, data.len().max(1), |b, p, out| dump.feed(b, p, out));
-        assert!(lines.split_inclusive('\n').all(is_one_object));
+        lines(data, data.len().max(1), |b, p, out| {
+            let start = out.len();
+            let consumed = dump.feed(b, p, out)?;
+            let text = std::str::from_utf8(&out[start..]).unwrap();
+            assert!(text.split_inclusive('\n').all(is_one_object));
+            Ok(consumed)
+        });
     }
 }
 
-fn text(
+/// The number of lines and a checksum of them all, and the error at the end.
+fn lines(
     data: &[u8],
     window: usize,
     mut feed: impl FnMut(&[u8], u64, &mut Vec<u8>) -> Result<usize>,
-) -> (String, Option<Error>) {
-    let (mut all, mut position, mut size) = (Vec::new(), 0, window);
+) -> (usize, u32, Option<Error>) {
+    let (mut count, mut checksum) = (0, 0u32);
+    let (mut out, mut position, mut size) = (Vec::new(), 0, window);
     while position < data.len() {
         let end = data.len().min(position + size);
-        let mut out = Vec::new();
+        out.clear();
         match feed(&data[position..end], position as u64, &mut out) {
             Ok(0) if out.is_empty() && end == data.len() => break,
             Ok(0) if out.is_empty() => size *= 2,
+            // No progress: the next call raises.
+            Ok(0) => {}
             Ok(consumed) => {
                 position += consumed;
-                size = if consumed == 0 { size } else { window };
+                size = window;
             }
-            Err(error) => return (String::from_utf8(all).unwrap(), Some(error)),
+            Err(error) => return (count, checksum, Some(error)),
         }
-        assert!(out.is_empty() || out.ends_with(b"\n"));
-        all.extend(out);
+        let text = std::str::from_utf8(&out).unwrap();
+        for line in text.split_inclusive('\n') {
+            assert!(line.ends_with('\n'));
+            count += 1;
+            checksum = checksum.rotate_left(1) ^ crc32c(line.as_bytes());
+        }
     }
-    (String::from_utf8(all).unwrap(), None)
+    (count, checksum, None)
 }
 
 /// Brackets balance outside strings, and strings end.

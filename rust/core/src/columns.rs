@@ -50,7 +50,8 @@ impl BinaryColumn {
         self.offsets.len() - 1
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes so far.
+    pub fn bytes(&self) -> usize {
         self.data.len()
     }
 
@@ -144,13 +145,20 @@ impl HeadersColumn {
         self.values.truncate(headers);
     }
 
-    /// List offsets, keys and values so far, leaving the column empty.
-    pub fn take(&mut self) -> (Vec<i32>, BinaryParts, BinaryParts) {
-        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
+    /// Bytes of keys and of values so far.
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.keys.bytes(), self.values.bytes())
+    }
+
+    /// List offsets, keys and values so far, leaving the column empty, with `spares` as its next memory.
+    pub fn take(&mut self, spares: (Vec<u8>, Vec<u8>)) -> (Vec<i32>, BinaryParts, BinaryParts) {
+        let mut next = Vec::with_capacity(self.offsets.len());
+        next.push(0);
+        let offsets = std::mem::replace(&mut self.offsets, next);
         (
             offsets,
-            self.keys.take(Vec::new()),
-            self.values.take(Vec::new()),
+            self.keys.take(spares.0),
+            self.values.take(spares.1),
         )
     }
 }

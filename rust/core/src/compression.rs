@@ -102,4 +102,9 @@ impl Decompressor {
         }
         Ok(self.output.filled())
     }
+
+    /// All of the buffer that the last payload decoded to starts with.
+    pub(crate) fn room(&self) -> &[u8] {
+        self.output.all()
+    }
 }

@@ -9,7 +9,7 @@ use crate::batch::{BATCH_OVERHEAD, Header};
 use crate::columns::{Columns, Row};
 use crate::compression::{Compression, Decompressor};
 use crate::error::Result;
-use crate::kernel::{self, Base};
+use crate::kernel::{self, Base, Payload};
 use crate::record::Headers;
 use crate::{message, record};
 
@@ -119,18 +119,20 @@ impl Fetch {
         }
     }
 
-    /// Appends the wanted rows of one whole entry: all of them, or none and an error. False: there was no room.
-    pub fn batch(&mut self, header: &Header, entry: &[u8], columns: &mut Columns) -> Result<bool> {
+    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error. False: there was
+    /// no room.
+    pub fn batch(&mut self, header: &Header, bytes: &[u8], columns: &mut Columns) -> Result<bool> {
         if self.selection.is_unwanted(header) {
             return Ok(true);
         }
+        let entry = bytes.get(..header.size()).unwrap_or(bytes);
         let result = if self.check_crcs {
             header.check_crc(entry)
         } else {
             Ok(())
         };
         let result = result.and_then(|()| match header.magic {
-            2 => self.records(header, entry, columns),
+            2 => self.records(header, bytes, columns),
             _ => self.messages(header, entry, columns),
         });
         result.map_err(|error| {
@@ -139,8 +141,19 @@ impl Fetch {
         })
     }
 
-    fn records(&mut self, header: &Header, entry: &[u8], columns: &mut Columns) -> Result<bool> {
-        let payload = payload(header, entry, &mut self.decompressor)?;
+    fn records(&mut self, header: &Header, bytes: &[u8], columns: &mut Columns) -> Result<bool> {
+        let (room, length) = match header.compression()? {
+            Compression::None => (
+                bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
+                header.size() - BATCH_OVERHEAD,
+            ),
+            codec => {
+                let stored = bytes.get(BATCH_OVERHEAD..header.size()).unwrap_or_default();
+                let length = self.decompressor.decompress(codec, stored, false)?.len();
+                (self.decompressor.room(), length)
+            }
+        };
+        let payload = room.get(..length).unwrap_or_default();
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
         if !columns.begin(records_count, payload.len()) {
@@ -163,7 +176,16 @@ impl Fetch {
         let mut done = 0;
         while done < count {
             if is_plain {
-                let (next, taken) = kernel::append(payload, at, count - done, base, columns);
+                let (next, taken) = kernel::append(
+                    Payload {
+                        bytes: room,
+                        length,
+                    },
+                    at,
+                    count - done,
+                    base,
+                    columns,
+                );
                 at = next;
                 done += taken;
                 if done == count {

@@ -1,29 +1,29 @@
-//! The short way for plain records: payload to columns with one bounds check a record. The only unsafe code.
+//! The short way for plain records: payload to columns with few bounds checks. The only unsafe code.
 //!
 //! # Why
 //!
-//! An uncompressed read is bound by the instructions spent on each record. The same loop in safe code, in the best of
-//! four forms tried, takes 1.2 times as long (`make bench` measures the whole decoder).
+//! Reading uncompressed batches is bound by the instructions spent on each record. The same loop in safe code, in the
+//! best of five forms tried, takes 1.2 to 1.4 times as long; `make bench` measures the whole decoder.
 //!
 //! # What it may do
 //!
-//! [`append`] takes records as long as they are plain: varints of at most three bytes (eight for the timestamp),
-//! header keys in ASCII, the record's end at least [`SLACK`] bytes before the payload's. Before the first that is not, it stops, with nothing of
-//! it kept; the caller does that one in safe code, which is also where every error is raised. So this file decides
-//! nothing about the format, and a fuzz target holds it against the safe way.
+//! [`append`] takes records as long as they are plain: varints of at most three bytes (eight for the timestamp), header
+//! keys in ASCII, the record's end at least [`SLACK`] bytes before that of the memory the payload lies in. It stops before
+//! the first that is not, and keeps nothing of it; the caller does that one in safe code, which is also where every error
+//! is raised. So this file decides nothing about the format, and tests and a fuzz target hold it against the safe way.
 //!
 //! # Why it is sound
 //!
-//! *Reads.* A record is entered only if `SLACK` bytes lie behind its start, and its fields are read only after
-//! `end <= limit` is known, where `limit + SLACK` is the payload's end. The fields' varints start below `end`, each
-//! field's length is held against `end` before it is copied, and no copy of a constant size is over `SLACK`: all reads
-//! end at most `SLACK` behind `end`, so inside the payload.
+//! *Reads.* Positions are integers, so going too far is no harm until something is read there. All reads are at
+//! positions not behind `end`, the record's own, but for runs of varints after such a position, at most `8 + 4 * 3` bytes,
+//! and copies of a constant size, at most `SLACK`. `end` is at most `limit`, and `SLACK` bytes lie behind `limit`.
 //!
-//! *Writes.* On entry each byte column has room for the rest of the payload and `SLACK` more, each fixed column for
-//! `count` more: [`Bytes::new`] and [`spare`] check it and the kernel does nothing otherwise. Fields of different
-//! records do not overlap in the payload, so what is appended to one column is no longer than the payload; header
-//! columns are held against their capacity at each record with headers. Lengths are set once, at the end, to what was
-//! written.
+//! *Writes.* On entry each byte column has room for the payload up to `limit` and `SLACK` more, each fixed column for
+//! `count` more: [`Bytes::new`] and [`room`] check it, and without it nothing is done. Fields of a record do not overlap
+//! and lie inside it, so what is appended to one column is no longer than that, whatever a copy runs over; the
+//! offsets of header columns are held against their capacity at each record with headers.
+//!
+//! *Lengths.* They are set once, at the end, from the offsets written for the last record taken.
 
 #![expect(unsafe_code, reason = "argued for above")]
 
@@ -31,9 +31,6 @@ use crate::columns::{BinaryColumn, Columns, HeadersColumn, NULL};
 
 /// How far a copy may run over, on either side.
 pub(crate) const SLACK: usize = 128;
-
-/// The smallest body: attributes, two deltas, two lengths, a header count.
-const MIN_BODY: usize = 6;
 
 /// What turns deltas into absolute values.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +41,18 @@ pub(crate) struct Base {
     pub(crate) timestamp_factor: i64,
 }
 
-/// Appends up to `count` records that start at `payload[at..]`; returns where it stopped, and how many it took.
+/// The records of a batch: the first `length` of `bytes`. What follows them is never interpreted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Payload<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) length: usize,
+}
+
+/// Appends up to `count` records that start at `at`; returns where it stopped, and how many it took.
 ///
-/// `columns.sequences` must not be asked for, and `columns` must have room as `Columns::begin` makes it.
+/// `columns` must have room as `Columns::begin` makes it, and no sequences.
 pub(crate) fn append(
-    payload: &[u8],
+    payload: Payload<'_>,
     at: usize,
     count: usize,
     base: Base,
@@ -63,7 +67,7 @@ pub(crate) fn append(
 }
 
 fn with_keys<const KEYS: bool>(
-    payload: &[u8],
+    payload: Payload<'_>,
     at: usize,
     count: usize,
     base: Base,
@@ -77,7 +81,7 @@ fn with_keys<const KEYS: bool>(
 }
 
 fn with_values<const KEYS: bool, const VALUES: bool>(
-    payload: &[u8],
+    payload: Payload<'_>,
     at: usize,
     count: usize,
     base: Base,
@@ -92,347 +96,329 @@ fn with_values<const KEYS: bool, const VALUES: bool>(
     }
 }
 
-/// A byte column being written: next byte, first byte, next end.
+/// A byte column being written.
+#[derive(Clone, Copy)]
 struct Bytes {
-    next: *mut u8,
-    first: *mut u8,
-    end: *mut i32,
+    data: *mut u8,
+    /// Bytes so far.
+    length: usize,
+    /// Where the offset behind the next value goes.
+    offsets: *mut i32,
 }
 
 impl Bytes {
-    /// None where there is not room for `bytes` and `SLACK` bytes more, and for `rows` more ends.
+    /// A column that is not asked for, and is never written to.
+    const ABSENT: Self = Self {
+        data: std::ptr::null_mut(),
+        length: 0,
+        offsets: std::ptr::null_mut(),
+    };
+
+    /// None where there is not room for `bytes`, `SLACK` more and `rows` offsets.
     fn new(column: &mut BinaryColumn, bytes: usize, rows: usize) -> Option<Self> {
-        let room = column.data.spare_capacity_mut();
-        if room.len() < bytes + SLACK {
-            return None;
-        }
-        let next = room.as_mut_ptr().cast::<u8>();
-        let first = column.data.as_mut_ptr();
-        let end = spare(&mut column.offsets, rows)?;
-        Some(Self { next, first, end })
+        let length = column.data.len();
+        room(&mut column.data, bytes + SLACK)?;
+        let offsets = room(&mut column.offsets, rows)?;
+        Some(Self {
+            data: column.data.as_mut_ptr(),
+            length,
+            offsets,
+        })
     }
 
-    /// No column: never written through.
-    fn absent() -> Self {
-        let null = std::ptr::null_mut();
-        Self {
-            next: null,
-            first: null,
-            end: std::ptr::null_mut(),
+    /// The same, of a column that may not be asked for.
+    fn optional(column: &mut Option<BinaryColumn>, bytes: usize, rows: usize) -> Option<Self> {
+        match column {
+            Some(column) => Self::new(column, bytes, rows),
+            None => Some(Self::ABSENT),
         }
     }
 
-    /// Appends `length` bytes from `from`.
+    /// Appends `length` bytes from `from` as value number `index`.
     ///
     /// # Safety
-    /// `length.max(SLACK)` bytes are readable at `from` and writable at `next`, and so is one end.
+    /// `length.max(SLACK)` bytes are readable at `from`, and there is room for them and for the offset.
     #[inline(always)]
-    unsafe fn push(&mut self, from: *const u8, length: usize) {
+    unsafe fn push(&mut self, index: usize, from: *const u8, length: usize) {
         unsafe {
-            copy(self.next, from, length);
-            self.next = self.next.add(length);
-            *self.end = self.next.offset_from(self.first) as i32;
-            self.end = self.end.add(1);
+            copy(self.data.add(self.length), from, length);
+            self.length += length;
+            *self.offsets.add(index) = self.length as i32;
         }
     }
 
-    /// Appends null.
+    /// Appends null as value number `index`.
     ///
     /// # Safety
-    /// One end is writable.
+    /// There is room for the offset.
     #[inline(always)]
-    unsafe fn push_null(&mut self) {
-        unsafe {
-            *self.end = self.next.offset_from(self.first) as i32 | NULL;
-            self.end = self.end.add(1);
-        }
-    }
-
-    /// Makes what was written part of the column.
-    ///
-    /// # Safety
-    /// `self` came from `column`, and all up to `next` and `end` was written.
-    unsafe fn commit(self, column: &mut BinaryColumn) {
-        unsafe {
-            column
-                .data
-                .set_len(self.next.offset_from(self.first) as usize);
-            set_end(&mut column.offsets, self.end);
-        }
+    unsafe fn push_null(&mut self, index: usize) {
+        unsafe { *self.offsets.add(index) = self.length as i32 | NULL }
     }
 }
 
 /// Where the next element of `column` goes, if there is room for `rows`.
-fn spare<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
+fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
     let room = column.spare_capacity_mut();
     (room.len() >= rows).then(|| room.as_mut_ptr().cast())
 }
 
-/// Makes all elements before `end` part of `column`.
-///
-/// # Safety
-/// `end` points into the column's memory, and all before it was written.
-unsafe fn set_end<T>(column: &mut Vec<T>, end: *mut T) {
-    unsafe {
-        let length = end.offset_from(column.as_ptr()) as usize;
-        column.set_len(length);
-    }
-}
-
-/// A column of fixed width that may be absent.
-fn fixed<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
+/// The same, of a column that may not be asked for: then null.
+fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
     match column {
-        Some(column) => spare(column, rows),
+        Some(column) => room(column, rows),
         None => Some(std::ptr::null_mut()),
     }
 }
 
-/// Headers being written.
+/// Makes the next `rows` elements part of `column`.
+///
+/// # Safety
+/// They have been written.
+unsafe fn extend<T>(column: &mut Vec<T>, rows: usize) {
+    unsafe { column.set_len(column.len() + rows) }
+}
+
+/// Makes the next `rows` values part of `column`, and as many bytes as the last of them says.
+///
+/// # Safety
+/// They have been written.
+unsafe fn extend_bytes(column: &mut BinaryColumn, rows: usize) {
+    unsafe {
+        extend(&mut column.offsets, rows);
+        column.data.set_len(
+            column
+                .offsets
+                .last()
+                .map_or(0, |&end| (end & !NULL) as usize),
+        );
+    }
+}
+
+/// The headers column being written.
 struct HeaderBytes {
     keys: Bytes,
     values: Bytes,
-    /// Headers of all rows so far, and how many there is room for.
-    count: i32,
-    capacity: i32,
-    end: *mut i32,
+    /// Headers appended here, and how many there is room for.
+    count: usize,
+    room: usize,
+    /// Headers of earlier rows.
+    before: usize,
+    /// Where the list offset behind the next row goes.
+    offsets: *mut i32,
 }
 
 impl HeaderBytes {
     fn new(column: &mut HeadersColumn, bytes: usize, rows: usize) -> Option<Self> {
-        let headers = column.keys.offsets.len() - 1;
-        let room = column
-            .keys
-            .offsets
-            .capacity()
-            .min(column.values.offsets.capacity())
-            - 1;
+        let HeadersColumn {
+            keys,
+            values,
+            offsets,
+        } = column;
+        let spare = |column: &BinaryColumn| column.offsets.capacity() - column.offsets.len();
         Some(Self {
-            keys: Bytes::new(&mut column.keys, bytes, 0)?,
-            values: Bytes::new(&mut column.values, bytes, 0)?,
-            count: i32::try_from(headers).ok()?,
-            capacity: i32::try_from(room).unwrap_or(i32::MAX),
-            end: spare(&mut column.offsets, rows)?,
+            count: 0,
+            room: spare(keys).min(spare(values)),
+            before: keys.offsets.len() - 1,
+            keys: Bytes::new(keys, bytes, 0)?,
+            values: Bytes::new(values, bytes, 0)?,
+            offsets: room(offsets, rows)?,
         })
     }
 
-    /// Takes `count` headers that must fill `at..end`; false: they are not plain, nothing is kept.
+    /// Takes `count` headers that must fill `at..end`; false if they are not plain.
     ///
     /// # Safety
-    /// `end + SLACK` bytes are readable; rows and bytes have room as [`HeaderBytes::new`] made sure.
+    /// `at <= end`, and `SLACK` bytes behind `end` are readable from `start`. `count` is below 2^20.
     #[inline(always)]
-    unsafe fn push(&mut self, mut at: *const u8, end: *const u8, count: u32) -> bool {
-        unsafe {
-            // A header takes two bytes at least, so a count that passes is no longer than the payload.
-            if i64::from(count) * 2 > end.offset_from(at) as i64
-                || i64::from(self.count) + i64::from(count) > i64::from(self.capacity)
-            {
-                return false;
-            }
-            let mut keys = Bytes { ..self.keys };
-            let mut values = Bytes { ..self.values };
-            for _ in 0..count {
-                let Some((key, from)) = varint(at) else {
+    unsafe fn push(&mut self, start: *const u8, mut at: usize, end: usize, count: usize) -> bool {
+        if self.count + count > self.room {
+            return false;
+        }
+        for index in self.count..self.count + count {
+            unsafe {
+                let Some((length, key)) = varint(start, at) else {
                     return false;
                 };
-                let length = (key >> 1) as usize;
-                if from > end || key & 1 != 0 || length > left(from, end) || !is_ascii(from, length)
-                {
+                at = key + (length >> 1) as usize;
+                if at > end || length & 1 != 0 {
                     return false;
                 }
-                keys.push(from, length);
-                let Some((value, from)) = varint(from.add(length)) else {
+                let key = start.add(key);
+                let length = (length >> 1) as usize;
+                if !is_ascii(key, length) {
+                    return false;
+                }
+                self.keys.push(index, key, length);
+                let Some((length, value)) = varint(start, at) else {
                     return false;
                 };
-                let length = (value >> 1) as usize;
-                if value & 1 != 0 {
-                    values.push_null();
-                    at = from;
+                at = value;
+                if length & 1 != 0 {
+                    self.values.push_null(index);
                 } else {
-                    if from > end || length > left(from, end) {
+                    at += (length >> 1) as usize;
+                    if at > end {
                         return false;
                     }
-                    values.push(from, length);
-                    at = from.add(length);
+                    self.values
+                        .push(index, start.add(value), (length >> 1) as usize);
                 }
             }
-            if at != end {
-                return false;
-            }
-            self.keys = keys;
-            self.values = values;
-            self.count += count as i32;
-            true
+        }
+        self.count += count;
+        at == end
+    }
+
+    /// Makes the first `rows` rows and their headers part of `column`.
+    ///
+    /// # Safety
+    /// They have been written.
+    unsafe fn commit(self, column: &mut HeadersColumn, rows: usize) {
+        unsafe {
+            extend(&mut column.offsets, rows);
+            let headers = column.offsets.last().map_or(0, |&end| end as usize) - self.before;
+            extend_bytes(&mut column.keys, headers);
+            extend_bytes(&mut column.values, headers);
         }
     }
 }
 
 #[inline(never)]
 fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: bool>(
-    payload: &[u8],
+    payload: Payload<'_>,
     at: usize,
     count: usize,
     base: Base,
     columns: &mut Columns,
 ) -> (usize, usize) {
-    let Some(bytes) = payload.len().checked_sub(at + SLACK) else {
-        return (at, 0);
-    };
-    let room = bytes + SLACK;
     let nothing = (at, 0);
-    let mut keys = Bytes::absent();
-    let mut values = Bytes::absent();
-    if let Some(column) = &mut columns.keys {
-        let Some(bytes) = Bytes::new(column, room, count) else {
-            return nothing;
-        };
-        keys = bytes;
-    }
-    if let Some(column) = &mut columns.values {
-        let Some(bytes) = Bytes::new(column, room, count) else {
-            return nothing;
-        };
-        values = bytes;
-    }
+    let Some(room) = payload.bytes.len().checked_sub(SLACK) else {
+        return nothing;
+    };
+    let limit = payload.length.min(room);
+    let Some(bytes) = limit.checked_sub(at) else {
+        return nothing;
+    };
+    let Some(mut keys) = Bytes::optional(&mut columns.keys, bytes, count) else {
+        return nothing;
+    };
+    let Some(mut values) = Bytes::optional(&mut columns.values, bytes, count) else {
+        return nothing;
+    };
     let mut headers = match &mut columns.headers {
-        Some(column) => match HeaderBytes::new(column, room, count) {
+        Some(column) => match HeaderBytes::new(column, bytes, count) {
             Some(headers) => Some(headers),
             None => return nothing,
         },
         None => None,
     };
-    let Some(mut offsets) = fixed(&mut columns.offsets, count) else {
+    let Some(offsets) = optional_room(&mut columns.offsets, count) else {
         return nothing;
     };
-    let Some(mut timestamps) = fixed(&mut columns.timestamps, count) else {
+    let Some(timestamps) = optional_room(&mut columns.timestamps, count) else {
         return nothing;
     };
+    let start = payload.bytes.as_ptr();
+    let mut record = at;
     let mut taken = 0;
     // SAFETY: see the head of the file.
     unsafe {
-        let start = payload.as_ptr();
-        let mut record = start.add(at);
-        let limit = record.add(bytes);
-        while taken < count && record < limit {
-            let Some((length, body)) = varint(record) else {
+        while taken < count {
+            let Some((length, body)) = varint(start, record) else {
                 break;
             };
-            let length_bytes = (length >> 1) as usize;
-            if length & 1 != 0
-                || length_bytes < MIN_BODY
-                || body > limit
-                || length_bytes > left(body, limit)
-            {
+            let end = body + (length >> 1) as usize;
+            if end > limit {
                 break;
             }
-            let end = body.add(length_bytes);
-            // These may run behind `end`, but by far not through the slack; what follows compares before it goes on.
-            let Some((timestamp_delta, next)) = varlong(body.add(1)) else {
+            let Some((timestamp_delta, next)) = varlong(start, body + 1) else {
                 break;
             };
-            let Some((offset_delta, next)) = varint(next) else {
+            let Some((offset_delta, next)) = varint(start, next) else {
                 break;
             };
-            let Some((key, mut next)) = varint(next) else {
+            let Some((key_length, key)) = varint(start, next) else {
                 break;
             };
-            let key_at = next;
-            let key_length = (key >> 1) as usize;
-            let key_is_null = key & 1 != 0;
-            if !key_is_null {
-                if next > end || key_length > left(next, end) {
+            let mut next = key;
+            if key_length & 1 == 0 {
+                next += (key_length >> 1) as usize;
+                if next > end {
                     break;
                 }
-                next = next.add(key_length);
+                if KEYS {
+                    keys.push(taken, start.add(key), (key_length >> 1) as usize);
+                }
+            } else if KEYS {
+                keys.push_null(taken);
             }
-            let Some((value, mut next)) = varint(next) else {
+            let Some((value_length, value)) = varint(start, next) else {
                 break;
             };
-            let value_at = next;
-            let value_length = (value >> 1) as usize;
-            let value_is_null = value & 1 != 0;
-            if !value_is_null {
-                if next > end || value_length > left(next, end) {
+            next = value;
+            if value_length & 1 == 0 {
+                next += (value_length >> 1) as usize;
+                if next > end {
                     break;
                 }
-                next = next.add(value_length);
+                if VALUES {
+                    values.push(taken, start.add(value), (value_length >> 1) as usize);
+                }
+            } else if VALUES {
+                values.push_null(taken);
             }
-            let Some((header_count, next)) = varint(next) else {
+            let Some((header_count, next)) = varint(start, next) else {
                 break;
             };
-            if header_count == 0 {
+            if header_count | (length & 1) == 0 {
                 if next != end {
                     break;
                 }
-            } else if header_count & 1 != 0
-                || next > end
-                || (header_count >> 1) as usize > left(next, end)
-            {
-                break;
-            } else if HEADERS
-                && let Some(headers) = &mut headers
-                && !headers.push(next, end, header_count >> 1)
-            {
-                break;
-            }
-            if KEYS {
-                if key_is_null {
-                    keys.push_null()
-                } else {
-                    keys.push(key_at, key_length)
+            } else {
+                let header_bytes = end.wrapping_sub(next);
+                let headers_taken = (header_count >> 1) as usize;
+                if (header_count | length) & 1 != 0 || next > end || headers_taken > header_bytes {
+                    break;
+                }
+                if HEADERS
+                    && let Some(headers) = &mut headers
+                    && !headers.push(start, next, end, headers_taken)
+                {
+                    break;
                 }
             }
-            if VALUES {
-                if value_is_null {
-                    values.push_null()
-                } else {
-                    values.push(value_at, value_length)
-                }
-            }
-            if HEADERS && let Some(headers) = &mut headers {
-                *headers.end = headers.count;
-                headers.end = headers.end.add(1);
+            if HEADERS && let Some(headers) = &headers {
+                *headers.offsets.add(taken) = (headers.before + headers.count) as i32;
             }
             if PLACES && !offsets.is_null() {
-                *offsets = base.offset.wrapping_add(zigzag(u64::from(offset_delta)));
-                offsets = offsets.add(1);
+                *offsets.add(taken) = base.offset.wrapping_add(zigzag(u64::from(offset_delta)));
             }
             if PLACES && !timestamps.is_null() {
                 let delta = zigzag(timestamp_delta).wrapping_mul(base.timestamp_factor);
-                *timestamps = base.timestamp.wrapping_add(delta);
-                timestamps = timestamps.add(1);
+                *timestamps.add(taken) = base.timestamp.wrapping_add(delta);
             }
             record = end;
             taken += 1;
         }
-        if let Some(column) = &mut columns.keys {
-            keys.commit(column);
-        }
-        if let Some(column) = &mut columns.values {
-            values.commit(column);
+        for column in [&mut columns.keys, &mut columns.values]
+            .into_iter()
+            .flatten()
+        {
+            extend_bytes(column, taken);
         }
         if let (Some(column), Some(headers)) = (&mut columns.headers, headers) {
-            headers.keys.commit(&mut column.keys);
-            headers.values.commit(&mut column.values);
-            set_end(&mut column.offsets, headers.end);
+            headers.commit(column, taken);
         }
-        if let Some(column) = &mut columns.offsets {
-            set_end(column, offsets);
+        for column in [&mut columns.offsets, &mut columns.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            extend(column, taken);
         }
-        if let Some(column) = &mut columns.timestamps {
-            set_end(column, timestamps);
-        }
-        columns.rows += taken;
-        (record.offset_from(start) as usize, taken)
     }
-}
-
-/// Bytes from `at` to `end`, which must not be before it.
-///
-/// # Safety
-/// Both point into the same payload.
-#[inline(always)]
-unsafe fn left(at: *const u8, end: *const u8) -> usize {
-    unsafe { end.offset_from(at) as usize }
+    columns.rows += taken;
+    (record, taken)
 }
 
 /// An unsigned varint of at most three bytes, and where it ends.
@@ -440,19 +426,19 @@ unsafe fn left(at: *const u8, end: *const u8) -> usize {
 /// # Safety
 /// Three bytes are readable.
 #[inline(always)]
-unsafe fn varint(at: *const u8) -> Option<(u32, *const u8)> {
+unsafe fn varint(start: *const u8, at: usize) -> Option<(u32, usize)> {
     unsafe {
-        let first = u32::from(*at);
+        let first = u32::from(*start.add(at));
         if first < 0x80 {
-            return Some((first, at.add(1)));
+            return Some((first, at + 1));
         }
-        let second = u32::from(*at.add(1));
+        let second = u32::from(*start.add(at + 1));
         if second < 0x80 {
-            return Some((first & 0x7f | second << 7, at.add(2)));
+            return Some((first & 0x7f | second << 7, at + 2));
         }
-        let third = u32::from(*at.add(2));
+        let third = u32::from(*start.add(at + 2));
         if third < 0x80 {
-            return Some((first & 0x7f | (second & 0x7f) << 7 | third << 14, at.add(3)));
+            return Some((first & 0x7f | (second & 0x7f) << 7 | third << 14, at + 3));
         }
         None
     }
@@ -463,11 +449,11 @@ unsafe fn varint(at: *const u8) -> Option<(u32, *const u8)> {
 /// # Safety
 /// Eight bytes are readable.
 #[inline(always)]
-unsafe fn varlong(at: *const u8) -> Option<(u64, *const u8)> {
+unsafe fn varlong(start: *const u8, at: usize) -> Option<(u64, usize)> {
     unsafe {
-        match varint(at) {
+        match varint(start, at) {
             Some((value, next)) => Some((u64::from(value), next)),
-            None => long_varlong(at),
+            None => long_varlong(start, at),
         }
     }
 }
@@ -475,13 +461,13 @@ unsafe fn varlong(at: *const u8) -> Option<(u64, *const u8)> {
 /// # Safety
 /// Eight bytes are readable.
 #[inline(never)]
-unsafe fn long_varlong(at: *const u8) -> Option<(u64, *const u8)> {
+unsafe fn long_varlong(start: *const u8, at: usize) -> Option<(u64, usize)> {
     let mut value = 0;
     for i in 0..8 {
-        let byte = unsafe { *at.add(i) };
+        let byte = unsafe { *start.add(at + i) };
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
-            return Some((value, unsafe { at.add(i + 1) }));
+            return Some((value, at + i + 1));
         }
     }
     None

@@ -776,3 +776,39 @@ fn zstd_dictionaries_and_old_formats_are_refused() {
         refused(Zstd, &joined(&[&hex(magic), &zstd(b"abc")[4..]]), magic);
     }
 }
+
+#[test]
+fn zstd_blocks_larger_than_the_window_or_128_kib_are_refused() {
+    // One run of `size` bytes in a frame with this header; four bytes of input for each.
+    let run = |header: &str, size: u32| {
+        let block = size << 3 | 1 << 1 | 1;
+        joined(&[
+            &hex("28b52ffd"),
+            &hex(header),
+            &block.to_le_bytes()[..3],
+            b"z",
+        ])
+    };
+    reads(
+        Zstd,
+        &run("0058", 128 << 10),
+        &[b'z'; 128 << 10],
+        "128 KiB in a window of 2 MiB",
+    );
+    refused(Zstd, &run("0058", (128 << 10) + 1), "more than 128 KiB");
+    reads(
+        Zstd,
+        &run("0000", 1024),
+        &[b'z'; 1024],
+        "the smallest window",
+    );
+    refused(Zstd, &run("0000", 1025), "more than the window");
+    refused(Zstd, &run("0058", (1 << 21) - 1), "the largest");
+    refused(
+        Zstd,
+        &joined(&[&hex("28b52ffd0058"), &[7, 0, 0], b"z"]),
+        "block type 3",
+    );
+    refused(Zstd, &zstd_frame("2803", b"abc"), "reserved bit");
+    reads(Zstd, &zstd_frame("3003", b"abc"), b"abc", "unused bit");
+}

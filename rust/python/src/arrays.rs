@@ -14,17 +14,27 @@ type Result<T> = std::result::Result<T, ArrowError>;
 /// Fresh memory costs a page fault for every 4 KiB, which is more than decoding into it.
 static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// As many blocks are kept for later batches; a reader that hands each batch on needs four.
-const KEPT_BLOCKS: usize = 8;
+/// As many blocks are kept for later batches; a reader that hands each batch on needs two for each of
+/// keys, values, header keys and header values.
+const KEPT_BLOCKS: usize = 12;
 /// A larger block is given back to the system: one outsized batch must not be held for ever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
 
-fn lend() -> Vec<u8> {
-    BLOCKS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .pop()
-        .unwrap_or_default()
+/// The smallest block that holds `bytes`, or the largest there is.
+fn lend(bytes: usize) -> Vec<u8> {
+    let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    let best = blocks.iter().enumerate().min_by_key(|(_, block)| {
+        let capacity = block.capacity();
+        if capacity >= bytes {
+            (0, capacity)
+        } else {
+            (1, usize::MAX - capacity)
+        }
+    });
+    match best.map(|(index, _)| index) {
+        Some(index) => blocks.swap_remove(index),
+        None => Vec::new(),
+    }
 }
 
 fn give_back(mut block: Vec<u8>) {
@@ -52,20 +62,28 @@ impl Drop for Lent {
 
 /// All that `column` holds, which goes on with other memory.
 pub(crate) fn binary_array(column: &mut BinaryColumn) -> Result<BinaryArray> {
-    let BinaryParts {
-        offsets: ends,
-        data,
-        nulls,
-    } = column.take(lend());
+    // The next batch will need about as much.
+    let spare = lend(column.bytes());
+    binary(column.take(spare))
+}
+
+fn binary(parts: BinaryParts) -> Result<BinaryArray> {
+    BinaryArray::try_new(
+        offsets(parts.offsets),
+        bytes(parts.data),
+        parts.nulls.map(not_null),
+    )
+}
+
+fn bytes(data: Vec<u8>) -> Buffer {
     // A large block under few bytes would be held for as long as they are: those few are copied instead.
-    let data = if data.len() < data.capacity() / 4 {
+    if data.len() < data.capacity() / 4 {
         let copy = Buffer::from_slice_ref(data.as_slice());
         give_back(data);
         copy
     } else {
         Buffer::from(bytes::Bytes::from_owner(Lent(data)))
-    };
-    BinaryArray::try_new(offsets(ends), data, nulls.map(not_null))
+    }
 }
 
 /// The type of the headers column, as Spark's Kafka source has it.
@@ -89,28 +107,16 @@ pub(crate) fn headers_array(
     column: &mut HeadersColumn,
     null_when_empty: bool,
 ) -> Result<ListArray> {
-    let (ends, keys, values) = column.take();
+    let (key_bytes, value_bytes) = column.bytes();
+    let (ends, keys, values) = column.take((lend(key_bytes), lend(value_bytes)));
     let nulls = null_when_empty.then(|| {
         ends.windows(2)
             .map(|pair| pair.first() == pair.last())
             .collect()
     });
-    let keys: ArrayRef = Arc::new(StringArray::try_new(
-        offsets(keys.offsets),
-        keys.data.into(),
-        None,
-    )?);
-    let BinaryParts {
-        offsets: value_offsets,
-        data,
-        nulls: value_nulls,
-    } = values;
-    let values = BinaryArray::try_new(
-        offsets(value_offsets),
-        data.into(),
-        value_nulls.map(not_null),
-    )?;
-    let headers = StructArray::try_new(header_fields(), vec![keys, Arc::new(values)], None)?;
+    let keys = StringArray::try_new(offsets(keys.offsets), bytes(keys.data), None)?;
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(binary(values)?)];
+    let headers = StructArray::try_new(header_fields(), columns, None)?;
     let element = Arc::new(Field::new(
         "element",
         DataType::Struct(header_fields()),

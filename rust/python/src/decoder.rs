@@ -7,12 +7,14 @@ use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
+use crate::hand_over::HandOver;
 use crate::rows::{Projection, RowBuilder};
 
 #[pyclass(module = "brokerless._native")]
 pub(crate) struct Decoder {
     fetch: Fetch,
     rows: RowBuilder,
+    hand_over: HandOver,
     max_rows: usize,
     max_bytes: usize,
     /// Bytes that the batch at the last `consumed` needs; 0: cannot be told.
@@ -68,6 +70,7 @@ impl Decoder {
         // A column of Arrow's `binary` ends at 2 GiB, and a batch is never cut.
         let max_batch_bytes = max_batch_bytes.min(i32::MAX as usize / 2);
         Ok(Self {
+            hand_over: HandOver::new(py, &projection.schema)?,
             fetch: Fetch::new(selection, check_crcs, max_batch_bytes),
             rows: RowBuilder::new(projection, topic, partition),
             max_rows,
@@ -98,7 +101,10 @@ impl Decoder {
         let (rows, consumed) = py
             .detach(|| self.chunk(data.as_slice(), position))
             .map_err(|error| to_py(py, error))?;
-        Ok((rows.map(|rows| rows.to_pyarrow(py)).transpose()?, consumed))
+        Ok((
+            rows.map(|rows| self.hand_over.rows(py, rows)).transpose()?,
+            consumed,
+        ))
     }
 }
 
@@ -113,7 +119,7 @@ impl Decoder {
             let step = match next(rest, position + consumed as u64) {
                 Ok(Next::Batch(header, entry)) => self
                     .fetch
-                    .batch(&header, entry, &mut self.rows.columns)
+                    .batch(&header, rest, &mut self.rows.columns)
                     .map(|had_room| had_room.then_some(header))
                     .map_err(|mut error| {
                         let after = rest.get(entry.len()..).unwrap_or_default();

@@ -5,6 +5,7 @@ mod buffer;
 mod decoder;
 mod error;
 mod find_timestamp;
+mod hand_over;
 mod header_walk;
 mod json_dump;
 mod json_lines;

@@ -37,6 +37,10 @@ impl Output {
         self.bytes.get(..self.filled).unwrap_or_default()
     }
 
+    pub(super) fn all(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// What the last `n` filled bytes are.
     pub(super) fn last(&self, n: usize) -> &[u8] {
         self.bytes

@@ -57,7 +57,8 @@ fn slices(parts: &brokerless_core::BinaryParts) -> Vec<Option<Vec<u8>>> {
 pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
     let keys = slices(&columns.keys.as_mut().unwrap().take(Vec::new()));
     let values = slices(&columns.values.as_mut().unwrap().take(Vec::new()));
-    let (lists, header_keys, header_values) = columns.headers.as_mut().unwrap().take();
+    let (lists, header_keys, header_values) =
+        columns.headers.as_mut().unwrap().take(Default::default());
     let header_keys = slices(&header_keys);
     let header_values = slices(&header_values);
     let offsets = std::mem::take(columns.offsets.as_mut().unwrap());
