@@ -66,7 +66,7 @@ impl Selection {
         header.is_control()
             || header.records_count == Some(0)
             || header.last_offset() < self.start_offset && header.last_offset_delta >= 0
-            || header.magic == 2 && header.base_offset >= self.end_offset
+            || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
             || header.max_timestamp < self.start_timestamp
             || self.is_aborted(header)
     }
@@ -88,7 +88,7 @@ impl Selection {
     fn is_all_wanted(&self, header: &Header) -> bool {
         header.magic == 2
             && header.base_offset >= self.start_offset
-            && header.last_offset() < self.end_offset
+            && is_before(header.last_offset(), self.end_offset)
             && self.start_timestamp == i64::MIN
             && self.end_timestamp == i64::MAX
     }
@@ -96,10 +96,16 @@ impl Selection {
     #[inline]
     fn is_wanted(&self, row: &Row<'_>) -> bool {
         row.offset >= self.start_offset
-            && row.offset < self.end_offset
+            && is_before(row.offset, self.end_offset)
             && row.timestamp >= self.start_timestamp
-            && row.timestamp < self.end_timestamp
+            && is_before(row.timestamp, self.end_timestamp)
     }
+}
+
+/// Below an exclusive end. The greatest number stands for no end, and so is before it: offsets and timestamps may be it.
+#[inline]
+fn is_before(value: i64, end: i64) -> bool {
+    value < end || end == i64::MAX
 }
 
 /// A consumer: what it wants, and its scratch memory.

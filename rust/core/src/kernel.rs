@@ -235,6 +235,13 @@ impl HeaderBytes {
         if self.count + count > self.room {
             return false;
         }
+        // Copies that live in registers: what is written through raw pointers might lie in `self`, for all that the
+        // compiler knows.
+        let Self {
+            mut keys,
+            mut values,
+            ..
+        } = *self;
         for index in self.count..self.count + count {
             unsafe {
                 let Some((length, key)) = varint(start, at) else {
@@ -249,23 +256,24 @@ impl HeaderBytes {
                 if !is_ascii(key, length) {
                     return false;
                 }
-                self.keys.push(index, key, length);
+                keys.push(index, key, length);
                 let Some((length, value)) = varint(start, at) else {
                     return false;
                 };
                 at = value;
                 if length & 1 != 0 {
-                    self.values.push_null(index);
+                    values.push_null(index);
                 } else {
                     at += (length >> 1) as usize;
                     if at > end {
                         return false;
                     }
-                    self.values
-                        .push(index, start.add(value), (length >> 1) as usize);
+                    values.push(index, start.add(value), (length >> 1) as usize);
                 }
             }
         }
+        self.keys = keys;
+        self.values = values;
         self.count += count;
         at == end
     }
@@ -487,6 +495,8 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
     unsafe {
         if length <= 16 {
             blocks::<1>(to, from);
+        } else if length <= 48 {
+            blocks::<3>(to, from);
         } else if length <= SLACK {
             blocks::<8>(to, from);
         } else {

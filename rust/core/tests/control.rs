@@ -1,14 +1,12 @@
 //! Control records as Kafka 4.1's own dump tool printed them; one that it cannot parse must not pass for a marker.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod support;
+
 use brokerless_core::{ControlType, Json, Kind, Result, control_type, coordinator_epoch};
+use support::hex;
 
 use ControlType::{KRaftVersion, KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader};
-
-fn hex(text: &str) -> Vec<u8> {
-    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(pair).collect()
-}
 
 fn json(control_type: ControlType, value: &str) -> Result<String> {
     let mut out = Vec::new();

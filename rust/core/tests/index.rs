@@ -7,14 +7,12 @@
     clippy::panic
 )]
 
+mod support;
+
 use brokerless_core::{
     AbortedTxn, Kind, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,
 };
-
-fn hex(text: &str) -> Vec<u8> {
-    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(pair).collect()
-}
+use support::hex;
 
 fn offset_index(text: &str, base_offset: i64) -> OffsetIndex {
     OffsetIndex::new(&hex(text), base_offset, false)

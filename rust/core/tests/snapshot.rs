@@ -2,7 +2,10 @@
 //! would move the last stable offset.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod support;
+
 use brokerless_core::{Kind, ProducerState, crc32c, producer_snapshot};
+use support::hex;
 
 const ENTRY: &str =
     "0000000000000fa10003000000150000000000000029000000040000018bcfe5680000000007ffffffffffffffff";
@@ -17,11 +20,6 @@ const PRODUCER: ProducerState = ProducerState {
     coordinator_epoch: 7,
     current_txn_first_offset: -1,
 };
-
-fn hex(text: &str) -> Vec<u8> {
-    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(pair).collect()
-}
 
 /// A snapshot with a right checksum.
 fn snapshot(version: &str, count: &str, entries: &str) -> Vec<u8> {

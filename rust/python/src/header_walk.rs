@@ -68,7 +68,7 @@ impl HeaderWalk {
     }
 
     #[getter]
-    fn magics(&self) -> Vec<u8> {
+    fn magics(&self) -> Vec<u32> {
         (0..8).filter(|bit| self.0.magics >> bit & 1 == 1).collect()
     }
 

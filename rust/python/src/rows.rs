@@ -140,7 +140,10 @@ pub(crate) struct RowBuilder {
     topic: Option<String>,
     partition: Option<i32>,
     pub(crate) columns: Columns,
-    topics: Option<StringArray>,
+    topics: Repeated,
+    partitions: Repeated,
+    timestamp_types: Repeated,
+    timestamp_type: Option<i32>,
     pub(crate) null_timestamps: u64,
 }
 
@@ -163,7 +166,10 @@ impl RowBuilder {
             topic,
             partition,
             columns,
-            topics: None,
+            topics: Repeated::default(),
+            partitions: Repeated::default(),
+            timestamp_types: Repeated::default(),
+            timestamp_type: None,
             null_timestamps: 0,
         }
     }
@@ -203,61 +209,59 @@ impl RowBuilder {
                 let headers = self.columns.headers.as_mut().ok_or_else(absent)?;
                 Arc::new(headers_array(headers, self.projection.spark)?)
             }
-            Column::Topic => self.topic_array(rows),
-            Column::Partition => match self.partition {
-                Some(partition) => Arc::new(Int32Array::from(vec![partition; rows])),
-                None => Arc::new(Int32Array::new_null(rows)),
-            },
+            Column::Topic => {
+                let topic = &self.topic;
+                self.topics.rows(rows, |rows| {
+                    Arc::new(StringArray::from(vec![topic.as_deref(); rows]))
+                })
+            }
+            Column::Partition => {
+                let partition = self.partition;
+                self.partitions.rows(rows, |rows| {
+                    Arc::new(Int32Array::from(vec![partition; rows]))
+                })
+            }
             Column::Offset => Arc::new(Int64Array::from(take(&mut self.columns.offsets))),
             Column::Timestamp => self.timestamp_array(),
             Column::Sequence => {
                 let sequences = take(&mut self.columns.sequences);
                 Arc::new(Int32Array::from_iter(sequences.into_iter().map(known)))
             }
-            Column::TimestampType => Arc::new(Int32Array::from_iter_values(expand(runs, |run| {
-                run.header.timestamp_type() as i32
-            }))),
-            Column::LeaderEpoch => Arc::new(Int32Array::from_iter(expand(runs, |run| {
+            Column::TimestampType => {
+                let timestamp_type = |run: &Run| run.header.timestamp_type() as i32;
+                match runs.first().map(timestamp_type) {
+                    Some(first) if runs.iter().all(|run| timestamp_type(run) == first) => {
+                        if self.timestamp_type != Some(first) {
+                            self.timestamp_type = Some(first);
+                            self.timestamp_types = Repeated::default();
+                        }
+                        self.timestamp_types
+                            .rows(rows, |rows| Arc::new(Int32Array::from(vec![first; rows])))
+                    }
+                    _ => Arc::new(Int32Array::from(expand(runs, timestamp_type))),
+                }
+            }
+            Column::LeaderEpoch => Arc::new(Int32Array::from(expand(runs, |run| {
                 known(run.header.partition_leader_epoch)
             }))),
-            Column::BaseOffset => Arc::new(Int64Array::from_iter_values(expand(runs, |run| {
-                run.first_offset
-            }))),
-            Column::Position => Arc::new(Int64Array::from_iter_values(expand(runs, |run| {
+            Column::BaseOffset => Arc::new(Int64Array::from(expand(runs, |run| run.first_offset))),
+            Column::Position => Arc::new(Int64Array::from(expand(runs, |run| {
                 run.header.position as i64
             }))),
-            Column::Magic => Arc::new(Int8Array::from_iter_values(expand(runs, |run| {
-                run.header.magic
-            }))),
-            Column::Compression => Arc::new(StringArray::from_iter(expand(runs, |run| {
+            Column::Magic => Arc::new(Int8Array::from(expand(runs, |run| run.header.magic))),
+            Column::Compression => Arc::new(StringArray::from(expand(runs, |run| {
                 run.header.compression().ok().map(|codec| codec.name())
             }))),
-            Column::ProducerId => Arc::new(Int64Array::from_iter(expand(runs, |run| {
+            Column::ProducerId => Arc::new(Int64Array::from(expand(runs, |run| {
                 known(run.header.producer_id)
             }))),
-            Column::ProducerEpoch => Arc::new(Int16Array::from_iter(expand(runs, |run| {
+            Column::ProducerEpoch => Arc::new(Int16Array::from(expand(runs, |run| {
                 known(run.header.producer_epoch)
             }))),
-            Column::IsTransactional => Arc::new(BooleanArray::from_iter(expand(runs, |run| {
-                Some(run.header.is_transactional())
+            Column::IsTransactional => Arc::new(BooleanArray::from(expand(runs, |run| {
+                run.header.is_transactional()
             }))),
         })
-    }
-
-    /// The topic once for each row. All batches share one array, sliced.
-    fn topic_array(&mut self, rows: usize) -> ArrayRef {
-        let Some(topic) = &self.topic else {
-            return Arc::new(StringArray::new_null(rows));
-        };
-        let topics = match self.topics.take() {
-            Some(topics) if topics.len() >= rows => topics,
-            _ => {
-                StringArray::from_iter_values(std::iter::repeat_n(topic, rows.next_power_of_two()))
-            }
-        };
-        let slice = topics.slice(0, rows);
-        self.topics = Some(topics);
-        Arc::new(slice)
     }
 
     fn timestamp_array(&mut self) -> ArrayRef {
@@ -280,10 +284,29 @@ impl RowBuilder {
     }
 }
 
-/// One value a batch, repeated for each of its rows.
-fn expand<T: Copy>(runs: &[Run], value: impl Fn(&Run) -> T) -> impl Iterator<Item = T> {
-    runs.iter()
-        .flat_map(move |run| std::iter::repeat_n(value(run), run.rows))
+/// One value a Kafka batch, repeated for each of its rows.
+fn expand<T: Clone>(runs: &[Run], value: impl Fn(&Run) -> T) -> Vec<T> {
+    let mut values = Vec::with_capacity(runs.iter().map(|run| run.rows).sum());
+    for run in runs {
+        values.resize(values.len() + run.rows, value(run));
+    }
+    values
+}
+
+/// One value for all rows: built once, and sliced for each batch.
+#[derive(Debug, Default)]
+struct Repeated(Option<ArrayRef>);
+
+impl Repeated {
+    fn rows(&mut self, rows: usize, build: impl FnOnce(usize) -> ArrayRef) -> ArrayRef {
+        match &self.0 {
+            Some(array) if array.len() >= rows => array.slice(0, rows),
+            _ => {
+                let array = build(rows.next_power_of_two());
+                self.0.insert(array).slice(0, rows)
+            }
+        }
+    }
 }
 
 /// Kafka's -1 is Arrow's null.

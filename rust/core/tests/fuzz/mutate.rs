@@ -3,7 +3,7 @@
 use brokerless_core::{Next, next};
 
 /// splitmix64: the same inputs on every machine for the same seed.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -14,7 +14,7 @@ impl Random {
     }
 
     /// Below `end`; 0 for an empty range.
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         if end == 0 {
             0
         } else {
@@ -53,7 +53,7 @@ const NUMBERS: [i64; 14] = [
 ];
 
 /// One input, at most `max` bytes long.
-pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], max: usize) -> Vec<u8> {
+pub(crate) fn mutated(random: &mut Random, seeds: &[Vec<u8>], max: usize) -> Vec<u8> {
     let mut data = seeds[random.below(seeds.len())].clone();
     for _ in 0..1 + random.below(6) {
         mutate(random, &mut data, seeds);

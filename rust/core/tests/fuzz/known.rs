@@ -1,1 +1,0 @@
-//! Inputs that failed once, by what they did.
