@@ -1,0 +1,1 @@
+"""One `<topic>-<partition>` at rest: its files, and reading it."""

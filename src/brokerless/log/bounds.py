@@ -1,0 +1,136 @@
+"""What a read covers: words, numbers and times become offsets, and the isolation level its aborted transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from brokerless.errors import OffsetOutOfRangeError, unknown
+from brokerless.log import times
+from brokerless.log.segment import NO_END
+from brokerless.log.split import Stretch
+from brokerless.log.transactions import first_unstable_offset, transactions
+
+if TYPE_CHECKING:
+    from brokerless.log.log import Log
+    from brokerless.log.transactions import Aborted
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+StartOffset = int | Literal["earliest", "latest"]
+EndOffset = int | Literal["latest", "high-watermark"]
+
+
+class Bounds(NamedTuple):
+    """The rows of [start_offset, end_offset), without those of `aborted`.
+
+    `is_open` where nothing but the end of the log ends the read: then damage that stands there is met.
+    """
+
+    start_offset: int
+    end_offset: int
+    is_open: bool
+    aborted: list[Aborted]
+
+    def stretches(self, log: Log) -> list[Stretch]:
+        """Return what is read of which segments."""
+        found = []
+        damage, known = log.extent.damage, None if log.extent.damage else log.extent.next_offset
+        for segment in log.segments:
+            following = segment.next_base_offset
+            if following is not None:
+                if following > self.start_offset and segment.base_offset < self.end_offset:
+                    found.append(Stretch(segment, segment.size, min(self.end_offset, following), following))
+            elif self.is_open and (damage or self.start_offset < self.end_offset or self.end_offset == NO_END):
+                found.append(Stretch(segment, log.extent.end_position, NO_END, known))
+            elif max(self.start_offset, segment.base_offset) < self.end_offset:
+                found.append(Stretch(segment, log.extent.end_position, self.end_offset, known))
+        return found
+
+
+def bounds(
+    log: Log,
+    start_offset: StartOffset | None,
+    end_offset: EndOffset | None,
+    start_timestamp: int | None,
+    end_timestamp: int | None,
+    isolation_level: IsolationLevel,
+    *,
+    verify_transactions: bool,
+) -> Bounds:
+    """Resolve the arguments of `Log.plan`."""
+    check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
+    is_committed = isolation_level == "read_committed"
+    visible = visible_end(log, end_offset)
+    limits = [visible] if visible < log.log_end_offset or end_offset == "high-watermark" else []
+    if isinstance(end_offset, int):
+        limits.append(end_offset)
+    if end_timestamp is not None:
+        limits += _at_time(log, end_timestamp, end_offset, is_committed=is_committed)
+    start = _start(log, start_offset, visible)
+    if start_timestamp is not None:
+        start = max([start, *(_at_time(log, start_timestamp, end_offset, is_committed=is_committed) or [visible])])
+    aborted: list[Aborted] = []
+    if is_committed:
+        end = visible_end(log.whole, end_offset)
+        aborted, unstable = transactions(log.whole, start, end, verify=verify_transactions)
+        limits += [] if unstable is None else [unstable]
+    is_open = all(limit > log.log_end_offset for limit in limits)
+    end = min([log.log_end_offset, *limits])
+    return Bounds(start, end, is_open, aborted)
+
+
+def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
+    """Return where a `read_uncommitted` read ends, but for an offset given as a number.
+
+    Raises:
+        ValueError: an unknown word, a negative number, or no high watermark where it is asked for.
+    """
+    if isinstance(end_offset, int):
+        if end_offset < 0:
+            raise ValueError(f"end_offset {end_offset} is negative")
+        return log.log_end_offset
+    if end_offset is None:
+        high_watermark = log.high_watermark if log.root.is_locked else None
+        return log.log_end_offset if high_watermark is None else high_watermark
+    check_word("end_offset", end_offset, ("latest", "high-watermark"))
+    if end_offset == "latest":
+        return log.log_end_offset
+    if log.high_watermark is None:
+        raise ValueError(f"no high watermark of {log.name} is checkpointed in {log.root.path}")
+    return log.high_watermark
+
+
+def stable_end(log: Log, end_offset: EndOffset | None = None) -> int:
+    """Return where a `read_committed` read ends, but for an offset given as a number."""
+    unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset))
+    end = visible_end(log, end_offset)
+    return end if unstable is None else min(unstable, end)
+
+
+def check_word(option: str, word: str, known: tuple[str, ...]) -> None:
+    """Refuse a word that is not known, naming the nearest that is."""
+    if word not in known:
+        raise unknown(option, str(word), known)
+
+
+def _start(log: Log, start_offset: StartOffset | None, visible: int) -> int:
+    first, end = log.local_log_start_offset, log.log_end_offset
+    if isinstance(start_offset, int):
+        if first <= start_offset <= end:
+            return start_offset
+        raise OffsetOutOfRangeError(
+            f"offset {start_offset} of {log.name} is not in the log: it has {first} to {end} here",
+            log_start_offset=first,
+            log_end_offset=end,
+        )
+    if start_offset is None:
+        return first
+    check_word("start_offset", start_offset, ("earliest", "latest"))
+    return first if start_offset == "earliest" else visible
+
+
+def _at_time(log: Log, timestamp: int, end_offset: EndOffset | None, *, is_committed: bool) -> list[int]:
+    """Return the offset that a broker answers for a time, or nothing."""
+    if timestamp < 0:
+        raise ValueError(f"not a time: {timestamp} is not ms since the epoch")
+    found = times.answer(log, timestamp, (stable_end if is_committed else visible_end)(log, end_offset))
+    return [] if found.offset < 0 else [found.offset]

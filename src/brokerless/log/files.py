@@ -1,0 +1,161 @@
+"""The names in a log directory, and which files of a partition directory a reader takes.
+
+A broker that died in the middle of a cleaning, a split or a deletion leaves `.cleaned`, `.swap` and `.deleted` files.
+`live_files` takes of them what Kafka's own load would keep (LogLoader), without changing anything:
+
+- `.deleted` and `.cleaned` files count for nothing;
+- a `.swap` file at or above the lowest `.cleaned` offset belongs to an interrupted split and counts for nothing;
+- the other `.log.swap` files are complete: every plain file in the offset range they cover is superseded, and they
+  stand in under their final names;
+- an index without its `.log` counts for nothing, nor does a producer snapshot that is neither at a segment's base
+  offset nor, as a clean shutdown leaves it, the last one and not below the last segment.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+LOG, INDEX, TIMEINDEX, TXNINDEX, SNAPSHOT = 1, 2, 4, 8, 16
+_KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNINDEX, "snapshot": SNAPSHOT}
+_EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
+_STATES = ("", ".swap", ".cleaned", ".deleted")
+_SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in _STATES}
+
+# Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
+_INTERNAL = {
+    "__cluster_metadata",
+    "__consumer_offsets",
+    "__remote_log_metadata",
+    "__share_group_state",
+    "__transaction_state",
+}
+
+_LEFTOVER = re.compile(r"^\S+-\S+\.\S+-(delete|stray|future)$")
+
+
+class DirectoryName(NamedTuple):
+    """What the name of a partition directory says; `leftover` is "", "delete", "stray" or "future"."""
+
+    topic: str
+    partition: int
+    leftover: str = ""
+
+
+def parse_directory_name(name: str) -> DirectoryName:
+    """Take a partition directory's name apart: the last `-` divides, topics may contain more of them.
+
+    Raises:
+        ValueError: it is no such name.
+
+    >>> parse_directory_name("page-views-12")
+    DirectoryName(topic='page-views', partition=12, leftover='')
+    >>> parse_directory_name("orders-0.0123456789abcdef0123456789abcdef-delete").leftover
+    'delete'
+    """
+    live, leftover = name, ""
+    if name.endswith(("-delete", "-stray", "-future")):
+        match = _LEFTOVER.match(name)
+        if not match:
+            raise ValueError(f"not a partition directory: {name!r} has no unique part before its suffix")
+        live, leftover = name[: name.rindex(".")], match[1]
+    topic, _, number = live.rpartition("-")
+    if not topic or not re.fullmatch(r"\+?[0-9]{1,10}", number) or int(number) >= 1 << 31:
+        raise ValueError(f"not a partition directory: {name!r} is not <topic>-<partition>")
+    return DirectoryName(topic, int(number), leftover)
+
+
+def is_internal(topic: str | None) -> bool:
+    """Tell whether Kafka itself writes the topic: not read unless it is named.
+
+    >>> is_internal("__consumer_offsets"), is_internal("orders")
+    (True, False)
+    """
+    return topic in _INTERNAL
+
+
+def is_partition_directory(names: Iterable[str]) -> bool:
+    """Tell from the names in a directory whether it is one partition's, whatever its own name."""
+    return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
+
+
+def base_offset(path: str) -> int:
+    """Return the number in a file's name: a segment's base offset, or the end offset of a snapshot.
+
+    Raises:
+        ValueError: the name does not start with a number.
+
+    >>> base_offset("/data/orders-0/00000000000000000042.timeindex")
+    42
+    """
+    name = path.rpartition("/")[2]
+    match = re.match("[0-9]+", name)
+    if not match:
+        raise ValueError(f"not a segment's file: {name!r} does not start with an offset")
+    return int(match[0])
+
+
+def segment_file(base_offset: int, kind: int, state: str = "") -> str:
+    """Name a segment's file.
+
+    >>> segment_file(42, TIMEINDEX)
+    '00000000000000000042.timeindex'
+    """
+    return f"{base_offset:020d}.{_EXTENSIONS[kind]}{state}"
+
+
+class LiveFiles(NamedTuple):
+    """The files of a partition directory that count.
+
+    `kinds` maps each segment's base offset to the kinds it has (a sum of LOG, INDEX, TIMEINDEX, TXNINDEX), `swapped`
+    to those of them that still bear the `.swap` suffix. `snapshots` are the offsets of producer snapshots. All
+    ascend.
+    """
+
+    kinds: dict[int, int]
+    swapped: dict[int, int]
+    snapshots: list[int]
+
+
+def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> LiveFiles:
+    """Sort out a partition directory; `next_offset_of` gives the offset after the last batch of a `.log.swap` name."""
+    plain: dict[int, int] = {}
+    swapped: dict[int, int] = {}
+    cleaned = 1 << 63
+    for name in names:
+        parsed = _parse(name)
+        if parsed is None:
+            continue
+        offset, kind, state = parsed
+        if state == "":
+            plain[offset] = plain.get(offset, 0) | kind
+        elif state == ".swap":
+            swapped[offset] = swapped.get(offset, 0) | kind
+        elif state == ".cleaned":
+            cleaned = min(cleaned, offset)
+    swapped = {offset: kinds for offset, kinds in sorted(swapped.items()) if offset < cleaned}
+    complete = [offset for offset, kinds in swapped.items() if kinds & LOG]
+    if complete:
+        end = max(max(next_offset_of(segment_file(offset, LOG, ".swap")), offset) for offset in complete)
+        plain = {offset: kinds for offset, kinds in plain.items() if not complete[0] <= offset < end}
+    for offset, kinds in swapped.items():
+        plain[offset] = plain.get(offset, 0) | kinds
+    ordered = sorted(plain.items())
+    segments = {offset: kinds & ~SNAPSHOT for offset, kinds in ordered if kinds & LOG}
+    snapshots = [offset for offset, kinds in ordered if kinds & SNAPSHOT]
+    last = max(segments, default=0)
+    kept = [offset for offset in snapshots if offset in segments or (offset == snapshots[-1] and offset >= last)]
+    return LiveFiles(segments, swapped, kept)
+
+
+def _parse(name: str) -> tuple[int, int, str] | None:
+    digits, _, suffix = name.partition(".")
+    known = _SUFFIXES.get(suffix)
+    # Kafka opens only names padded to 20 digits: whatever else ends in .log is not its own.
+    if known is None or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+        return None
+    offset = int(digits)
+    return (offset, *known) if offset < 1 << 63 else None

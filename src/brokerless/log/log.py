@@ -1,0 +1,336 @@
+"""`Log`: one topic-partition at rest, read as a consumer reads it."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from brokerless import _native, storage
+from brokerless.errors import located
+from brokerless.log import files, texts, times
+from brokerless.log.bounds import bounds, check_word, stable_end, visible_end
+from brokerless.log.reader import Reader
+from brokerless.log.root import Root
+from brokerless.log.segment import Extent, Segment
+from brokerless.log.split import make_splits
+from brokerless.log.window import batch_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from brokerless.log.bounds import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.split import OnCorrupt, Split
+    from brokerless.log.texts import LeaderEpoch
+    from brokerless.log.times import OffsetAndTimestamp
+
+_TARGET_BYTES = 128 << 20
+
+
+class Log:
+    """A partition directory, or one `.log` file of it. What is listed and read is kept: make a new one to look again.
+
+    The directory around a partition directory is taken for the broker's log directory, whose checkpoints give the log
+    start offset and the high watermark. A `.log` file is read as part of its partition; outside a partition
+    directory its topic and partition are None.
+
+    Args:
+        path: the directory or the file.
+
+    Attributes:
+        path: as given.
+        is_file: whether it is a single file.
+        topic: None if the directory's name says none.
+        partition: likewise.
+        root: the log directory around it.
+
+    Raises:
+        FileNotFoundError: there is nothing at `path`.
+        ValueError: the directory is not one partition's.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
+        self.path = os.fspath(path)
+        absolute = os.path.abspath(self.path)
+        self.is_file = not storage.is_directory(absolute)
+        self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
+        if self.is_file and not storage.exists(absolute):
+            raise FileNotFoundError(f"no such file or directory: {self.path!r}")
+        if self.is_file and not self._file_name.endswith((".log", ".log.swap", ".log.cleaned", ".log.deleted")):
+            raise ValueError(f"not a segment: {self.path!r} is not a .log file")
+        self.topic: str | None = None
+        self.partition: int | None = None
+        try:
+            self.topic, self.partition, _ = files.parse_directory_name(os.path.basename(self._directory))
+        except ValueError as error:
+            if not self.is_file and not files.is_partition_directory(storage.list_directory(absolute)):
+                raise ValueError(f"not a partition directory: {self.path!r} holds no segment") from error
+        self.root = root or Root(os.path.dirname(self._directory))
+
+    def __repr__(self) -> str:
+        return f"Log({self.path!r})"
+
+    @property
+    def name(self) -> str:
+        """`topic-partition` in Kafka's way, or the path where there is none."""
+        return self.path if self.topic is None else f"{self.topic}-{self.partition}"
+
+    @cached_property
+    def topic_id(self) -> str | None:
+        """The topic's id, from partition.metadata (22 characters of URL-safe base64)."""
+        path = f"{self._directory}/{texts.PARTITION_METADATA}"
+        if not storage.exists(path):
+            return None
+        with located(path):
+            return texts.parse_partition_metadata(storage.read_all(path)).topic_id
+
+    @cached_property
+    def leader_epochs(self) -> list[LeaderEpoch]:
+        """The lines of the leader-epoch-checkpoint; empty without one, as for magic 0 and 1."""
+        path = f"{self._directory}/{texts.LEADER_EPOCHS}"
+        if not storage.exists(path):
+            return []
+        with located(path):
+            return texts.parse_leader_epochs(storage.read_all(path))
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """The segments to be read, ascending."""
+        kinds, swapped = self._live.kinds, self._live.swapped
+        following = [*list(kinds)[1:], None] if kinds else []
+        segments = [
+            Segment(self._directory, base, following[i], kinds[base], swapped.get(base, 0))
+            for i, base in enumerate(kinds)
+        ]
+        if not self.is_file:
+            return segments
+        own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
+        return own or [self._lone_segment()]
+
+    @cached_property
+    def whole(self) -> Log:
+        """The log of the whole partition: of a file, that of the directory that it counts in."""
+        if not self.is_file or self.topic is None:
+            return self
+        whole = Log(self._directory, root=self.root)
+        own = self.segments[0].path
+        return whole if any(segment.path == own for segment in whole.segments) else self
+
+    @property
+    def snapshots(self) -> list[int]:
+        """The offsets of the producer snapshots that Kafka would keep, ascending."""
+        return self._live.snapshots
+
+    def snapshot_path(self, offset: int) -> str:
+        """Return the path of a producer snapshot."""
+        return f"{self._directory}/{files.segment_file(offset, files.SNAPSHOT)}"
+
+    @cached_property
+    def extent(self) -> Extent:
+        """Where the last segment ends: see `Segment.extent`."""
+        return self.segments[-1].extent() if self.segments else Extent(0, 0)
+
+    @cached_property
+    def log_start_offset(self) -> int:
+        """The lowest offset of the log: the checkpointed one, or the first segment's.
+
+        It may lie inside a batch, and, where older segments were moved to remote storage, below what is here.
+        """
+        checkpointed = self._of_partition(self.root.log_start_offsets)
+        if not self.segments:
+            return checkpointed or 0
+        first = self.segments[0].base_offset
+        if checkpointed is None or checkpointed >= first or self.is_file:
+            return max(first, checkpointed or 0)
+        # A checkpoint may be older than the last retention. Of a tiered log the epochs reach as far back.
+        is_tiered = bool(self.leader_epochs) and self.leader_epochs[0].start_offset < first
+        return checkpointed if is_tiered else first
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The lowest offset that can be read here."""
+        return max(self.log_start_offset, self.segments[0].base_offset) if self.segments else self.log_start_offset
+
+    @property
+    def missing_offsets(self) -> tuple[int, int] | None:
+        """The range [start, end) that belongs to the log but is not here: moved to remote storage, or deleted."""
+        if self.log_start_offset < self.local_log_start_offset:
+            return self.log_start_offset, self.local_log_start_offset
+        return None
+
+    @cached_property
+    def log_end_offset(self) -> int:
+        """One above the last batch's last offset; where the end is damaged, above the last batch before the damage."""
+        return max(self.log_start_offset, self.extent.next_offset)
+
+    @property
+    def high_watermark(self) -> int | None:
+        """The high watermark as last checkpointed, within the log; None if there is none."""
+        checkpointed = self._of_partition(self.root.high_watermarks)
+        return None if checkpointed is None else min(max(checkpointed, self.log_start_offset), self.log_end_offset)
+
+    @cached_property
+    def last_stable_offset(self) -> int:
+        """Where `read_committed` ends: at the first transaction without a marker, as if all were replicated."""
+        return stable_end(self, "latest")
+
+    def plan(
+        self,
+        start_offset: StartOffset | None = None,
+        end_offset: EndOffset | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        target_bytes: int | None = _TARGET_BYTES,
+        on_corrupt: OnCorrupt = "raise",
+        verify_transactions: bool = False,
+    ) -> list[Split]:
+        """Cut a read into splits. Reads names, small files and batch headers, never records.
+
+        The headers are those at the end of the active segment, and where times or transactions are asked for that no
+        index tells for sure, of other segments.
+
+        Args:
+            start_offset: the first offset wanted; "earliest" (default) is the lowest that is here.
+            end_offset: the first offset not wanted; "latest" is the log end offset, "high-watermark" the
+                checkpointed high watermark. The default is the latter while a live broker holds the directory's lock
+                and has checkpointed one, because what is above may still be truncated, and else the former.
+            start_timestamp: start where the broker's look-up of this time (ms) points; no answer: at the log end.
+            end_timestamp: end where the look-up of this time points; no answer: at the log end. With offsets
+                too, the narrower counts.
+            isolation_level: "read_uncommitted", or "read_committed": without aborted transactions, up to the last
+                stable offset.
+            target_bytes: about how much of a file goes into a split; None: whole files.
+            on_corrupt: "raise", or "skip": leave out bad batches and report them (`Reader.lost`). Then splits are
+                whole files, so that the rows do not depend on the cuts.
+            verify_transactions: take aborted transactions from the markers even if the indexes could be believed.
+
+        Raises:
+            OffsetOutOfRangeError: `start_offset` is below the lowest offset here or above the log end offset.
+            ValueError: an unknown word, a negative time, or no high watermark where one is asked for.
+        """
+        check_word("on_corrupt", on_corrupt, ("raise", "skip"))
+        found = bounds(
+            self,
+            start_offset,
+            end_offset,
+            start_timestamp,
+            end_timestamp,
+            isolation_level,
+            verify_transactions=verify_transactions,
+        )
+        return make_splits(
+            found.stretches(self),
+            topic=self.topic,
+            partition=self.partition,
+            start_offset=found.start_offset,
+            aborted=found.aborted,
+            target_bytes=target_bytes,
+            on_corrupt=on_corrupt,
+        )
+
+    def read(
+        self,
+        start_offset: StartOffset | None = None,
+        end_offset: EndOffset | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        on_corrupt: OnCorrupt = "raise",
+        verify_transactions: bool = False,
+        columns: Sequence[str] | None = None,
+        check_crcs: bool = True,
+        spark: bool = False,
+    ) -> Reader:
+        """Read rows, in the order of their offsets; for the choice of rows see `plan`, for the rest `read_split`.
+
+        Returns:
+            An iterator of `pyarrow.RecordBatch`, of some 65,536 rows or 2 MB each.
+
+        Raises:
+            CorruptRecordError: while reading: damage. The rows before it were handed out.
+
+        >>> log = Log(SAMPLE)
+        >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
+        50
+        """
+        splits = self.plan(
+            start_offset,
+            end_offset,
+            start_timestamp,
+            end_timestamp,
+            isolation_level,
+            target_bytes=None,
+            on_corrupt=on_corrupt,
+            verify_transactions=verify_transactions,
+        )
+        return Reader(splits, columns, check_crcs=check_crcs, spark=spark)
+
+    def scan(self, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the headers of all batches, segment after segment (columns: see `_native.scan`).
+
+        Batches below the log start offset are there too. `position` counts from the start of each segment's file:
+        `segments` has a `scan` of each.
+        """
+        for segment in self.segments:
+            yield from segment.scan(check_crcs=check_crcs)
+
+    def header_walk(self) -> _native.HeaderWalk:
+        """Walk all batch headers and return what they say together: formats, codecs, times, transactions."""
+        walk = _native.HeaderWalk()
+        for segment in self.segments:
+            end = self.extent.end_position if segment.is_last else segment.size
+            with segment.open() as file:
+                segment.walk(walk, file, 0, end)
+            walk.start_file()
+        return walk
+
+    def offsets_for_times(
+        self, timestamp: int, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> OffsetAndTimestamp:
+        """Answer what a broker answers (ListOffsets).
+
+        Args:
+            timestamp: ms since the epoch, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest here, -5
+                latest in remote storage (here: one below what is here).
+            isolation_level: with "read_committed", nothing at or above the last stable offset is an answer.
+
+        Returns:
+            `(offset, timestamp, leader_epoch)`: offset -1 for none, timestamp -1 for all but times and -3. The epoch
+            of "latest" is the last one known, 0 where the log knows none (magic 0 and 1).
+
+        Raises:
+            ValueError: another negative number.
+        """
+        check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
+        end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)
+        return times.answer(self, timestamp, end)
+
+    def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
+        return None if self.topic is None or self.partition is None else checkpoint.get((self.topic, self.partition))
+
+    @cached_property
+    def _live(self) -> files.LiveFiles:
+        names = storage.list_directory(self._directory)
+        if self.topic is None and self.is_file:
+            # What else lies beside a lone file may be of other partitions.
+            own = self._file_name.partition(".")[0] + "."
+            names = [name for name in names if name.startswith(own)]
+
+        def next_offset_of(name: str) -> int:
+            return Segment(self._directory, files.base_offset(name), name=name).extent().next_offset
+
+        return files.live_files(names, next_offset_of)
+
+    def _lone_segment(self) -> Segment:
+        """Return the segment of a file that the partition does not count, or whose name is not a segment's."""
+        path = f"{self._directory}/{self._file_name}"
+        try:
+            base_offset = files.base_offset(path)
+        except ValueError:
+            with storage.File(path) as file:
+                first = batch_at(file, 0)
+            base_offset = 0 if first is None else int(first["base_offset"])
+        return Segment(self._directory, base_offset, name=self._file_name)

@@ -1,0 +1,184 @@
+"""Reading splits: chunks of a file through one buffer, decoded into Arrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located, unknown
+from brokerless.log.segment import Entry, cut_batch, open_log
+from brokerless.log.window import MAX_BATCH, Window, batch_at, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from brokerless.log.split import Split
+    from brokerless.storage import File
+
+KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of Spark's Kafka source, with headers: what is read unless told otherwise."""
+_MAX_ROWS = 65536
+
+
+class Lost(NamedTuple):
+    """What `on_corrupt="skip"` left out.
+
+    Any offset in [start_offset, end_offset) may have been there (none if they are equal); `end_offset` is None where
+    the end of the log is not known either. `position` is where the bad batch starts in the file `path`.
+    """
+
+    path: str
+    position: int
+    start_offset: int
+    end_offset: int | None
+    reason: str
+
+
+class Reader:
+    """Rows, one `pyarrow.RecordBatch` after the other; also an Arrow stream (`pyarrow.table(reader)`).
+
+    Attributes:
+        schema: of all of them.
+        lost: what was left out so far, with `on_corrupt="skip"`.
+        null_timestamps: with `spark=True`: timestamps beyond Spark's range, null in the rows, so far.
+    """
+
+    def __init__(
+        self,
+        splits: Sequence[Split],
+        columns: Sequence[str] | None = None,
+        *,
+        check_crcs: bool = True,
+        spark: bool = False,
+    ) -> None:
+        self._columns = list(KAFKA_COLUMNS if columns is None else columns)
+        for column in self._columns:
+            if column not in _native.ROW_COLUMNS:
+                raise unknown("column", column, _native.ROW_COLUMNS)
+        self._check_crcs = check_crcs
+        self._spark = spark
+        self.schema = _native.row_schema(self._columns, spark=spark)
+        self.lost: list[Lost] = []
+        self.null_timestamps = 0
+        self._rows = self._read(splits)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop reading and close the file. Not needed once all rows were read."""
+        self._rows.close()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self)
+        stream: object = reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+        return stream
+
+    def _read(self, splits: Sequence[Split]) -> Generator[pa.RecordBatch, None, None]:
+        for split in splits:
+            before = self.null_timestamps
+            with open_log(split.path) as file, located(split.path):
+                decoder = self._decoder(split)
+                for rows in self._decode(split, file, decoder):
+                    self.null_timestamps = before + decoder.null_timestamps
+                    # a Kafka batch is never cut by the decoder, and one may hold millions of records
+                    for start in range(0, rows.num_rows, _MAX_ROWS):
+                        yield rows.slice(start, _MAX_ROWS)
+
+    def _decoder(self, split: Split) -> _native.Decoder:
+        return _native.Decoder(
+            self._columns,
+            topic=split.topic,
+            partition=split.partition,
+            start_offset=split.start_offset,
+            end_offset=split.end_offset,
+            aborted=split.aborted,
+            check_crcs=self._check_crcs,
+            max_rows=_MAX_ROWS,
+            spark=self._spark,
+        )
+
+    def _decode(self, split: Split, file: File, decoder: _native.Decoder) -> Iterator[pa.RecordBatch]:
+        window = Window(file, _start(split, file), split.end_position)
+        expected = max(split.start_offset, split.base_offset)
+        while window.position < split.end_position:
+            if split.is_bounded and decoder.next_offset >= split.end_offset:
+                return
+            try:
+                rows, consumed = decoder.decode(window.data, window.position)
+                if rows is None and not consumed and not window.fill(decoder.needed):
+                    raise cut_batch(window.position, file.size())
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                if split.on_corrupt != "skip":
+                    raise
+                expected = self._skip(split, file, error, max(expected, decoder.next_offset))
+                if error.next_position is None:
+                    return
+                window.seek(error.next_position)
+                continue
+            if rows is not None:
+                yield rows
+            window.advance(consumed)
+
+    def _skip(self, split: Split, file: File, error: CorruptRecordError | UnsupportedFormatError, expected: int) -> int:
+        """Note what a bad batch, or all from it on if the framing is lost, takes away; return the offset behind it."""
+        end = split.end_offset if split.is_bounded else split.following_offset
+        if error.next_position is not None and error.next_position < split.end_position:
+            batch = batch_at(file, error.next_position)
+            base_offset = None if batch is None else batch["base_offset"]
+            # where the batch behind it is bad as well, its own loss goes on from here
+            end = expected if base_offset is None else min(split.end_offset, base_offset)
+        end = None if end is None else max(expected, end)
+        self.lost.append(Lost(split.path, error.position or 0, expected, end, str(error.args[0])))
+        return expected if end is None else end
+
+
+def read_split(
+    split: Split, columns: Sequence[str] | None = None, *, check_crcs: bool = True, spark: bool = False
+) -> Reader:
+    """Read one split, anywhere the file can be reached.
+
+    Args:
+        split: from `Log.plan`.
+        columns: some of `_native.ROW_COLUMNS`, in the order wanted; the eight of Spark's Kafka source by default.
+        check_crcs: verify checksums (the consumer's `check.crcs`).
+        spark: Spark's types: timestamps in us, headers null where there are none.
+
+    Returns:
+        An iterator of `pyarrow.RecordBatch`.
+
+    Raises:
+        ValueError: an unknown column.
+        CorruptRecordError: while reading: damage. The rows before it were handed out.
+    """
+    return Reader([split], columns, check_crcs=check_crcs, spark=spark)
+
+
+def _start(split: Split, file: File) -> int:
+    """Return where the first batch of a split starts."""
+    if split.entry is None or Entry(*split.entry, split.position).holds(file):
+        return split.position
+    boundary = split.fallback_position
+    walk = _native.HeaderWalk()
+
+    def step(data: memoryview, position: int, end: int) -> int:
+        wanted = walk.feed(data, position, end)
+        return end if walk.done else wanted
+
+    sweep(file, 0, boundary, step)
+    if walk.end_position >= boundary:
+        return boundary
+    # the batch here starts before the boundary and is the split's before; the one behind it is ours
+    batch = batch_at(file, walk.end_position, max_bytes=MAX_BATCH)
+    return walk.end_position if batch is None else int(batch["position"]) + int(batch["size"])

@@ -1,0 +1,142 @@
+"""One log directory of a broker: whose it is, how it was left, and what its checkpoints say.
+
+Everything is read when first asked for: a damaged file only matters to those who need what it says.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from brokerless import storage
+from brokerless.errors import located
+from brokerless.log import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+
+_MARKS = (
+    texts.META_PROPERTIES,
+    texts.RECOVERY_POINTS,
+    texts.LOG_START_OFFSETS,
+    texts.HIGH_WATERMARKS,
+    texts.FIRST_DIRTY_OFFSETS,
+    texts.CLEAN_SHUTDOWN,
+)
+
+
+class Root:
+    """A log directory (one of a broker's `log.dirs`). Its files need not exist: what is absent reads as unknown.
+
+    Attributes:
+        path: the directory.
+
+    >>> Root("/nowhere").is_clean, Root("/nowhere").node_id
+    (False, None)
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Root({self.path!r})"
+
+    @staticmethod
+    def is_root(names: list[str]) -> bool:
+        """Tell from the names in a directory whether a broker kept its logs there."""
+        return any(name in _MARKS for name in names)
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker's `node.id` (`broker.id` before KRaft)."""
+        return self._meta.node_id
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id."""
+        return self._meta.cluster_id
+
+    @property
+    def directory_id(self) -> str | None:
+        """The directory's own id (Kafka 3.7 and later)."""
+        return self._meta.directory_id
+
+    @cached_property
+    def is_clean(self) -> bool:
+        """Whether a broker shut down cleanly here: the marker exists, whatever it holds."""
+        return storage.exists(self._file(texts.CLEAN_SHUTDOWN))
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether another process, a live broker, holds the lock: now. A `.lock` left by a killed one is not held."""
+        return _is_held(self._file(texts.LOCK))
+
+    @cached_property
+    def broker_epoch(self) -> int | None:
+        """The broker epoch in the clean-shutdown marker."""
+        return self._parsed(texts.CLEAN_SHUTDOWN, texts.parse_clean_shutdown, None)
+
+    @cached_property
+    def recovery_points(self) -> dict[tuple[str, int], int]:
+        """The first possibly unflushed offset, by (topic, partition)."""
+        return self._checkpoint(texts.RECOVERY_POINTS)
+
+    @cached_property
+    def log_start_offsets(self) -> dict[tuple[str, int], int]:
+        """The log start offset of the partitions where it is not the first segment's base offset."""
+        return self._checkpoint(texts.LOG_START_OFFSETS)
+
+    @cached_property
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """The high watermark as last checkpointed, by (topic, partition)."""
+        return self._checkpoint(texts.HIGH_WATERMARKS)
+
+    @cached_property
+    def first_dirty_offsets(self) -> dict[tuple[str, int], int]:
+        """Where the cleaner will go on, by (topic, partition)."""
+        return self._checkpoint(texts.FIRST_DIRTY_OFFSETS)
+
+    @cached_property
+    def _meta(self) -> texts.MetaProperties:
+        nothing = texts.MetaProperties(version=0, cluster_id=None, node_id=None, directory_id=None)
+        return self._parsed(texts.META_PROPERTIES, texts.parse_meta_properties, nothing)
+
+    def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
+        return self._parsed(name, texts.parse_offset_checkpoint, {})
+
+    def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
+        path = self._file(name)
+        try:
+            content = storage.read_all(path)
+        except FileNotFoundError:
+            return absent
+        with located(path):
+            return parse(content)
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+# struct flock with its padding. Asking with F_GETLK takes no lock, so a broker that starts meanwhile is not refused.
+_FLOCK = {"linux": ("hhqqi4x", 0), "darwin": ("qqihh", 3)}
+
+
+def _is_held(path: str) -> bool:
+    if sys.platform not in _FLOCK:
+        return False
+    import fcntl  # noqa: PLC0415 - there is none on Windows
+
+    layout, type_at = _FLOCK[sys.platform]
+    question = [0, 0, 0, 0, 0]
+    question[type_at] = fcntl.F_WRLCK
+    try:
+        with open(path, "rb", buffering=0) as file:
+            answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(layout, *question))
+    except FileNotFoundError:
+        return False
+    lock_type: int = struct.unpack(layout, answer)[type_at]
+    return lock_type != fcntl.F_UNLCK

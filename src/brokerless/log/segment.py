@@ -1,0 +1,257 @@
+"""One segment of a log: its `.log`, the indexes beside it, and where its batches end.
+
+The offset and time index are hints that may be missing, stale or damaged. An entry is used only after the batch that
+it points to was looked at; what the indexes cannot tell is found by walking batch headers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from brokerless import _native, storage
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.log import files
+from brokerless.log.window import SIZE, Window, batch_at, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+
+
+NO_END = (1 << 63) - 1
+"""An end offset for what has no other end than the file's."""
+
+
+class Extent(NamedTuple):
+    """Where a segment ends.
+
+    `next_offset` follows its last whole batch, `end_position` is where that batch ends. `damage` is what stands there
+    if it is neither the end of the file, nor a cut batch, nor a preallocated tail of zeros; `end_position` is then
+    the file's size, so that a read meets the damage.
+    """
+
+    next_offset: int
+    end_position: int
+    damage: CorruptRecordError | UnsupportedFormatError | None = None
+
+
+class Entry(NamedTuple):
+    """An entry of an offset index, with the offset of the entry before it (or the one before the segment)."""
+
+    before: int
+    offset: int
+    position: int
+
+    def holds(self, file: storage.File) -> bool:
+        """Tell whether a batch that this entry can mean starts there: framed, CRC right, offset in between."""
+        batch = batch_at(file, self.position, check_crcs=True)
+        return batch is not None and batch["is_valid"] and self.before < batch["last_offset"] <= self.offset
+
+
+class Segment:
+    """One segment. Cheap to make: nothing is read before it is asked for.
+
+    Attributes:
+        base_offset: the number in its file names.
+        next_base_offset: that of the segment behind it, None for the last one.
+    """
+
+    __slots__ = ("_directory", "_kinds", "_name", "_swapped", "base_offset", "next_base_offset")
+
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        next_base_offset: int | None = None,
+        kinds: int = files.LOG,
+        swapped: int = 0,
+        name: str | None = None,
+    ) -> None:
+        self._directory = directory
+        self._kinds = kinds
+        self._swapped = swapped
+        self._name = name
+        self.base_offset = base_offset
+        self.next_base_offset = next_base_offset
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path!r})"
+
+    @property
+    def path(self) -> str:
+        """The `.log` file."""
+        return f"{self._directory}/{self._name}" if self._name else self._path(files.LOG)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is the active segment: only there a cut tail is what a crash leaves, and not damage."""
+        return self.next_base_offset is None
+
+    @property
+    def size(self) -> int:
+        """Length of the `.log`, in bytes."""
+        return _surviving(self.path, storage.size)
+
+    @property
+    def modified(self) -> int:
+        """Modification time of the `.log`, in ms: it stands in for the largest timestamp where there is none."""
+        return _surviving(self.path, storage.modified)
+
+    @property
+    def has_transaction_index(self) -> bool:
+        """Whether there is a `.txnindex`: a broker makes one at the first abort."""
+        return bool(self._kinds & files.TXNINDEX)
+
+    def open(self) -> storage.File:
+        """Open the `.log`, also if retention or the cleaner renamed it since it was listed."""
+        return open_log(self.path)
+
+    def offset_index(self) -> _native.OffsetIndex | None:
+        """Return the `.index`, None if it cannot be read."""
+        content = self._read(files.INDEX)
+        return None if content is None else _native.OffsetIndex(content, self.base_offset)
+
+    def time_index(self) -> _native.TimeIndex | None:
+        """Return the `.timeindex`, None if it cannot be read."""
+        content = self._read(files.TIMEINDEX)
+        return None if content is None else _native.TimeIndex(content, self.base_offset)
+
+    def transaction_index(self) -> _native.TransactionIndex | None:
+        """Return the `.txnindex`, None if there is none.
+
+        Raises:
+            OSError: it is there and cannot be read.
+        """
+        if not self.has_transaction_index:
+            return None
+        path = self._path(files.TXNINDEX)
+        with located(path):
+            return _native.TransactionIndex(storage.read_all(path), self.base_offset)
+
+    def entry(self, offset: int, index: _native.OffsetIndex | None = None) -> Entry | None:
+        """Return the last index entry that is not behind `offset`, None if there is none that is of use."""
+        index = index or self.offset_index()
+        if index is None or not len(index):
+            return None
+        found, position = index.lookup(offset)
+        # The first batch of a segment needs no entry, and no other one ends at the base offset.
+        if position <= 0 or found <= self.base_offset:
+            return None
+        return Entry(index.lookup(found - 1)[0], found, position)
+
+    def position_before(self, file: storage.File, offset: int) -> int:
+        """Return a batch boundary before which every batch ends below `offset`: by the index, else 0."""
+        entry = self.entry(offset)
+        return entry.position if entry is not None and entry.holds(file) else 0
+
+    def batch_of(self, file: storage.File, offset: int) -> dict[str, Any] | None:
+        """Return where the first batch that ends at or behind `offset` is, and its base offset and max timestamp."""
+        with located(self.path):
+            start = self.position_before(file, offset)
+            for batches, _ in _whole_batches(file, start, file.size(), length=_PROBE):
+                for i, last_offset in enumerate(batches["last_offset"].to_pylist()):
+                    if last_offset is not None and last_offset >= offset:
+                        return {name: batches[name][i].as_py() for name in _BATCH_FIELDS}
+        return None
+
+    def walk(self, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
+        """Walk the headers of the batches from `position` (a batch boundary) to `end`."""
+
+        def step(data: memoryview, position: int, end: int) -> int:
+            wanted = walk.feed(data, position, end)
+            return end if walk.done else wanted
+
+        with located(self.path):
+            sweep(file, position, end, step)
+
+    def extent(self) -> Extent:
+        """Find where the segment ends. Of the last one, headers behind its last index entry are read."""
+        if self.next_base_offset is not None:
+            return Extent(self.next_base_offset, self.size)
+        with self.open() as file:
+            size = file.size()
+            walk = _native.HeaderWalk()
+            damage = None
+            try:
+                self.walk(walk, file, self.position_before(file, NO_END), size)
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                if not file.is_zero_from(walk.end_position):
+                    damage = error
+            next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
+            # behind the greatest offset there is the next one wraps around
+            next_offset = NO_END if next_offset == -NO_END - 1 else next_offset
+            return Extent(next_offset, size if damage else walk.end_position, damage)
+
+    def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the headers of all batches in the file, as Arrow (see `_native.scan` for the columns).
+
+        Raises:
+            CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
+        """
+        with self.open() as file, located(self.path):
+            end = self.extent().end_position
+            done = 0
+            for batches, position in _whole_batches(file, 0, end, check_crcs=check_crcs):
+                yield batches
+                done = position
+            if done < end:
+                raise cut_batch(done, end)
+
+    def _read(self, kind: int) -> bytes | None:
+        if not self._kinds & kind:
+            return None
+        try:
+            return storage.read_until_zeros(self._path(kind))
+        except OSError:
+            return None
+
+    def _path(self, kind: int) -> str:
+        state = ".swap" if self._swapped & kind else ""
+        return f"{self._directory}/{files.segment_file(self.base_offset, kind, state)}"
+
+
+# A batch is looked for among those that share an index entry: 4 KiB of them, unless configured otherwise.
+_PROBE = 1 << 15
+_BATCH_FIELDS = ("position", "size", "base_offset", "max_timestamp")
+
+
+def cut_batch(position: int, end: int) -> CorruptRecordError:
+    """Build the error for a batch that does not end where its file does."""
+    return CorruptRecordError(f"record batch is cut: {end - position} bytes are left of it", position=position)
+
+
+def open_log(path: str) -> storage.File:
+    """Open a `.log` by the name it has now.
+
+    A broker renames under us: `.swap` to its final name, and what retention or the cleaner removes to `.deleted`, a
+    minute before it goes.
+    """
+    return _surviving(path, storage.File)
+
+
+def _surviving(path: str, use: Callable[[str], _T]) -> _T:
+    final = path.removesuffix(".swap")
+    for name in (path, final, final + ".deleted"):
+        try:
+            return use(name)
+        except FileNotFoundError:
+            continue
+    return use(path)
+
+
+def _whole_batches(
+    file: storage.File, position: int, end: int, *, check_crcs: bool = False, length: int = SIZE
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield headers and the position behind them; ends where no whole batch follows."""
+    window = Window(file, position, end, length)
+    window.fill(0)
+    while window.position < end:
+        batches, consumed = _native.scan(window.data, window.position, check_crcs=check_crcs)
+        window.advance(consumed)
+        if consumed:
+            yield batches, window.position
+        elif not window.fill(0):
+            return

@@ -1,0 +1,151 @@
+"""Splits: a read cut into pieces that can be done anywhere, in any order, without reading a record to cut it.
+
+A boundary inside a segment comes from an entry (o, p) of its offset index: p starts a batch that ends at o. Since
+the index may be wrong, whoever reads the split looks first. If no such batch is at p, then of a boundary between two
+splits the bytes still count: headers are walked from the segment's start to the first batch that starts at or behind
+p. But of a boundary that was to skip the batches below the first offset, nothing does: then they are all read. A
+split holds the batches that *start* in [position, end_position), so each batch is in one split wherever the
+boundaries fall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from brokerless.log.segment import NO_END
+from brokerless.log.transactions import overlapping
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless import _native
+    from brokerless.log.segment import Segment
+    from brokerless.log.transactions import Aborted
+
+OnCorrupt = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A stretch of one `.log` file, to be read by `read_split`. Small and picklable.
+
+    Attributes:
+        path: the file.
+        topic: None for a lone file outside a topic directory.
+        partition: likewise.
+        base_offset: of the segment.
+        position: bytes from which batches are read.
+        end_position: batches that start here or behind it are another split's.
+        start_offset: rows below it are left out.
+        end_offset: rows from it on are left out.
+        following_offset: that of the batch behind the segment, None if that is not known.
+        entry: what is to be found at `position`: a batch that ends above entry[0] and not above entry[1]. None at 0.
+        fallback_position: where to start if it is not: with the first batch at or behind this.
+        aborted: transactions to leave out: (producer_id, first_offset, last_offset).
+        on_corrupt: "raise" or "skip".
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    base_offset: int
+    position: int
+    end_position: int
+    start_offset: int
+    end_offset: int
+    following_offset: int | None = None
+    entry: tuple[int, int] | None = None
+    fallback_position: int = 0
+    aborted: tuple[Aborted, ...] = ()
+    on_corrupt: OnCorrupt = "raise"
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether reading stops at `end_offset`.
+
+        If that is only where the segment's offsets end, all bytes are read: what stands behind the last batch of an
+        older segment is damage.
+        """
+        if self.following_offset is None:
+            return self.end_offset != NO_END
+        return self.end_offset < self.following_offset
+
+
+class Stretch(NamedTuple):
+    """What of a segment is read; the names are those of `Split`."""
+
+    segment: Segment
+    end_position: int
+    end_offset: int
+    following_offset: int | None
+
+
+def make_splits(
+    stretches: Sequence[Stretch],
+    *,
+    topic: str | None,
+    partition: int | None,
+    start_offset: int,
+    aborted: list[Aborted],
+    target_bytes: int | None,
+    on_corrupt: OnCorrupt,
+) -> list[Split]:
+    """Cut stretches of segments into splits of about `target_bytes`."""
+    bounds = [(max(start_offset, stretch.segment.base_offset), stretch.end_offset) for stretch in stretches]
+    splits = []
+    for stretch, ranges in zip(stretches, overlapping(aborted, bounds), strict=True):
+        segment = stretch.segment
+        cuts = _cuts(stretch, start_offset, target_bytes, on_corrupt)
+        for i, (position, entry) in enumerate(cuts):
+            splits.append(
+                Split(
+                    path=segment.path,
+                    topic=topic,
+                    partition=partition,
+                    base_offset=segment.base_offset,
+                    position=position,
+                    end_position=cuts[i + 1][0] if i + 1 < len(cuts) else stretch.end_position,
+                    start_offset=start_offset,
+                    end_offset=stretch.end_offset,
+                    following_offset=stretch.following_offset,
+                    entry=entry,
+                    fallback_position=position if i else 0,
+                    aborted=ranges,
+                    on_corrupt=on_corrupt,
+                )
+            )
+    return splits
+
+
+_Cut = tuple[int, tuple[int, int] | None]
+
+
+def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corrupt: OnCorrupt) -> list[_Cut]:
+    """Return where splits start. With "skip" only at 0: what is lost must not depend on where the cuts are."""
+    segment, end_position, end_offset, _ = stretch
+    is_large = target_bytes is not None and end_position > target_bytes
+    if on_corrupt == "skip" or not (is_large or segment.base_offset < start_offset):
+        return [(0, None)]
+    index = segment.offset_index()
+    if index is None:
+        return [(0, None)]
+    cuts = [(0, None) if segment.base_offset >= start_offset else _cut(segment, index, start_offset, end_position)]
+    while target_bytes is not None and end_position - cuts[-1][0] > target_bytes:
+        offset = index.upper_bound(cuts[-1][0], target_bytes)
+        # Behind `end_offset` nothing is read, so cutting there is of no use. Relying on the index to leave it out
+        # would be: a wrong one would lose rows.
+        if offset is None or offset >= end_offset:
+            break
+        cut = _cut(segment, index, offset, end_position)
+        if cut[0] <= cuts[-1][0]:
+            break
+        cuts.append(cut)
+    return cuts
+
+
+def _cut(segment: Segment, index: _native.OffsetIndex, offset: int, end_position: int) -> _Cut:
+    entry = segment.entry(offset, index)
+    if entry is None or entry.position >= end_position:
+        return (0, None)
+    return (entry.position, (entry.before, entry.offset))

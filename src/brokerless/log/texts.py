@@ -1,0 +1,217 @@
+"""The texts of a log directory: checkpoints, leader epochs, partition.metadata, meta.properties, the shutdown marker.
+
+Each `parse_*` takes a file's content and returns what Kafka's own reader makes of it; what that reader refuses raises
+`CorruptRecordError`. What Kafka tolerates (CRLF, a missing last newline, duplicate entries, a newer version of
+partition.metadata) is tolerated here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import re
+from typing import NamedTuple
+
+from brokerless.errors import CorruptRecordError
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+FIRST_DIRTY_OFFSETS = "cleaner-offset-checkpoint"
+
+
+class LeaderEpoch(NamedTuple):
+    """A leader epoch and the offset of the first record written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+class PartitionMetadata(NamedTuple):
+    """What partition.metadata says: its version and the topic's id (22 characters of URL-safe base64)."""
+
+    version: int
+    topic_id: str
+
+
+class MetaProperties(NamedTuple):
+    """Whose directory this is. `node_id` is `broker.id` in a version 0 file (ZooKeeper); ids are None where absent."""
+
+    version: int
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+
+
+def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
+    r"""Read one of the four `topic partition offset` checkpoints of a log directory.
+
+    >>> parse_offset_checkpoint(b"0\n2\norders 0 17\norders 1 9\n")
+    {('orders', 0): 17, ('orders', 1): 9}
+    """
+    return {
+        (topic, _integer(partition, 32)): _integer(offset, 64)
+        for topic, partition, offset in _checkpoint_entries(content, fields=3)
+    }
+
+
+def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
+    r"""Read a leader-epoch-checkpoint, in file order.
+
+    >>> parse_leader_epochs(b"0\n1\n3 17\n")
+    [LeaderEpoch(epoch=3, start_offset=17)]
+    """
+    return [
+        LeaderEpoch(_integer(epoch, 32), _integer(start, 64)) for epoch, start in _checkpoint_entries(content, fields=2)
+    ]
+
+
+def parse_partition_metadata(content: bytes) -> PartitionMetadata:
+    r"""Read a partition.metadata: two `name: value` lines, whose names Kafka does not check.
+
+    >>> parse_partition_metadata(b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw").topic_id
+    'AAECAwQFBgcICQoLDA0ODw'
+    """
+    lines = _lines(content)[:2]
+    if len(lines) < 2:
+        raise CorruptRecordError(f"partition metadata is cut: {len(lines)} of 2 lines")
+    values = []
+    for line in lines:
+        parts = _drop_empty_tail(re.split(r":[ \t\x0b\f]+", line))
+        if len(parts) != 2:
+            raise CorruptRecordError(f"partition metadata is malformed: {line!r} is not `name: value`")
+        values.append(parts[1])
+    version = _integer(values[0], 32)
+    if version < 0:
+        raise CorruptRecordError(f"partition metadata has an unknown version: {version}")
+    if not any(_uuid_bytes(values[1])):
+        raise CorruptRecordError(f"partition metadata has no topic id: {values[1]} is the zero uuid")
+    return PartitionMetadata(version, values[1])
+
+
+def parse_meta_properties(content: bytes) -> MetaProperties:
+    r"""Read a meta.properties of either version.
+
+    >>> parse_meta_properties(b"version=1\nnode.id=7\ncluster.id=x\n")
+    MetaProperties(version=1, cluster_id='x', node_id=7, directory_id=None)
+    """
+    properties = parse_properties(content)
+    version = _integer(properties.get("version", "0"), 32)
+    node = properties.get("node.id", properties.get("broker.id"))
+    return MetaProperties(
+        version=version,
+        cluster_id=properties.get("cluster.id"),
+        node_id=None if node is None else _integer(node, 32),
+        directory_id=properties.get("directory.id"),
+    )
+
+
+def parse_clean_shutdown(content: bytes) -> int | None:
+    r"""Return the broker epoch in a shutdown marker, None where it holds none: the file's existence is what counts.
+
+    >>> parse_clean_shutdown(b'{"version":0,"brokerEpoch":9}')
+    9
+    """
+    try:
+        epoch = json.loads(content)["brokerEpoch"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return epoch if type(epoch) is int else None
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    r"""Read a Java properties file (java.util.Properties: comments, three separators, continued lines, escapes).
+
+    >>> parse_properties(b"# when\ncluster.id = a\\u002db\\\n  c\n")
+    {'cluster.id': 'a-bc'}
+    """
+    properties = {}
+    for line in _logical_lines(content.decode("latin-1")):
+        match = _PROPERTY.fullmatch(line)
+        if match:
+            properties[_unescape(match["key"])] = _unescape(match["value"])
+    return properties
+
+
+_PROPERTY = re.compile(r"(?P<key>(?:[^\\=: \t\f]|\\.)*)(?:[ \t\f]*[=:])?[ \t\f]*(?P<value>.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines = []
+    continued: str | None = None
+    for natural in io.StringIO(text, newline=None):
+        line = natural.rstrip("\n").lstrip(" \t\f")
+        if continued is None and (not line or line[0] in "#!"):
+            continue
+        line = (continued or "") + line
+        backslashes = len(line) - len(line.rstrip("\\"))
+        continued = line[:-1] if backslashes % 2 else None
+        if continued is None:
+            lines.append(line)
+    if continued:
+        lines.append(continued)
+    return lines
+
+
+def _unescape(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return _CONTROLS.get(match[2] or "", match[2] or "")
+
+    return _ESCAPE.sub(plain, text)
+
+
+def _checkpoint_entries(content: bytes, fields: int) -> list[list[str]]:
+    lines = _lines(content)
+    if lines and lines[0] != "0":
+        raise CorruptRecordError(f"checkpoint has an unknown version: stored {lines[0]!r}, known 0")
+    if len(lines) < 2:
+        return []
+    announced = _integer(lines[1], 32)
+    entries = [_drop_empty_tail(re.split(r"[ \t\x0b\f]+", line)) for line in lines[2:]]
+    for number, entry in enumerate(entries, start=3):
+        if len(entry) != fields:
+            raise CorruptRecordError(f"checkpoint is malformed: line {number} has {len(entry)} fields, not {fields}")
+    if len(entries) != announced:
+        raise CorruptRecordError(f"checkpoint is malformed: {announced} entries announced, {len(entries)} present")
+    return entries
+
+
+def _lines(content: bytes) -> list[str]:
+    # Java's line ends only: str.splitlines would also cut at U+2028 and the like.
+    text = content.decode(errors="replace")
+    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
+
+
+def _drop_empty_tail(parts: list[str]) -> list[str]:
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _integer(text: str, bits: int) -> int:
+    if re.fullmatch(r"[+-]?[0-9]{1,64}", text):
+        value = int(text)
+        if -(1 << bits - 1) <= value < 1 << bits - 1:
+            return value
+    raise CorruptRecordError(f"not an int{bits}: {text!r}")
+
+
+def _uuid_bytes(text: str) -> bytes:
+    try:
+        value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        value = b""
+    if len(value) != 16:
+        raise CorruptRecordError(f"not a uuid: {text!r}")
+    return value

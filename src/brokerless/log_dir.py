@@ -1,0 +1,170 @@
+"""`LogDir`: the log directories of one broker or several, seen as one set of topics."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless import storage
+from brokerless.errors import unknown
+from brokerless.log import files
+from brokerless.log.log import Log
+from brokerless.log.root import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Leftover(NamedTuple):
+    """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future"."""
+
+    path: str
+    topic: str
+    partition: int
+    kind: str
+
+
+class LogDir:
+    """What is found at some paths: log directories (roots), partition directories, or single `.log` files.
+
+    The same partition in roots of different brokers (`node.id`) is replicated: the replica that is read is the one
+    with the highest last leader epoch, then the highest log end offset.
+
+    Args:
+        paths: at least one.
+
+    Attributes:
+        roots: the log directories, in the order of the paths.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is none of these, two roots are of different clusters, or two roots of one broker hold the
+            same partition.
+
+    >>> LogDir(SAMPLE_DIR).topics()
+    ['upgraded-compact']
+    """
+
+    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+        if not paths:
+            raise ValueError("no path: a log directory, a partition directory or a .log file is needed")
+        self.roots: list[Root] = []
+        self._logs: list[Log] = []
+        self._leftovers: list[Leftover] = []
+        self._seen: set[str] = set()
+        for path in paths:
+            self._add(os.fspath(path))
+        self._check()
+
+    def topics(self) -> list[str]:
+        """Return the topics, sorted, internal ones (`__consumer_offsets`) included."""
+        return sorted({log.topic for log in self._logs if log.topic is not None})
+
+    def logs(self, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None) -> list[Log]:
+        """Return one log a partition, by topic and partition; only these topics and partitions, if given.
+
+        Raises:
+            ValueError: a topic or partition that is not here.
+        """
+        chosen = [_sorted(replicas)[0] for replicas in self._by_partition]
+        if topics is not None:
+            wanted = set(topics)
+            for topic in sorted(wanted - set(self.topics())):
+                raise unknown("topic", topic, self.topics())
+            chosen = [log for log in chosen if log.topic in wanted]
+        if partitions is not None:
+            numbers = set(partitions)
+            for number in sorted(numbers - {log.partition for log in chosen}):
+                raise unknown("partition", str(number), [str(log.partition) for log in chosen])
+            chosen = [log for log in chosen if log.partition in numbers]
+        return chosen
+
+    def log(self, topic: str, partition: int) -> Log:
+        """Return one partition's log.
+
+        Raises:
+            ValueError: it is not here.
+        """
+        return self.logs([topic], [partition])[0]
+
+    def replicas(self, topic: str, partition: int) -> list[Log]:
+        """Return all replicas of a partition, the one that is read first.
+
+        Raises:
+            ValueError: it is not here.
+        """
+        self.log(topic, partition)
+        return _sorted([log for log in self._logs if (log.topic, log.partition) == (topic, partition)])
+
+    def leftovers(self) -> list[Leftover]:
+        """Return the directories of deleted, stray and future partitions, which are not read, by path."""
+        return sorted(self._leftovers)
+
+    @cached_property
+    def _by_partition(self) -> list[list[Log]]:
+        found: dict[tuple[str, int, str], list[Log]] = {}
+        for log in self._logs:
+            # files and directories without a name of their own are nobody's replicas
+            alone = "" if log.topic is not None and not log.is_file else log.path
+            found.setdefault((log.topic or "", log.partition or 0, alone), []).append(log)
+        return [found[key] for key in sorted(found)]
+
+    def _add(self, path: str) -> None:
+        names = storage.list_directory(path) if storage.is_directory(path) else None
+        if names is None or files.is_partition_directory(names) or (not names and _parsed(path)):
+            self._add_log(path, self._root(os.path.dirname(os.path.abspath(path))))
+            return
+        directories = [(name, parsed) for name in storage.list_subdirectories(path) if (parsed := _parsed(name))]
+        if not directories and not Root.is_root(names):
+            raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
+        root = self._root(path)
+        for name, parsed in directories:
+            if parsed.leftover:
+                self._leftovers.append(Leftover(f"{path}/{name}", parsed.topic, parsed.partition, parsed.leftover))
+            else:
+                self._add_log(f"{path}/{name}", root)
+
+    def _add_log(self, path: str, root: Root) -> None:
+        if os.path.abspath(path) not in self._seen:
+            self._seen.add(os.path.abspath(path))
+            self._logs.append(Log(path, root=root))
+
+    def _root(self, path: str) -> Root:
+        for root in self.roots:
+            if os.path.abspath(root.path) == os.path.abspath(path):
+                return root
+        self.roots.append(Root(path))
+        return self.roots[-1]
+
+    def _check(self) -> None:
+        if len(self.roots) > 1:
+            clusters = {root.cluster_id: root.path for root in self.roots if root.cluster_id is not None}
+            if len(clusters) > 1:
+                places = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
+                raise ValueError(f"different clusters: {places}; read each alone")
+        for replicas in self._by_partition:
+            by_broker: dict[int | str, Log] = {}
+            for log in replicas if len(replicas) > 1 else ():
+                node = log.root.node_id
+                broker = log.root.path if node is None else node
+                if by_broker.setdefault(broker, log) is not log:
+                    raise ValueError(
+                        f"{log.name} of node {node} is in two places: {by_broker[broker].path}, {log.path}"
+                    )
+
+
+def _parsed(path: str) -> files.DirectoryName | None:
+    try:
+        return files.parse_directory_name(os.path.basename(os.path.abspath(path)))
+    except ValueError:
+        return None
+
+
+def _sorted(replicas: list[Log]) -> list[Log]:
+    """Sort replicas, the one to be read first. What the last epoch has not seen may be truncated by its leader."""
+
+    def age(log: Log) -> tuple[int, int]:
+        return (log.leader_epochs[-1].epoch if log.leader_epochs else -1, log.log_end_offset)
+
+    return sorted(replicas, key=age, reverse=True) if len(replicas) > 1 else replicas

@@ -1,0 +1,136 @@
+"""The one seam to storage: list a directory, a file's size and time, read a range. Local files are its only form.
+
+Paths are `str`. Files are read into the caller's buffer, never mapped: a file that is truncated under a mapping kills
+the process, and a running broker truncates.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from typing import Self
+
+# Preallocated index files are 10 MiB of zeros behind a few entries.
+_BLOCK = 1 << 16
+_ZEROS = bytes(_BLOCK)
+# What is read as a whole is small in any log that a broker wrote; a hostile one must not make us take its size.
+_MAX_WHOLE = 256 << 20
+
+
+def list_directory(path: str) -> list[str]:
+    """Return the names in a directory, in no order.
+
+    Raises:
+        OSError: it does not exist, is no directory, or may not be read.
+    """
+    return os.listdir(path)
+
+
+def list_subdirectories(path: str) -> list[str]:
+    """Return the names of the directories in a directory, sorted."""
+    with os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+def is_directory(path: str) -> bool:
+    """Tell whether `path` is a directory."""
+    return os.path.isdir(path)
+
+
+def exists(path: str) -> bool:
+    """Tell whether there is something at `path`."""
+    return os.path.exists(path)
+
+
+def size(path: str) -> int:
+    """Return a file's length in bytes."""
+    return os.stat(path).st_size
+
+
+def modified(path: str) -> int:
+    """Return a file's modification time, in ms since the epoch."""
+    return os.stat(path).st_mtime_ns // 1_000_000
+
+
+def read_all(path: str) -> bytes:
+    """Return a small file's content.
+
+    Raises:
+        OSError: it cannot be read, or is beyond 256 MiB.
+    """
+    with File(path) as file:
+        return file.read(0, _bounded(file))
+
+
+def read_until_zeros(path: str) -> bytes:
+    """Return a file's content up to its first 64 KiB block that is all zeros: a preallocated tail is not read."""
+    content = bytearray()
+    with File(path) as file:
+        _bounded(file)
+        while block := file.read(len(content), _BLOCK):
+            if block == _ZEROS[: len(block)]:
+                break
+            content += block
+    return bytes(content)
+
+
+def _bounded(file: File) -> int:
+    length = file.size()
+    if length > _MAX_WHOLE:
+        raise OSError(errno.EFBIG, f"too large to be read as a whole ({length} bytes)", file.path)
+    return length
+
+
+class File:
+    """One open file. Not shared between threads.
+
+    >>> with File(__file__) as file:
+    ...     file.read(0, 3)
+    b'\"\"\"'
+    """
+
+    __slots__ = ("_file", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = io.FileIO(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; a second time is harmless."""
+        self._file.close()
+
+    def size(self) -> int:
+        """Return its length in bytes, now."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on and return how many bytes there were: fewer only at the end of the file."""
+        self._file.seek(position)
+        filled = 0
+        while filled < len(buffer):
+            count = self._file.readinto(buffer[filled:])
+            if not count:
+                break
+            filled += count
+        return filled
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return at most `length` bytes from `position` on."""
+        buffer = bytearray(length)
+        count = self.read_into(position, memoryview(buffer))
+        return bytes(memoryview(buffer)[:count])
+
+    def is_zero_from(self, position: int) -> bool:
+        """Tell whether there is nothing but zeros from `position` to the end of the file."""
+        while block := self.read(position, _BLOCK):
+            if block != _ZEROS[: len(block)]:
+                return False
+            position += len(block)
+        return True

@@ -1,0 +1,107 @@
+"""Logs made by hand, for what no golden log holds: batches of format 2, uncompressed, and the files around them."""
+
+import struct
+from pathlib import Path
+
+from reference import crc32c
+
+NOW = 1_700_000_000_000
+
+
+def batch(
+    base_offset,
+    values,
+    *,
+    timestamp=NOW,
+    leader_epoch=0,
+    producer_id=-1,
+    transactional=False,
+    control=False,
+    keys=None,
+    last_offset_delta=None,
+):
+    """Build a batch with a record a value; record i has the timestamp `timestamp` + i."""
+    records = b"".join(
+        _record(i, key, value) for i, (key, value) in enumerate(zip(keys or [None] * len(values), values, strict=True))
+    )
+    body = struct.pack(
+        ">hiqqqhii",
+        0x10 * transactional | 0x20 * control,
+        len(values) - 1 if last_offset_delta is None else last_offset_delta,
+        timestamp,
+        timestamp + max(0, len(values) - 1),
+        producer_id,
+        0 if producer_id >= 0 else -1,
+        -1,
+        len(values),
+    )
+    body += records
+    return struct.pack(">qiibI", base_offset, len(body) + 9, leader_epoch, 2, crc32c(body)) + body
+
+
+def marker(offset, producer_id, *, commit, timestamp=NOW):
+    """Build the control batch that ends a transaction."""
+    key = struct.pack(">hh", 0, 1 if commit else 0)
+    value = struct.pack(">hi", 0, 0)
+    return batch(
+        offset, [value], keys=[key], timestamp=timestamp, producer_id=producer_id, transactional=True, control=True
+    )
+
+
+def _record(i, key, value):
+    body = b"\0" + _varint(i) + _varint(i) + _bytes(key) + _bytes(value) + _varint(0)
+    return _varint(len(body)) + body
+
+
+def _bytes(content):
+    return _varint(-1) if content is None else _varint(len(content)) + content
+
+
+def _varint(number):
+    number = number << 1 if number >= 0 else (-number << 1) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def write_segment(directory, base_offset, batches, *, indexed=True):
+    """Write a `.log`, and the indexes that a broker with an index interval of 0 would write beside it."""
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    stem = directory / f"{base_offset:020d}"
+    stem.with_suffix(".log").write_bytes(b"".join(batches))
+    if indexed:
+        offsets, times, position, latest = [], [], 0, -1
+        for content in batches:
+            last = struct.unpack_from(">q", content)[0] + struct.unpack_from(">i", content, 23)[0]
+            timestamp = struct.unpack_from(">q", content, 35)[0]
+            if timestamp > latest:
+                latest = timestamp
+                times.append(struct.pack(">qi", timestamp, last - base_offset))
+            if position:
+                offsets.append(struct.pack(">ii", last - base_offset, position))
+            position += len(content)
+        stem.with_suffix(".index").write_bytes(b"".join(offsets))
+        stem.with_suffix(".timeindex").write_bytes(b"".join(times))
+    return stem.with_suffix(".log")
+
+
+def write_transaction_index(directory, base_offset, entries):
+    """Write a `.txnindex` of (producer_id, first_offset, last_offset, last_stable_offset)."""
+    path = Path(directory) / f"{base_offset:020d}.txnindex"
+    path.write_bytes(b"".join(struct.pack(">hqqqq", 0, *entry) for entry in entries))
+    return path
+
+
+def write_snapshot(directory, offset, open_transactions=()):
+    """Write a producer snapshot with one producer for each (producer_id, first_offset)."""
+    entries = b"".join(
+        struct.pack(">qhiqiqiq", producer, 0, -1, -1, 0, NOW, -1, first) for producer, first in open_transactions
+    )
+    body = struct.pack(">i", len(open_transactions)) + entries
+    path = Path(directory) / f"{offset:020d}.snapshot"
+    path.write_bytes(struct.pack(">hI", 1, crc32c(body)) + body)
+    return path

@@ -1,0 +1,46 @@
+"""Fixtures: the golden logs of real brokers, unpacked once a session, and copies of them to break."""
+
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parent / "data"
+
+
+def _unpack(archives, to):
+    for archive in archives:
+        with tarfile.open(archive) as tar:
+            tar.extractall(to, filter="data")
+    for line in (DATA / "golden" / "mtimes.tsv").read_text().splitlines():
+        name, milliseconds = line.split("\t")
+        path = to / "logs" / name
+        if path.exists():
+            os.utime(path, ns=(int(milliseconds) * 1_000_000,) * 2)
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory):
+    """The golden data: `logs/`, `expected/`, `batches/`. Never to be written to; see `copied`."""
+    to = tmp_path_factory.mktemp("golden")
+    _unpack(sorted((DATA / "golden").glob("*.tar.xz")), to)
+    return to
+
+
+@pytest.fixture
+def copied(golden, tmp_path):
+    """Return a function that copies a golden partition, with the files of the log directory around it."""
+
+    def copy(log_dir, *partitions):
+        to = tmp_path / log_dir
+        for source in (golden / "logs" / log_dir).iterdir():
+            if source.is_file():
+                to.mkdir(exist_ok=True)
+                shutil.copy2(source, to)
+            elif source.name in partitions:
+                shutil.copytree(source, to / source.name)
+        return to / partitions[0] if len(partitions) == 1 else to
+
+    return copy

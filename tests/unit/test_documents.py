@@ -1,0 +1,62 @@
+"""Documents name only what exists: files and functions, verbs and flags, options, make targets."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from brokerless.cli import cli
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "ARCHITECTURE.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+
+@pytest.fixture(params=DOCUMENTS, ids=lambda path: path.name)
+def text(request):
+    return request.param.read_text()
+
+
+def test_files_and_functions(text):
+    for name, function in re.findall(r"`((?:src|rust|tests|examples|tools)/[\w./-]*)(?::([\w.]+))?`", text):
+        path = ROOT / name
+        assert path.exists(), name
+        if function:
+            last = function.rpartition(".")[2]
+            assert re.search(rf"\b(?:def|class|fn|import .* as) {last}\b", path.read_text()), f"{name}:{function}"
+
+
+def test_verbs_and_flags(text):
+    for line in re.findall(r"^\s*brokerless .*|`brokerless .*?`", text, flags=re.MULTILINE):
+        verb = line.strip(" `").split()[1]
+        if verb.startswith("<"):
+            continue
+        assert verb in cli.commands, line
+        flags = {flag for parameter in cli.commands[verb].params for flag in parameter.opts}
+        for flag in re.findall(r"(?<=\s)--[\w-]+", line.partition("|")[0]):
+            assert flag in flags, line
+
+
+def test_make_targets(text):
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for named in re.findall(r"`make (\w+)`|^make (\w+)", text, flags=re.MULTILINE):
+        assert "".join(named) in targets
+
+
+def test_spark_options():
+    from brokerless.spark.options import _KNOWN
+
+    guide = (ROOT / "docs/guides/spark.md").read_text()
+    table = guide[guide.index("## Options") : guide.index("Option names do not depend")]
+    named = {
+        name for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE) for name in re.findall(r"`(.+?)`", row)
+    }
+    assert named == set(_KNOWN) - {"paths"}
+
+
+def test_no_line_is_about_this_machine(text):
+    assert not re.search(r"/work/|/tmp/|/root/|/home/", text)

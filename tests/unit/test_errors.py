@@ -1,0 +1,54 @@
+"""Errors say what, where and what next, and survive the way from a worker to its driver."""
+
+import pickle
+
+import pytest
+
+import brokerless as bl
+from brokerless.errors import located, unknown
+
+
+def test_a_message_names_file_position_and_offset_before_the_details():
+    error = bl.CorruptRecordError("record batch crc mismatch: stored 1, computed 2", position=7, base_offset=3)
+    with pytest.raises(bl.CorruptRecordError) as caught, located("/data/t-0/00000000000000000000.log"):
+        raise error
+    first, hint = str(caught.value).splitlines()
+    assert first == (
+        "record batch crc mismatch at /data/t-0/00000000000000000000.log:7 (base_offset 3): stored 1, computed 2"
+    )
+    assert hint.startswith("hint: `brokerless dump")
+
+
+def test_the_innermost_path_stays():
+    with pytest.raises(bl.CorruptRecordError) as caught, located("outer"), located("inner"):
+        raise bl.CorruptRecordError("x")
+    assert caught.value.path == "inner"
+
+
+def test_no_hint_about_batches_where_there_are_none():
+    assert (
+        str(bl.CorruptRecordError("not an int32: 'x'", path="meta.properties"))
+        == "not an int32 at meta.properties: 'x'"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        bl.CorruptRecordError("crc: 1", path="p", position=1, base_offset=2, next_position=3),
+        bl.UnsupportedFormatError("magic", position=1),
+        bl.OffsetOutOfRangeError("offset 9", log_start_offset=1, log_end_offset=5),
+        bl.LogInUseError("locked"),
+    ],
+)
+def test_errors_are_pickled_with_all_they_say(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+
+
+def test_an_unknown_name_comes_with_the_nearest_or_with_what_there_is():
+    assert str(unknown("topic", "ordres", ["orders"])) == "unknown topic 'ordres': did you mean 'orders'?"
+    assert str(unknown("topic", "x", [])) == "unknown topic 'x': there is none"
+    assert str(unknown("topic", "zzz", "abcdefghij")).endswith("a, b, c, d, e, f, g, h, ...")

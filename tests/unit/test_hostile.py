@@ -1,0 +1,68 @@
+"""Any bytes in any file of a partition give rows or one of our errors, and never an end without a word."""
+
+import contextlib
+import random
+
+import pytest
+
+import brokerless as bl
+import damage
+
+PARTITIONS = [
+    ("kafka-4.1", "codec-mixed-0"),
+    ("kafka-4.1", "txn-interleaved-0"),
+    ("kafka-4.1", "compact-txn-0"),
+    ("kafka-2.8-mixed", "upgraded-all-codecs-0"),
+]
+
+
+def break_something(path, chance):
+    size = path.stat().st_size
+    at = chance.randrange(size)
+    match chance.randrange(5):
+        case 0:
+            damage.flip_bit(path, at, chance.randrange(8))
+        case 1:
+            damage.overwrite(path, at, chance.randbytes(min(chance.choice([1, 4, 8, 60]), size - at)))
+        case 2:
+            damage.overwrite(path, at, bytes(min(chance.choice([4, 100, 5000]), size - at)))
+        case 3:
+            damage.cut(path, at)
+        case 4:
+            damage.append(path, chance.choice([bytes(100), chance.randbytes(100), path.read_bytes()[:at]]))
+
+
+@contextlib.contextmanager
+def only_our_errors():
+    try:
+        yield
+    except (bl.CorruptRecordError, bl.UnsupportedFormatError) as error:
+        if error.path is None:
+            raise AssertionError("an error without its file") from error
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(("log_dir", "partition"), PARTITIONS)
+def test_damage_anywhere(copied, log_dir, partition, seed):
+    chance = random.Random(f"{partition} {seed}")
+    directory = copied(log_dir, partition)
+    for path in chance.choices([p for p in sorted(directory.iterdir()) if p.stat().st_size], k=chance.choice([1, 3])):
+        break_something(path, chance)
+    log = bl.Log(directory)
+    for isolation_level in ("read_uncommitted", "read_committed"):
+        found = []
+        with only_our_errors():
+            for rows in log.read(columns=["offset", "value", "headers"], isolation_level=isolation_level):
+                found += rows["offset"].to_pylist()
+            found.append("end")
+        reader = log.read(isolation_level=isolation_level, on_corrupt="skip", columns=["offset"])
+        kept = [offset for rows in reader for offset in rows["offset"].to_pylist()]
+        if found[-1:] == ["end"]:
+            assert (found[:-1], reader.lost) == (kept, [])
+        else:
+            assert kept[: len(found)] == found
+        for query in (0, 1_600_000_000_000, -1, -2, -3):
+            with only_our_errors():
+                log.offsets_for_times(query, isolation_level)
+    with only_our_errors():
+        assert list(log.scan(check_crcs=True))

@@ -1,0 +1,221 @@
+"""Where a log starts and ends, and what of it is read."""
+
+import os
+import pickle
+import subprocess
+
+import pyarrow as pa
+import pytest
+
+import brokerless as bl
+import damage
+from building import NOW, batch, write_segment
+
+
+def offsets(reader):
+    return [offset for rows in reader for offset in rows["offset"].to_pylist()]
+
+
+def read_offsets(log, **options):
+    return offsets(log.read(columns=["offset"], **options))
+
+
+@pytest.fixture
+def three_segments(tmp_path):
+    """Offsets 0 to 11 in batches of two, two batches a segment."""
+    for base in (0, 4, 8):
+        write_segment(tmp_path / "t-0", base, [batch(base, [b"a", b"b"]), batch(base + 2, [b"c", b"d"])])
+    return tmp_path / "t-0"
+
+
+def test_starts_and_ends_in_words_and_numbers(three_segments):
+    log = bl.Log(three_segments)
+    assert read_offsets(log) == read_offsets(log, start_offset="earliest", end_offset="latest") == list(range(12))
+    assert read_offsets(log, start_offset=5, end_offset=9) == [5, 6, 7, 8]
+    assert read_offsets(log, start_offset="latest") == read_offsets(log, start_offset=12) == []
+    assert read_offsets(log, start_offset=7, end_offset=7) == read_offsets(log, start_offset=7, end_offset=3) == []
+    assert read_offsets(log, end_offset=10**6) == list(range(12))
+
+
+def test_a_range_inside_one_batch(three_segments):
+    assert read_offsets(bl.Log(three_segments), start_offset=5, end_offset=6) == [5]
+
+
+@pytest.mark.parametrize("start", [-1, 13])
+def test_a_start_outside_the_log(three_segments, start):
+    with pytest.raises(
+        bl.OffsetOutOfRangeError, match=f"offset {start} of t-0 is not in the log: it has 0 to 12"
+    ) as caught:
+        bl.Log(three_segments).read(start_offset=start)
+    assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [
+        ("start_offset", "earlyest"),
+        ("end_offset", "high-water-mark"),
+        ("isolation_level", "read-committed"),
+        ("on_corrupt", "skipp"),
+    ],
+)
+def test_an_unknown_word_comes_with_the_nearest(three_segments, option, word):
+    with pytest.raises(ValueError, match=f"unknown {option} '{word}': did you mean"):
+        bl.Log(three_segments).plan(**{option: word})
+
+
+def test_an_unknown_column_comes_with_the_nearest(three_segments):
+    with pytest.raises(ValueError, match="unknown column 'time_stamp': did you mean 'timestamp'"):
+        bl.Log(three_segments).read(columns=["time_stamp"])
+
+
+@pytest.mark.parametrize("options", [{"start_timestamp": -1}, {"end_timestamp": -2}, {"end_offset": -1}])
+def test_negative_numbers_are_not_words_in_disguise(three_segments, options):
+    with pytest.raises(ValueError, match=r"not a time|negative"):
+        bl.Log(three_segments).plan(**options)
+
+
+def test_times_are_resolved_as_a_broker_does(tmp_path):
+    batches = [batch(i, [b"x"], timestamp=NOW + 10 * i) for i in range(10)]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
+    assert read_offsets(log, start_timestamp=NOW + 35, end_timestamp=NOW + 70) == [4, 5, 6]
+    assert read_offsets(log, start_timestamp=NOW + 1000) == []
+    assert read_offsets(log, end_timestamp=NOW + 1000) == list(range(10))
+    assert read_offsets(log, start_offset=6, start_timestamp=NOW) == [6, 7, 8, 9]
+    assert read_offsets(log, end_offset=3, end_timestamp=NOW + 80) == [0, 1, 2]
+
+
+def test_the_log_start_offset_may_lie_inside_a_batch(golden):
+    log = bl.Log(golden / "logs" / "kafka-4.1" / "trimmed-delete-records-0")
+    starts = [row["base_offset"] for batches in log.scan() for row in batches.to_pylist()]
+    assert log.log_start_offset not in starts
+    assert read_offsets(log) == list(range(117, 200))
+
+
+def test_a_log_start_behind_the_end_empties_the_log(three_segments):
+    (three_segments.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 40\n")
+    log = bl.Log(three_segments)
+    assert (log.log_start_offset, log.log_end_offset) == (40, 40)
+    assert read_offsets(log) == []
+
+
+def test_a_checkpoint_older_than_the_last_retention_is_no_missing_range(three_segments):
+    damage.remove(three_segments / "00000000000000000000.log")
+    (three_segments.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    (three_segments / "leader-epoch-checkpoint").write_text("0\n1\n0 4\n")
+    log = bl.Log(three_segments)
+    assert (log.log_start_offset, log.missing_offsets) == (4, None)
+
+
+def test_what_was_moved_to_remote_storage_is_missing(golden):
+    log = bl.Log(golden / "logs" / "kafka-4.1-tiered" / "tiered-plain-0")
+    assert (log.log_start_offset, log.local_log_start_offset, log.missing_offsets) == (0, 290, (0, 290))
+    assert read_offsets(log) == list(range(290, 300))
+    with pytest.raises(bl.OffsetOutOfRangeError, match="it has 290 to 300 here"):
+        log.read(start_offset=289)
+
+
+def test_the_high_watermark_is_null_without_a_checkpoint(three_segments):
+    log = bl.Log(three_segments)
+    assert log.high_watermark is None
+    with pytest.raises(ValueError, match="no high watermark of t-0 is checkpointed in"):
+        log.read(end_offset="high-watermark")
+
+
+def checkpoint_high_watermark(directory, offset):
+    (directory.parent / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
+
+
+def test_the_high_watermark_ends_a_read_if_asked_for(three_segments):
+    checkpoint_high_watermark(three_segments, 6)
+    log = bl.Log(three_segments)
+    assert log.high_watermark == 6
+    assert read_offsets(log) == list(range(12))
+    assert read_offsets(log, end_offset="high-watermark") == list(range(6))
+
+
+@pytest.mark.parametrize(("checkpointed", "expected"), [(0, 0), (100, 12)])
+def test_the_high_watermark_stays_within_the_log(three_segments, checkpointed, expected):
+    checkpoint_high_watermark(three_segments, checkpointed)
+    assert bl.Log(three_segments).high_watermark == expected
+
+
+def test_under_a_live_broker_a_read_ends_at_the_high_watermark(three_segments, monkeypatch):
+    """What is above may still be truncated: it was not committed."""
+    checkpoint_high_watermark(three_segments, 6)
+    monkeypatch.setattr(bl.Root, "is_locked", True)
+    log = bl.Log(three_segments)
+    assert read_offsets(log) == list(range(6))
+    assert read_offsets(log, end_offset="latest") == list(range(12))
+    assert log.offsets_for_times(-1).offset == 6
+
+
+def test_a_live_broker_that_checkpointed_nothing_yet(three_segments, monkeypatch):
+    monkeypatch.setattr(bl.Root, "is_locked", True)
+    assert read_offsets(bl.Log(three_segments)) == list(range(12))
+
+
+def test_an_empty_partition_directory(tmp_path):
+    (tmp_path / "t-0").mkdir()
+    log = bl.Log(tmp_path / "t-0")
+    assert (log.segments, log.log_start_offset, log.log_end_offset, log.last_stable_offset) == ([], 0, 0, 0)
+    assert read_offsets(log) == read_offsets(log, isolation_level="read_committed") == []
+    assert list(log.scan()) == []
+    assert log.offsets_for_times(0) == log.offsets_for_times(-3) == (-1, -1, None)
+
+
+def test_the_path_may_be_relative(three_segments, monkeypatch):
+    monkeypatch.chdir(three_segments)
+    assert bl.Log(".").name == "t-0"
+    assert read_offsets(bl.Log("00000000000000000004.log")) == [4, 5, 6, 7]
+
+
+def test_a_split_travels(three_segments):
+    splits = bl.Log(three_segments).plan(target_bytes=1)
+    copies = pickle.loads(pickle.dumps(splits))
+    assert copies == splits
+    assert [offset for split in copies for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(12))
+
+
+def test_rows_are_an_arrow_stream(three_segments):
+    table = pa.table(bl.Log(three_segments).read())
+    assert table.num_rows == 12
+    assert table.schema == bl.Log(three_segments).read().schema
+
+
+def test_the_default_columns_are_those_of_sparks_kafka_source(three_segments):
+    schema = bl.Log(three_segments).read().schema
+    assert schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert schema.field("timestamp").type == pa.timestamp("ms", "UTC")
+    assert bl.Log(three_segments).read(spark=True).schema.field("timestamp").type == pa.timestamp("us", "UTC")
+
+
+def test_a_closed_reader_holds_no_file(three_segments):
+    with bl.Log(three_segments).read() as reader:
+        next(reader)
+    assert not [path for path in os.listdir("/proc/self/fd") if "t-0" in _target(path)]
+    assert list(reader) == []
+
+
+def _target(descriptor):
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:
+        return ""
+
+
+def test_header_walk_says_what_is_in_a_log(golden):
+    walk = bl.Log(golden / "logs" / "kafka-2.8-mixed" / "upgraded-all-codecs-0").header_walk()
+    assert list(walk.magics) == [0, 1, 2]
+    assert set(walk.compressions) == {"none", "gzip", "snappy", "lz4"}
+    assert walk.batches == 144
+
+
+def test_reading_changes_nothing(golden, copied):
+    directory = copied("kafka-4.1-crashed", "crash-zeros-0")
+    before = subprocess.run(["ls", "-lR", "--full-time", directory.parent], capture_output=True, check=True).stdout
+    log = bl.Log(directory)
+    assert read_offsets(log, isolation_level="read_committed")
+    assert (
+        subprocess.run(["ls", "-lR", "--full-time", directory.parent], capture_output=True, check=True).stdout == before
+    )

@@ -1,0 +1,170 @@
+"""Several paths seen as one set of topics."""
+
+import shutil
+
+import pytest
+
+import brokerless as bl
+from building import batch, write_segment
+
+
+def broker(path, node_id, cluster_id="c"):
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "meta.properties").write_text(f"version=1\nnode.id={node_id}\ncluster.id={cluster_id}\n")
+    return path
+
+
+def partition(root, name, values=("a", "b"), epoch=0):
+    write_segment(root / name, 0, [batch(0, [value.encode() for value in values], leader_epoch=epoch)])
+    (root / name / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    return root / name
+
+
+def test_topics_and_logs_of_a_real_broker(golden):
+    found = bl.LogDir(golden / "logs" / "kafka-4.1")
+    assert len(found.topics()) == 40
+    assert found.topics() == sorted(found.topics())
+    assert [log.name for log in found.logs(["multi-partition", "nulls"])] == [
+        *(f"multi-partition-{i}" for i in range(4)),
+        "nulls-0",
+    ]
+    assert [log.name for log in found.logs(["multi-partition"], [3, 1])] == ["multi-partition-1", "multi-partition-3"]
+    assert found.log("nulls", 0).topic_id is not None
+    assert found.leftovers() == []
+
+
+def test_an_unknown_topic_comes_with_the_nearest(golden):
+    found = bl.LogDir(golden / "logs" / "kafka-4.1")
+    with pytest.raises(ValueError, match="unknown topic 'codec-zstdd': did you mean 'codec-zstd'"):
+        found.logs(["codec-zstdd"])
+    with pytest.raises(ValueError, match="unknown partition '7'"):
+        found.log("multi-partition", 7)
+
+
+def test_partitions_sort_as_numbers(tmp_path):
+    root = broker(tmp_path, 1)
+    for number in (10, 2, 0):
+        partition(root, f"t-{number}")
+    assert [log.partition for log in bl.LogDir(root).logs()] == [0, 2, 10]
+
+
+def test_several_roots_of_one_broker_are_one_view(tmp_path):
+    one, two = broker(tmp_path / "one", 1), broker(tmp_path / "two", 1)
+    partition(one, "t-0")
+    partition(two, "t-1")
+    assert [log.name for log in bl.LogDir(one, two).logs()] == ["t-0", "t-1"]
+
+
+def test_a_partition_twice_in_one_broker_is_refused_as_by_kafka(tmp_path):
+    one, two = broker(tmp_path / "one", 1), broker(tmp_path / "two", 1)
+    partition(one, "t-0")
+    partition(two, "t-0")
+    with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
+        bl.LogDir(one, two)
+
+
+def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
+    root = broker(tmp_path, 1)
+    partition(root, "t-0")
+    partition(root, "t-00")
+    with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
+        bl.LogDir(root)
+
+
+def test_of_replicas_the_last_epoch_counts_before_the_length(tmp_path):
+    """A replica that is longer in an older epoch holds what the newer leader had it truncate."""
+    long_old = partition(broker(tmp_path / "one", 1), "t-0", values="abcdef", epoch=3)
+    short_new = partition(broker(tmp_path / "two", 2), "t-0", values="abc", epoch=4)
+    longer_new = partition(broker(tmp_path / "three", 3), "t-0", values="abcd", epoch=4)
+    found = bl.LogDir(tmp_path / "one", tmp_path / "two", tmp_path / "three")
+    assert found.log("t", 0).path == str(longer_new)
+    assert [log.path for log in found.replicas("t", 0)] == [str(longer_new), str(short_new), str(long_old)]
+    assert len(found.logs()) == 1
+
+
+def test_two_clusters_are_not_replicas_of_each_other(tmp_path):
+    one, two = broker(tmp_path / "one", 1, "c1"), broker(tmp_path / "two", 2, "c2")
+    partition(one, "t-0")
+    partition(two, "t-0")
+    with pytest.raises(ValueError, match=r"different clusters: c1 in .*one, c2 in .*two"):
+        bl.LogDir(one, two)
+
+
+def test_deleted_stray_and_future_directories_are_left_over_and_not_read(tmp_path):
+    root = broker(tmp_path, 1)
+    partition(root, "t-0")
+    unique = "0123456789abcdef0123456789abcdef"
+    for kind in ("delete", "stray", "future"):
+        partition(root, f"t-0.{unique}-{kind}")
+    found = bl.LogDir(root)
+    assert [log.name for log in found.logs()] == ["t-0"]
+    assert [(leftover.kind, leftover.topic, leftover.partition) for leftover in found.leftovers()] == [
+        ("delete", "t", 0),
+        ("future", "t", 0),
+        ("stray", "t", 0),
+    ]
+
+
+def test_directories_that_are_no_partitions_are_passed_over(tmp_path):
+    root = broker(tmp_path, 1)
+    partition(root, "t-0")
+    for name in ("lost+found", "remote-log-index-cache", "t-x", "-0"):
+        (root / name).mkdir()
+    assert bl.LogDir(root).topics() == ["t"]
+
+
+def test_a_root_may_be_named_like_a_partition(tmp_path):
+    root = broker(tmp_path / "kafka-4", 1)
+    partition(root, "t-0")
+    assert bl.LogDir(root).topics() == ["t"]
+
+
+def test_a_partition_directory_uses_the_checkpoints_around_it(golden):
+    found = bl.LogDir(golden / "logs" / "kafka-4.1" / "trimmed-delete-records-0")
+    (log,) = found.logs()
+    assert (log.log_start_offset, log.high_watermark) == (117, 200)
+    assert [root.node_id for root in found.roots] == [1]
+
+
+def test_a_single_file_is_read_as_part_of_its_partition(golden):
+    directory = golden / "logs" / "kafka-4.1" / "txn-abort-spanning-0"
+    whole = bl.Log(directory)
+    for file in sorted(directory.glob("*.log")):
+        (log,) = bl.LogDir(file).logs()
+        assert (log.topic, log.partition) == ("txn-abort-spanning", 0)
+        for isolation_level in ("read_uncommitted", "read_committed"):
+            offsets = [
+                offset
+                for rows in log.read(isolation_level=isolation_level, columns=["offset"])
+                for offset in rows["offset"].to_pylist()
+            ]
+            assert offsets == [
+                offset
+                for rows in whole.read(isolation_level=isolation_level, columns=["offset"])
+                for offset in rows["offset"].to_pylist()
+                if log.log_start_offset <= offset < log.log_end_offset
+            ]
+
+
+@pytest.mark.parametrize("name", ["00000000000000000090.log", "copy.log"])
+def test_a_lone_file_has_no_topic(golden, tmp_path, name):
+    source = golden / "logs" / "kafka-4.1" / "retention-bytes-0" / "00000000000000000090.log"
+    shutil.copy2(source, tmp_path / name)
+    (log,) = bl.LogDir(tmp_path / name).logs()
+    assert (log.topic, log.partition, log.log_start_offset) == (None, None, 90)
+    rows = next(log.read())
+    assert (rows["topic"][0].as_py(), rows["partition"][0].as_py(), rows["offset"][0].as_py()) == (None, None, 90)
+
+
+def test_what_is_nothing_of_kafka_is_said_to_be(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"no log directory, partition directory or .log file"):
+        bl.LogDir(tmp_path)
+    with pytest.raises(ValueError, match=r"is not a .log file"):
+        bl.LogDir(tmp_path / "notes.txt")
+    with pytest.raises(FileNotFoundError, match="no such file or directory"):
+        bl.LogDir(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no path"):
+        bl.LogDir()
+    with pytest.raises(ValueError, match="not a partition directory"):
+        bl.Log(tmp_path)

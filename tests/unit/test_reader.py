@@ -1,0 +1,305 @@
+"""What damage, tails and a live broker do to a read."""
+
+import os
+
+import pytest
+
+import brokerless as bl
+import damage
+from building import batch, marker, write_segment
+
+SIZE = len(batch(0, [b"a", b"b"]))
+"""Of each batch in these logs: two records."""
+
+
+def offsets(reader):
+    return [offset for rows in reader for offset in rows["offset"].to_pylist()]
+
+
+def read_offsets(log, **options):
+    return offsets(log.read(columns=["offset"], **options))
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """Three segments of four batches: offsets 0 to 7, 8 to 15, 16 to 23."""
+    for base in (0, 8, 16):
+        write_segment(tmp_path / "t-0", base, [batch(base + i, [b"a", b"b"]) for i in (0, 2, 4, 6)])
+    return tmp_path / "t-0"
+
+
+def log_file(directory, base):
+    return directory / f"{base:020d}.log"
+
+
+def rows_before_the_error(log, **options):
+    found = []
+    reader = log.read(columns=["offset"], **options)
+    with pytest.raises(bl.CorruptRecordError) as caught:
+        found.extend(rows["offset"].to_pylist() for rows in reader)
+    return [offset for rows in found for offset in rows], caught.value
+
+
+@pytest.mark.parametrize("kept", [0, 1, 11, 12, 16, 17, 60, 61, SIZE - 1])
+def test_a_cut_tail_ends_the_read_quietly(directory, kept):
+    damage.cut(log_file(directory, 16), 3 * SIZE + kept)
+    log = bl.Log(directory)
+    assert read_offsets(log) == list(range(22))
+    assert log.log_end_offset == 22
+    assert [b.num_rows for b in log.segments[-1].scan()] == [3]
+
+
+@pytest.mark.parametrize("kept", [1, 12, 17, 61, SIZE - 1])
+def test_a_cut_tail_of_an_older_segment_is_damage(directory, kept):
+    damage.cut(log_file(directory, 8), 3 * SIZE + kept)
+    found, error = rows_before_the_error(bl.Log(directory))
+    assert found == list(range(14))
+    assert (error.path, error.position) == (str(log_file(directory, 8)), 3 * SIZE)
+    assert f"{kept} bytes are left of it" in str(error)
+    with pytest.raises(bl.CorruptRecordError, match="is cut"):
+        list(bl.Log(directory).scan())
+
+
+@pytest.mark.parametrize("count", [1, 11, 12, 17, 18, 61, 5000, 3 << 20])
+def test_zeros_to_the_end_are_a_preallocated_tail(directory, count):
+    damage.append(log_file(directory, 16), bytes(count))
+    log = bl.Log(directory)
+    assert read_offsets(log) == list(range(24))
+    assert log.log_end_offset == 24
+    assert sum(b.num_rows for b in log.segments[-1].scan()) == 4
+
+
+def test_a_preallocated_file_without_a_batch(directory):
+    damage.zero(log_file(directory, 16))
+    log = bl.Log(directory)
+    assert read_offsets(log) == list(range(16))
+    assert log.log_end_offset == 16
+
+
+def test_zeros_at_the_end_of_an_older_segment_are_damage(directory):
+    damage.append(log_file(directory, 8), bytes(100))
+    found, error = rows_before_the_error(bl.Log(directory))
+    assert found == list(range(16))
+    assert error.position == 4 * SIZE
+
+
+@pytest.mark.parametrize("base", [8, 16])
+def test_zeros_in_the_middle_are_damage(directory, base):
+    damage.overwrite(log_file(directory, base), SIZE, bytes(SIZE))
+    found, error = rows_before_the_error(bl.Log(directory))
+    assert found == list(range(base + 2))
+    assert error.position == SIZE
+
+
+def test_garbage_at_the_end_is_met_only_by_who_reads_to_the_end(directory):
+    damage.append(log_file(directory, 16), b"\xff" * 100)
+    log = bl.Log(directory)
+    assert log.log_end_offset == 24
+    found, error = rows_before_the_error(log)
+    assert found == list(range(24))
+    assert error.position == 4 * SIZE
+    assert read_offsets(log, end_offset=24) == list(range(24))
+    assert read_offsets(log, end_offset=20) == list(range(20))
+
+
+def test_a_length_that_runs_past_the_end_hides_no_batch_behind_it(directory):
+    """Alone it looks like a cut tail; the index knows that the log goes on."""
+    damage.overwrite(log_file(directory, 16), SIZE + 8, (1 << 20).to_bytes(4, "big"))
+    found, error = rows_before_the_error(bl.Log(directory))
+    assert found == list(range(18))
+    assert error.position == SIZE
+
+
+def test_a_flipped_bit(directory):
+    damage.flip_bit(log_file(directory, 8), 2 * SIZE - 1)
+    log = bl.Log(directory)
+    found, error = rows_before_the_error(log)
+    assert found == list(range(10))
+    assert (error.path, error.position, error.base_offset) == (str(log_file(directory, 8)), SIZE, 10)
+    assert error.next_position == 2 * SIZE
+    message = str(error)
+    assert "crc" in message
+    assert "stored" in message
+    assert f"{log_file(directory, 8)}:{SIZE} (base_offset 10)" in message
+    assert [row["is_valid"] for b in log.scan(check_crcs=True) for row in b.to_pylist()] == [True] * 5 + [False] + [
+        True
+    ] * 6
+
+
+def test_checksums_are_not_looked_at_if_not_asked_for(directory):
+    damage.flip_bit(log_file(directory, 8), 17)  # of the checksum itself
+    assert read_offsets(bl.Log(directory), check_crcs=False) == list(range(24))
+
+
+def test_rows_that_were_not_asked_for_are_not_looked_at(directory):
+    damage.flip_bit(log_file(directory, 8), 2 * SIZE - 1)
+    assert read_offsets(bl.Log(directory), end_offset=10) == list(range(10))
+    assert read_offsets(bl.Log(directory), start_offset=12) == list(range(12, 24))
+
+
+def test_skip_drops_exactly_the_bad_batch(directory):
+    damage.flip_bit(log_file(directory, 8), 2 * SIZE - 1)
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(10), *range(12, 24)]
+    (lost,) = reader.lost
+    assert (lost.path, lost.position, lost.start_offset, lost.end_offset) == (str(log_file(directory, 8)), SIZE, 10, 12)
+    assert "crc" in lost.reason
+
+
+def test_skip_drops_each_of_two_bad_batches_in_a_row(directory):
+    damage.flip_bit(log_file(directory, 8), 2 * SIZE - 1)
+    damage.flip_bit(log_file(directory, 8), 3 * SIZE - 1)
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(10), *range(14, 24)]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(10, 12), (12, 14)]
+
+
+def test_skip_drops_the_last_batch_of_a_segment(directory):
+    damage.flip_bit(log_file(directory, 8), 4 * SIZE - 1)
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(14), *range(16, 24)]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(14, 16)]
+
+
+@pytest.mark.parametrize("length", [0, 13, -1, SIZE - 13, 1 << 20])
+def test_skip_drops_the_rest_of_the_segment_where_the_framing_is_lost(directory, length):
+    damage.overwrite(log_file(directory, 8), SIZE + 8, length.to_bytes(4, "big", signed=True))
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(10), *range(16, 24)]
+    assert [(lost.position, lost.start_offset, lost.end_offset) for lost in reader.lost] == [(SIZE, 10, 16)]
+
+
+def test_skip_drops_a_cut_batch(directory):
+    damage.cut(log_file(directory, 8), -1)
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(14), *range(16, 24)]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(14, 16)]
+
+
+def test_skip_reports_bytes_that_cost_no_offset(directory):
+    damage.append(log_file(directory, 8), bytes(100))
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == list(range(24))
+    assert [(lost.position, lost.start_offset, lost.end_offset) for lost in reader.lost] == [(4 * SIZE, 16, 16)]
+
+
+def test_skip_says_that_it_does_not_know_where_a_damaged_log_ends(directory):
+    damage.append(log_file(directory, 16), b"\xff" * 100)
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == list(range(24))
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(24, None)]
+
+
+def test_skip_reports_only_what_was_asked_for(directory):
+    damage.overwrite(log_file(directory, 8), SIZE + 8, bytes(4))
+    reader = bl.Log(directory).read(13, 15, on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == []
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(13, 15)]
+
+
+@pytest.mark.parametrize("target_bytes", [1, SIZE, None])
+def test_what_skip_drops_does_not_depend_on_the_splits(directory, target_bytes):
+    damage.overwrite(log_file(directory, 8), SIZE + 8, (SIZE + 5).to_bytes(4, "big"))
+    splits = bl.Log(directory).plan(target_bytes=target_bytes, on_corrupt="skip")
+    found = [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))]
+    assert found == [*range(10), *range(16, 24)]
+
+
+def test_an_unknown_magic_is_unsupported_and_not_corrupt(directory):
+    damage.overwrite(log_file(directory, 8), SIZE + 16, b"\x07")
+    with pytest.raises(bl.UnsupportedFormatError, match="magic 7"):
+        read_offsets(bl.Log(directory))
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(10), *range(16, 24)]
+
+
+@pytest.mark.parametrize("size", [1 << 20, (2 << 20) - 100, 2 << 20, 5 << 20])
+def test_a_batch_larger_than_any_read_is_returned(tmp_path, size):
+    small = [batch(i, [b"x" * 100]) for i in range(3)]
+    large = batch(3, [bytes(size)])
+    after = [batch(i, [b"y"]) for i in (4, 5)]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, [*small, large, *after]).parent)
+    lengths = [len(value) for rows in log.read(columns=["value"]) for value in rows["value"].to_pylist()]
+    assert lengths == [100] * 3 + [size] + [1] * 2
+    assert sum(batches.num_rows for batches in log.scan(check_crcs=True)) == 6
+    for split in log.plan(target_bytes=1):
+        assert sum(rows.num_rows for rows in bl.read_split(split)) == 1
+
+
+def test_a_batch_of_many_records_comes_in_slices(tmp_path):
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, [batch(0, [b""] * 150_000)]).parent)
+    chunks = list(log.read(columns=["offset"]))
+    assert [rows.num_rows for rows in chunks] == [65536, 65536, 150_000 - 2 * 65536]
+    assert offsets(chunks) == list(range(150_000))
+
+
+def test_the_next_offset_is_the_batchs_and_not_its_last_records(tmp_path):
+    """Compaction removes the last records of a batch, the batch keeps its range."""
+    batches = [batch(0, [b"a"], last_offset_delta=9), batch(10, [b"b"], last_offset_delta=9)]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
+    assert log.log_end_offset == 20
+    assert read_offsets(log) == [0, 10]
+    assert read_offsets(log, start_offset=5) == [10]
+
+
+def test_markers_are_never_rows(tmp_path):
+    batches = [batch(0, [b"a"], producer_id=1, transactional=True), marker(1, 1, commit=True), batch(2, [b"b"])]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
+    assert read_offsets(log) == read_offsets(log, isolation_level="read_committed") == [0, 2]
+
+
+# A live broker appends, rolls, cleans and deletes while we read.
+
+
+def test_what_grows_after_the_plan_is_not_read(directory):
+    splits = bl.Log(directory).plan()
+    damage.append(log_file(directory, 16), batch(24, [b"a", b"b"])[:-1])
+    assert [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(24))
+
+
+def test_an_append_in_progress_is_no_damage(directory):
+    whole = batch(24, [b"a", b"b"])
+    for length in range(len(whole)):
+        damage.cut(log_file(directory, 16), 4 * SIZE)
+        damage.append(log_file(directory, 16), whole[:length])
+        assert read_offsets(bl.Log(directory)) == list(range(24))
+
+
+def test_a_segment_that_retention_deletes_after_the_plan_is_read_to_its_end(directory):
+    log = bl.Log(directory)
+    splits = log.plan()
+    for suffix in ("log", "index", "timeindex"):
+        path = directory / f"{0:020d}.{suffix}"
+        path.rename(f"{path}.deleted")
+    assert [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(24))
+    assert read_offsets(bl.Log(directory)) == list(range(8, 24))
+
+
+def test_a_segment_that_is_gone_is_not_found(directory):
+    splits = bl.Log(directory).plan()
+    os.remove(splits[0].path)
+    with pytest.raises(FileNotFoundError):
+        list(bl.read_split(splits[0]))
+
+
+def test_a_swap_that_is_completed_after_the_plan(directory):
+    """The cleaner's output bears .swap until its inputs are gone."""
+    swap = directory / f"{0:020d}.log.swap"
+    swap.write_bytes(batch(1, [b"a"]) + batch(9, [b"b"], last_offset_delta=6))
+    log = bl.Log(directory)
+    splits = log.plan()
+    assert [segment.base_offset for segment in log.segments] == [0, 16]
+    for base in (0, 8):
+        path = log_file(directory, base)
+        path.rename(f"{path}.deleted")
+    swap.rename(log_file(directory, 0))
+    found = [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))]
+    assert found == [1, 9, *range(16, 24)]
+
+
+def test_a_truncation_after_the_plan_is_reported(directory):
+    """A follower truncates what was not committed: what was planned is no longer there."""
+    splits = bl.Log(directory).plan()
+    damage.cut(log_file(directory, 16), 2 * SIZE + 5)
+    with pytest.raises(bl.CorruptRecordError, match="is cut"):
+        list(bl.read_split(splits[-1]))

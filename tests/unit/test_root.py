@@ -1,0 +1,89 @@
+"""A log directory: whose it is, how it was left, and whether a broker is there now."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import brokerless as bl
+
+
+def test_a_real_brokers_directory(golden):
+    root = bl.Root(str(golden / "logs" / "kafka-4.1"))
+    assert (root.node_id, root.cluster_id, root.directory_id) == (1, "goldenSetPublicAAAAAAA", "VxOSAnLfzy4RI5jgcY3wIQ")
+    assert root.is_clean
+    assert root.broker_epoch == 544
+    assert root.log_start_offsets == {("trimmed-delete-records", 0): 117, ("trimmed-to-end", 0): 200}
+    assert root.high_watermarks["txn-open", 0] == 45
+    assert root.recovery_points["txn-open", 0] == 45
+    assert ("compact-plain", 0) in root.first_dirty_offsets
+
+
+def test_a_zookeeper_brokers_directory(golden):
+    root = bl.Root(str(golden / "logs" / "kafka-2.8-v0"))
+    assert (root.node_id, root.directory_id) == (1, None)
+    assert root.is_clean
+    assert root.broker_epoch is None
+
+
+def test_a_killed_brokers_directory_is_not_clean(golden):
+    assert not bl.Root(str(golden / "logs" / "kafka-4.1-crashed")).is_clean
+
+
+def test_a_damaged_checkpoint_matters_only_to_those_who_need_it(golden, copied):
+    log = bl.Log(copied("kafka-4.1", "codec-none-0"))
+    for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint", "replication-offset-checkpoint"):
+        (Path(log.root.path) / name).write_text("7\n")
+    assert sum(rows.num_rows for rows in log.read()) == 350
+    with pytest.raises(bl.CorruptRecordError, match=r"unknown version at .*replication-offset-checkpoint: stored '7'"):
+        _ = log.high_watermark
+
+
+def test_the_clean_shutdown_marker_may_be_empty(tmp_path):
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    assert bl.Root(str(tmp_path)).is_clean
+
+
+def test_no_lock_file_no_broker(tmp_path):
+    assert not bl.Root(str(tmp_path)).is_locked
+
+
+def test_a_lock_file_that_a_killed_broker_left_is_not_held(tmp_path):
+    (tmp_path / ".lock").touch()
+    assert not bl.Root(str(tmp_path)).is_locked
+
+
+@pytest.fixture
+def locked(tmp_path):
+    """A directory that another process, as a broker does, holds a POSIX lock in."""
+    (tmp_path / ".lock").touch()
+    holder = """
+        import fcntl, sys
+        file = open(sys.argv[1], "r+")
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print("locked", flush=True)
+        sys.stdin.read()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(holder), str(tmp_path / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"locked\n"
+        yield tmp_path
+        process.stdin.close()
+        process.wait()
+
+
+def test_a_live_broker_is_seen(locked):
+    assert bl.Root(str(locked)).is_locked
+
+
+def test_asking_for_the_lock_does_not_take_it(tmp_path):
+    """A broker that starts while we look must get its lock: so nothing of ours may hold it, not even for a moment."""
+    (tmp_path / ".lock").touch()
+    root = bl.Root(str(tmp_path))
+    assert not root.is_locked
+    other = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", other, str(tmp_path / ".lock")], check=True)
+        assert not root.is_locked

@@ -1,0 +1,174 @@
+"""read_committed: what is left out, and where it ends. Without a clean shutdown the markers tell."""
+
+import itertools
+import random
+
+import pytest
+
+import brokerless as bl
+import damage
+from brokerless.log.transactions import overlapping
+from building import batch, marker, write_segment, write_snapshot, write_transaction_index
+
+
+def committed(log, **options):
+    reader = log.read(isolation_level="read_committed", columns=["offset"], **options)
+    return [offset for rows in reader for offset in rows["offset"].to_pylist()]
+
+
+def data(offset, producer_id, count=1, **options):
+    return batch(offset, [b"x"] * count, producer_id=producer_id, transactional=True, **options)
+
+
+def clean(directory):
+    (directory.parent / ".kafka_cleanshutdown").touch()
+
+
+INTERLEAVED = [
+    data(0, 1, 2), data(2, 2), marker(3, 1, commit=True), data(4, 2), marker(5, 2, commit=False),
+    data(6, 1), data(7, 2), data(8, 1), marker(9, 1, commit=False), marker(10, 2, commit=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cuts", [[], [3], [5], [1, 2, 3, 4, 5, 6, 7, 8, 9]])
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_interleaved_producers(tmp_path, cuts, is_indexed):
+    """An abort ends with its own producer's marker and starts again with its next transaction, across segments too."""
+    directory = tmp_path / "t-0"
+    aborts = [(2, 2, 5, 6), (1, 6, 9, 7)]
+    for first, end in zip([0, *cuts], [*cuts, len(INTERLEAVED)], strict=True):
+        base = int.from_bytes(INTERLEAVED[first][:8], "big")
+        following = int.from_bytes(INTERLEAVED[end][:8], "big") if end < len(INTERLEAVED) else 11
+        write_segment(directory, base, INTERLEAVED[first:end])
+        own = [entry for entry in aborts if base <= entry[2] < following]
+        if own and is_indexed:
+            write_transaction_index(directory, base, own)
+    if is_indexed:
+        clean(directory)
+        write_snapshot(directory, 11)
+    log = bl.Log(directory)
+    assert committed(log) == [0, 1, 7]
+    for start in range(12):
+        assert committed(log, start_offset=start) == [offset for offset in (0, 1, 7) if offset >= start]
+    splits = log.plan(isolation_level="read_committed", target_bytes=1)
+    read = [offset for split in splits for rows in bl.read_split(split) for offset in rows["offset"].to_pylist()]
+    assert read == [0, 1, 7]
+    assert [r for rows in log.read(columns=["offset"]) for r in rows["offset"].to_pylist()] == [0, 1, 2, 4, 6, 7, 8]
+
+
+def test_compaction_removed_where_a_transaction_began(tmp_path):
+    batches = [
+        data(3, 3, 2), data(15, 2, 3), data(22, 1, 2), marker(28, 2, commit=False), data(30, 3, 3),
+        marker(35, 3, commit=True), data(39, 1, 2), marker(41, 1, commit=False),
+    ]  # fmt: skip
+    directory = write_segment(tmp_path / "t-0", 0, batches).parent
+    write_transaction_index(directory, 0, [(2, 6, 28, 29), (1, 0, 41, 42)])
+    write_snapshot(directory, 42)
+    clean(directory)
+    assert committed(bl.Log(directory)) == [3, 4, 30, 31, 32]
+    assert committed(bl.Log(directory), verify_transactions=True) == [3, 4, 30, 31, 32]
+
+
+def test_markers_without_data_are_harmless(tmp_path):
+    batches = [marker(0, 1, commit=False), marker(1, 1, commit=False), batch(2, [b"x"]), marker(3, 2, commit=True)]
+    assert committed(bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)) == [2]
+
+
+def test_an_empty_control_batch_is_no_marker(tmp_path):
+    """The cleaner empties markers to keep the producer's state: they end nothing."""
+    emptied = batch(1, [], producer_id=1, transactional=True, control=True, last_offset_delta=0)
+    batches = [data(0, 1), emptied, data(2, 1), marker(3, 1, commit=False)]
+    assert committed(bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)) == []
+
+
+def test_an_idempotent_batch_of_a_producer_that_also_aborted_stays(tmp_path):
+    batches = [data(0, 1), marker(1, 1, commit=False), batch(2, [b"x"], producer_id=1)]
+    assert committed(bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)) == [2]
+
+
+def test_the_last_stable_offset_is_where_the_first_open_transaction_starts(tmp_path):
+    batches = [
+        data(0, 1),
+        marker(1, 1, commit=True),
+        data(2, 2),
+        data(3, 3),
+        marker(4, 3, commit=True),
+        batch(5, [b"x"]),
+    ]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
+    assert (log.last_stable_offset, log.log_end_offset) == (2, 6)
+    assert committed(log) == [0]
+    assert log.offsets_for_times(-1, "read_committed").offset == 2
+    assert log.offsets_for_times(-3, "read_uncommitted").offset == 0
+
+
+def test_a_snapshot_knows_of_transactions_that_began_before_the_log(tmp_path):
+    """Retention removed where they began: no batch here would tell that producer 7 has one open."""
+    directory = write_segment(tmp_path / "t-0", 10, [batch(10, [b"x"]), data(11, 7)]).parent
+    write_segment(directory, 12, [batch(12, [b"x"]), marker(13, 7, commit=False)])
+    assert committed(bl.Log(directory)) == [10, 12]
+    write_snapshot(directory, 12, [(7, 4)])
+    assert committed(bl.Log(directory), start_offset=12) == [12]
+    damage.cut(directory / f"{12:020d}.log", len(batch(12, [b"x"])))
+    log = bl.Log(directory)
+    # an open transaction below the log start counts from the batch that the log start is in
+    assert log.last_stable_offset == 10
+    assert committed(log) == []
+
+
+def test_at_the_high_watermark_a_transaction_whose_marker_is_above_is_still_open(tmp_path):
+    """Its marker may be truncated: then its fate is open, whatever the marker above says."""
+    batches = [batch(0, [b"x"]), data(1, 1), batch(2, [b"x"]), marker(3, 1, commit=True), batch(4, [b"x"])]
+    directory = write_segment(tmp_path / "t-0", 0, batches).parent
+    assert committed(bl.Log(directory)) == [0, 1, 2, 4]
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    assert committed(bl.Log(directory), end_offset="high-watermark") == [0]
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+    assert committed(bl.Log(directory), end_offset="high-watermark") == [0, 1, 2]
+
+
+def test_an_end_given_as_a_number_changes_nothing_about_transactions(tmp_path):
+    batches = [data(0, 1), batch(1, [b"x"]), marker(2, 1, commit=False), batch(3, [b"x"])]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
+    assert committed(log, end_offset=2) == [1]
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Not cleanly shut down; the second of three segments has lost its framing in front of an ABORT marker."""
+    directory = tmp_path / "t-0"
+    write_segment(directory, 0, [batch(0, [b"x"]), data(1, 1)])
+    path = write_segment(directory, 2, [batch(2, [b"x"]), batch(3, [b"x"]), marker(4, 1, commit=False)])
+    write_segment(directory, 5, [batch(5, [b"x"]), data(6, 2), marker(7, 2, commit=False), batch(8, [b"x"])])
+    write_transaction_index(directory, 2, [(1, 1, 4, 5)])
+    write_snapshot(directory, 2, [(1, 1)])
+    write_snapshot(directory, 5)
+    damage.overwrite(path, len(batch(2, [b"x"])) + 8, bytes(4))
+    return directory
+
+
+def test_rows_before_the_damage_are_read_committed_too(damaged):
+    reader = bl.Log(damaged).read(isolation_level="read_committed", columns=["offset"])
+    found = []
+    with pytest.raises(bl.CorruptRecordError):
+        found.extend(rows["offset"].to_pylist() for rows in reader)
+    assert found == [[0], [2]]
+
+
+def test_behind_the_damage_index_and_snapshot_tell_what_the_lost_markers_said(damaged):
+    reader = bl.Log(damaged).read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 2, 5, 8]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(3, 5)]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_each_range_gets_the_transactions_that_overlap_it(seed):
+    chance = random.Random(seed)
+    aborted = []
+    for producer in range(chance.randrange(30)):
+        first = chance.randrange(100)
+        aborted.append((producer, first, first + 1 + chance.randrange(chance.choice([3, 90]))))
+    edges = sorted(chance.sample(range(130), 9))
+    bounds = list(itertools.pairwise(edges))
+    expected = [{t for t in aborted if t[1] < end and t[2] >= start} for start, end in bounds]
+    assert [set(ranges) for ranges in overlapping(aborted, bounds)] == expected
