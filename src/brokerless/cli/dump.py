@@ -1,0 +1,73 @@
+"""`brokerless dump`: single files, batch by batch."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from brokerless.cli.options import bytes_as
+
+
+@click.command(short_help="Show single files, batch by batch.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--deep-iteration", is_flag=True, help="Show the records of each batch.")
+@click.option("--print-data-log", is_flag=True, help="Show keys and values too.")
+@click.option("--skip-record-metadata", is_flag=True, help="Of a record show only its key and value.")
+@click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
+@click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
+@click.option("--max-bytes", type=click.IntRange(min=0), help="Read at most so many bytes of each .log.")
+@click.option("--records", is_flag=True, help="With --format json: the records of each batch too.")
+@bytes_as
+def dump(
+    files: tuple[str, ...],
+    form: str,
+    deep_iteration: bool,
+    print_data_log: bool,
+    skip_record_metadata: bool,
+    verify_index_only: bool,
+    index_sanity_check: bool,
+    max_bytes: int | None,
+    records: bool,
+    bytes_as: str,
+) -> None:
+    """Show the inside of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
+
+    Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
+    beside it; what does not fit is reported on stderr, exit 1. JSON has one object a batch or an entry, and also
+    takes the text files of a log directory: checkpoints, partition.metadata, meta.properties.
+
+    \b
+    brokerless dump orders-0/*.log                             batch headers and whether their CRC holds
+    brokerless dump orders-0/*.log --print-data-log            records as well
+    brokerless dump orders-0/*.log --format json --records     the same for programs
+    brokerless dump orders-0/*index --verify-index-only        do the indexes fit the log?
+    """
+    from brokerless.log.dump import Dump, json_lines
+
+    if records and form == "text":
+        raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
+    write = sys.stdout.buffer.write
+    if form == "json":
+        for path in files:
+            for line in json_lines(path, records=records, bytes_as=bytes_as, max_bytes=max_bytes):
+                write(line)
+        return
+    dump = Dump(
+        deep_iteration=deep_iteration,
+        print_data_log=print_data_log,
+        skip_record_metadata=skip_record_metadata,
+        verify_index_only=verify_index_only,
+        index_sanity_check=index_sanity_check,
+        max_bytes=max_bytes,
+    )
+    try:
+        for path in files:
+            for text in dump.text(path):
+                write(text)
+    finally:
+        sys.stdout.flush()
+        click.echo(dump.report(), err=True, nl=False)
+    if dump.is_damaged:
+        raise SystemExit(1)

@@ -1,0 +1,56 @@
+"""`brokerless offsets`: the broker's answer to "which offset at this time?"."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.options import chosen, isolation_level, moment, paths
+
+if TYPE_CHECKING:
+    from brokerless.log.bounds import IsolationLevel
+
+# The numbers are Kafka's own (ListOffsets).
+_WORDS = {"latest": -1, "earliest": -2, "max_timestamp": -3, "earliest_local": -4, "latest_tiered": -5}
+
+
+@click.command(short_help="Find offsets by time.")
+@paths
+@click.option(
+    "--timestamp",
+    required=True,
+    type=moment(**_WORDS),
+    help="ms since 1970, ISO 8601, earliest, latest or max-timestamp (also earliest-local, latest-tiered).",
+)
+@isolation_level
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def offsets(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    timestamp: int,
+    isolation_level: IsolationLevel,
+    form: str,
+) -> None:
+    """Find the first offset whose record is at or after a time, by the broker's rules. -1: there is none.
+
+    \b
+    brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z
+    brokerless offsets orders-0 --timestamp latest --isolation-level read_committed
+    brokerless offsets data --timestamp earliest --format json
+    """
+    for log in chosen(paths, topics, partitions):
+        found = log.offsets_for_times(timestamp, isolation_level)
+        if form == "json":
+            answer = {
+                "topic": log.topic,
+                "partition": log.partition,
+                "offset": found.offset,
+                "timestamp": found.timestamp,
+                "leaderEpoch": found.leader_epoch,
+            }
+            click.echo(json.dumps(answer, separators=(",", ":")))
+        else:
+            click.echo(f"{log.name}\t{found.offset}")

@@ -1,0 +1,131 @@
+"""What several verbs share: PATH with --topic and --partition, times, isolation, and a line of progress."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.log.log import Log
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PROGRESS_SECONDS = 0.2
+
+
+def moment(**words: int) -> Callable[[str], int]:
+    """Make an option's type: ms since the epoch, or ISO 8601 (UTC unless it says otherwise), or one of `words`."""
+    known = {word.replace("_", "-"): number for word, number in words.items()}
+
+    def time(text: str) -> int:
+        if text in known:
+            return known[text]
+        if re.fullmatch(r"-?\d+", text):
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            others = "".join(f", {word}" for word in known)
+            raise click.BadParameter(
+                f"{text!r} is no time: give ms since 1970, ISO 8601 (2024-05-01T12:00){others}"
+            ) from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+    return time
+
+
+def offset_or(*words: str) -> Callable[[str], int | str]:
+    """Make an option's type: an offset, or one of `words`."""
+
+    def offset(text: str) -> int | str:
+        if text in words:
+            return text
+        if re.fullmatch(r"\d+", text):
+            return int(text)
+        raise click.BadParameter(f"{text!r} is no offset: give a number or {' or '.join(words)}")
+
+    return offset
+
+
+def paths(function: _Command) -> _Command:
+    """PATH... with --topic and --partition."""
+    for decorate in (
+        click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
+        click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable."),
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True)),
+    ):
+        function = decorate(function)
+    return function
+
+
+isolation_level = click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed leaves out aborted transactions and stops at the first open one.",
+)
+
+bytes_as = click.option(
+    "--bytes",
+    "bytes_as",
+    type=click.Choice(["utf8", "base64", "hex"]),
+    default="utf8",
+    show_default=True,
+    help='How keys, values and header values are written. With utf8, one that is not UTF-8 becomes {"base64": ...}.',
+)
+
+
+class Progress:
+    """A line on stderr that overwrites itself, if stderr is a terminal and stdout is not the same one."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._last = time.monotonic()
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave an empty line for what comes next."""
+        if self._width:
+            self._write("")
+
+    def __call__(self, text: str) -> None:
+        """Show `text`, unless something else was shown just now."""
+        now = time.monotonic()
+        if self._is_shown and now - self._last >= _PROGRESS_SECONDS:
+            self._last = now
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text:<{self._width}}\r")
+        sys.stderr.flush()
+        self._width = len(text)
+
+
+def chosen(
+    paths: Sequence[str], topics: Sequence[str], partitions: Sequence[int], *, internal: bool = True
+) -> list[Log]:
+    """Return the logs that PATH..., --topic and --partition name.
+
+    With `internal=False` Kafka's own topics only count if they are named, by --topic or by their directory.
+    """
+    from brokerless.log.files import is_internal
+    from brokerless.log_dir import LogDir
+
+    logs = LogDir(*paths).logs(topics or None, partitions or None)
+    if internal or topics:
+        return logs
+    return [log for log in logs if log.path in paths or not is_internal(log.topic)]

@@ -1,0 +1,88 @@
+"""Where `read` puts its rows: JSON lines, an Arrow IPC file or a Parquet file. A file appears when it is whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+from brokerless._native import json_lines
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from io import BufferedWriter
+
+    Write = Callable[[pa.RecordBatch], None]
+
+# Rows come in pieces of some 2 MB: far too small for row groups.
+_ROW_GROUP_BYTES = 64 << 20
+
+
+@contextmanager
+def open_sink(form: str, output: str | None, bytes_as: str, schema: pa.Schema) -> Iterator[Write]:
+    """Yield a function that writes rows."""
+    if output is None:
+        yield _json_writer(sys.stdout.buffer, bytes_as)
+        return
+    with _whole_file(output) as file:
+        if form == "json":
+            yield _json_writer(file, bytes_as)
+        elif form == "arrow":
+            with pa.ipc.new_file(file, schema) as writer:
+                yield writer.write_batch
+        else:
+            with _parquet_writer(file, schema) as write:
+                yield write
+
+
+def _json_writer(file: BinaryIO, bytes_as: str) -> Write:
+    def write(rows: pa.RecordBatch) -> None:
+        file.write(json_lines(rows, bytes_as))
+
+    return write
+
+
+@contextmanager
+def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
+    import pyarrow.parquet as pq
+
+    pending: list[pa.RecordBatch] = []
+
+    def flush() -> None:
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending, schema))
+            pending.clear()
+
+    def write(rows: pa.RecordBatch) -> None:
+        pending.append(rows)
+        if sum(batch.nbytes for batch in pending) >= _ROW_GROUP_BYTES:
+            flush()
+
+    with pq.ParquetWriter(file, schema) as writer:
+        try:
+            yield write
+        finally:
+            flush()
+
+
+@contextmanager
+def _whole_file(path: str) -> Iterator[BufferedWriter]:
+    """Open a file that takes the name `path` at the end: also after damage, whose rows before it are the output."""
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "xb") as file:
+            try:
+                yield file
+            except (CorruptRecordError, UnsupportedFormatError):
+                file.close()
+                os.replace(temporary, path)
+                raise
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

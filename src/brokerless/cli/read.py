@@ -1,0 +1,139 @@
+"""`brokerless read`: records as JSON lines, or as an Arrow or Parquet file."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.options import Progress, bytes_as, chosen, isolation_level, moment, offset_or, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from brokerless.log.bounds import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.split import OnCorrupt
+
+_JSON_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
+
+
+def _names(_context: click.Context, _option: click.Parameter, value: str | None) -> list[str] | None:
+    return None if value is None else [column.strip() for column in value.split(",")]
+
+
+@click.command(short_help="Print records as JSON lines, or write a file.")
+@paths
+@click.option("--start-offset", type=offset_or("earliest", "latest"), help="Start at it.  [default: earliest]")
+@click.option(
+    "--end-offset",
+    type=offset_or("latest", "high-watermark"),
+    help="Stop before it.  [default: latest; high-watermark while a broker runs]",
+)
+@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
+@click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
+@isolation_level
+@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many records.")
+@click.option("--columns", callback=_names, help="Which, separated by commas: also position, compression, ...")
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="skip leaves damaged batches out and reports the lost offsets.",
+)
+@click.option("--no-check-crcs", is_flag=True, help="Do not verify checksums.")
+@bytes_as
+@click.option("--format", "form", type=click.Choice(["json", "arrow", "parquet"]), default="json", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file; it appears when it is whole.")
+def read(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    start_offset: StartOffset | None,
+    end_offset: EndOffset | None,
+    start_timestamp: int | None,
+    end_timestamp: int | None,
+    isolation_level: IsolationLevel,
+    limit: int | None,
+    columns: list[str] | None,
+    on_corrupt: OnCorrupt,
+    no_check_crcs: bool,
+    bytes_as: str,
+    form: str,
+    output: str | None,
+) -> None:
+    """Print records as JSON lines, or write them to an Arrow or Parquet file.
+
+    Of a whole log directory every topic but Kafka's internal ones is read; --topic chooses, also one of those.
+    Times are ms since 1970 or ISO 8601. At damage the output ends with the record before it, exit 1.
+
+    \b
+    brokerless read orders-0 --start-offset 1000 --limit 10
+    brokerless read data --topic orders --isolation-level read_committed
+    brokerless read data --topic orders --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
+    brokerless read orders-0 --columns offset,key,compression,position
+    brokerless read data --topic orders --format parquet --output orders.parquet
+    """
+    from brokerless.cli.output import open_sink
+    from brokerless.log.reader import Reader
+
+    if form != "json" and output is None:
+        raise click.UsageError(f"--format {form} needs --output FILE")
+    shown = columns or (_JSON_COLUMNS if form == "json" else None)
+    readers: list[Reader] = []
+    done = 0
+
+    def rows_of_all(progress: Progress) -> Iterator[pa.RecordBatch]:
+        nonlocal done
+        for log in chosen(paths, topics, partitions, internal=False):
+            if log.missing_offsets and start_offset in (None, "earliest"):
+                first, end = log.missing_offsets
+                click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
+            reader = log.read(
+                start_offset=start_offset,
+                end_offset=end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation_level=isolation_level,
+                on_corrupt=on_corrupt,
+                columns=shown,
+                check_crcs=not no_check_crcs,
+            )
+            readers.append(reader)
+            for rows in reader:
+                done += rows.num_rows
+                progress(f"{done:,} records, now in {log.name}")
+                yield rows
+
+    with Progress() as progress, open_sink(form, output, bytes_as, Reader([], shown).schema) as write:
+        for rows in _limited(_ahead(rows_of_all(progress)), limit):
+            write(rows)
+    lost = [loss for reader in readers for loss in reader.lost]
+    for loss in lost:
+        end = "the end" if loss.end_offset is None else loss.end_offset - 1
+        click.echo(
+            f"lost: offsets {loss.start_offset} to {end} at {loss.path}:{loss.position}: {loss.reason}", err=True
+        )
+    if lost:
+        raise SystemExit(1)
+
+
+def _ahead(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Decode one piece ahead in a second thread: both decoding and writing release the interpreter lock."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, rows, None)
+        while (batch := following.result()) is not None:
+            following = thread.submit(next, rows, None)
+            yield batch
+
+
+def _limited(rows: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from rows
+        return
+    while limit > 0 and (batch := next(rows, None)) is not None:
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows

@@ -1,0 +1,1 @@
+"""Spark: `format("brokerless")`, with the columns and options of Spark's own Kafka source."""

@@ -1,0 +1,302 @@
+"""The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few of our own.
+
+Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider (batch queries). Case does not matter in
+names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from brokerless.errors import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from brokerless.log.bounds import IsolationLevel
+    from brokerless.log.split import OnCorrupt
+
+VIEWS = ("records", "batches")
+
+_SELECTION = ("subscribe", "subscribePattern", "assign")
+_RANGE = (
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "maxRecordsPerPartition",
+)
+_HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
+_KNOWN = (
+    "path",
+    "paths",
+    "view",
+    "columns",
+    "onCorrupt",
+    *_SELECTION,
+    *_RANGE,
+    "minPartitions",
+    "includeHeaders",
+    "failOnDataLoss",
+    *_HONOURED_KAFKA,
+)
+# Of Spark's Kafka source, but about the network, consumer groups or streaming; so is every other kafka.* option.
+_IGNORED = (
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+)
+# An option this near to one that changes the rows is a slip, not another setting of the network.
+_SLIP = 0.85
+
+Partition = tuple[str, int]
+Offset = int | Literal["earliest", "latest", "high-watermark"]
+
+_WORDS: dict[int, Offset] = {-1: "latest", -2: "earliest"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where a read starts or ends: at most one of the four is given, none means the default.
+
+    Attributes:
+        offset: for every partition.
+        offsets: by partition; then every partition that is read must be named.
+        timestamp: for every partition, in ms.
+        timestamps: by partition; likewise.
+    """
+
+    offset: Offset | None = None
+    offsets: dict[Partition, Offset] | None = None
+    timestamp: int | None = None
+    timestamps: dict[Partition, int] | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the options say, checked as far as that goes without looking at the disk."""
+
+    paths: tuple[str, ...]
+    view: str
+    columns: tuple[str, ...] | None
+    topics: tuple[str, ...] | None
+    topic_pattern: re.Pattern[str] | None
+    assigned: tuple[Partition, ...] | None
+    start: Bound
+    end: Bound
+    no_match: str
+    isolation_level: IsolationLevel
+    check_crcs: bool
+    on_corrupt: OnCorrupt
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Options:
+        """Check `options` and take them apart.
+
+        Raises:
+            ValueError: an unknown option (with the nearest name) or a value that its option does not have.
+        """
+        given = _canonical(options)
+        chosen = [name for name in _SELECTION if name in given]
+        if len(chosen) > 1:
+            raise ValueError(f"only one of {', '.join(_SELECTION)} can be given, not {' and '.join(chosen)}")
+        view = _choice(given, "view", VIEWS)
+        if view == "batches":
+            for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
+                if name in given:
+                    raise ValueError(f"option {name} does not apply to view batches, which shows whole logs")
+        start, end = _bound(given, "starting", "latest"), _bound(given, "ending", "earliest")
+        _check_order(start, end)
+        return cls(
+            paths=_paths(given),
+            view=view,
+            columns=_names(given, "columns"),
+            topics=_names(given, "subscribe"),
+            topic_pattern=_pattern(given),
+            assigned=_assigned(given),
+            start=start,
+            end=end,
+            no_match=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")),
+            isolation_level=cast(
+                "IsolationLevel", _choice(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
+            ),
+            check_crcs=_boolean(given, "kafka.check.crcs", default=True),
+            on_corrupt=cast("OnCorrupt", _choice(given, "onCorrupt", ("raise", "skip"))),
+            fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
+            include_headers=_boolean(given, "includeHeaders", default=False),
+            min_partitions=_positive(given, "minPartitions"),
+            max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+        )
+
+
+def _canonical(options: Mapping[str, str]) -> dict[str, str]:
+    names = {name.lower(): name for name in _KNOWN}
+    ignored = {name.lower(): name for name in _IGNORED}
+    given, idle = {}, []
+    for option, value in options.items():
+        key = option.lower()
+        if key in names:
+            given[names[key]] = value.strip()
+        elif key in ignored:
+            idle.append(ignored[key])
+        elif key.startswith("kafka.") and not difflib.get_close_matches(key, _HONOURED_KAFKA, cutoff=_SLIP):
+            idle.append(option)
+        else:
+            raise unknown("option", option, (*_KNOWN, *_IGNORED))
+    if idle:
+        warnings.warn(f"options without effect on logs at rest: {', '.join(sorted(idle))}", stacklevel=2)
+    return given
+
+
+def _paths(given: dict[str, str]) -> tuple[str, ...]:
+    """One path as it is (commas are legal in it), several as a JSON list: what `load([...])` makes of them."""
+    text = given.get("paths") or given.get("path", "")
+    if not text:
+        raise ValueError("option path is missing: give a Kafka log directory, a partition directory or a .log file")
+    paths = _json(text, "path", '["/disk1/kafka","/disk2/kafka"]') if text.startswith("[") else [text]
+    if not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"option path must be a path or a JSON list of paths, not {text}")
+    return tuple(_local(path) for path in paths)
+
+
+def _local(path: str) -> str:
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", path)
+    if scheme is None:
+        return path
+    if scheme[1].lower() != "file":
+        raise ValueError(f"cannot read {path}: only local files, no {scheme[1]} storage")
+    return re.sub(r"^file:/+", "/", path, flags=re.IGNORECASE)
+
+
+def _names(given: dict[str, str], option: str) -> tuple[str, ...] | None:
+    if option not in given:
+        return None
+    names = tuple(name.strip() for name in given[option].split(",") if name.strip())
+    if not names:
+        raise ValueError(f"option {option} names nothing: {given[option]!r}")
+    return names
+
+
+def _pattern(given: dict[str, str]) -> re.Pattern[str] | None:
+    text = given.get("subscribePattern")
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"option subscribePattern is no regular expression: {text!r}: {error}") from None
+
+
+def _assigned(given: dict[str, str]) -> tuple[Partition, ...] | None:
+    text = given.get("assign")
+    if text is None:
+        return None
+    example = '{"topicA":[0,1],"topicB":[2,4]}'
+    topics = _json(text, "assign", example)
+    if not isinstance(topics, dict) or not all(_is_partitions(partitions) for partitions in topics.values()):
+        raise ValueError(f"option assign must look like {example}, not {text}")
+    return tuple((topic, partition) for topic, partitions in topics.items() for partition in partitions)
+
+
+def _is_partitions(value: object) -> bool:
+    return isinstance(value, list) and all(type(partition) is int for partition in value)
+
+
+def _bound(given: dict[str, str], side: str, impossible: str) -> Bound:
+    """Take the options of one side; like Spark, a time for all goes before times, times before offsets."""
+    every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    if every in given:
+        return Bound(timestamp=_integer(given[every], every))
+    if by_time in given:
+        return Bound(timestamps=_by_partition(given[by_time], by_time, '{"topicA":{"0":1000,"1":1000}}'))
+    text = given.get(by_offset)
+    if text is None:
+        return Bound()
+    words = ("earliest", "latest", *(("high-watermark",) if side == "ending" else ()))
+    if text.lower() in words:
+        bound = Bound(offset=text.lower())  # type: ignore[arg-type]
+    elif not text.startswith("{"):
+        raise ValueError(f"option {by_offset} must be {', '.join(words)} or JSON, not {text!r}")
+    else:
+        numbers = _by_partition(text, by_offset, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
+        if min(numbers.values(), default=0) < min(_WORDS):
+            raise ValueError(
+                f"option {by_offset} has a negative offset that is neither -1 (latest) nor -2 (earliest): {text}"
+            )
+        bound = Bound(offsets={partition: _WORDS.get(number, number) for partition, number in numbers.items()})
+    if bound.offset == impossible or impossible in (bound.offsets or {}).values():
+        raise ValueError(f"option {by_offset} cannot be {impossible}: a batch query reads from earliest to latest")
+    return bound
+
+
+def _by_partition(text: str, option: str, example: str) -> dict[Partition, int]:
+    topics = _json(text, option, example)
+    numbers: dict[Partition, int] = {}
+    try:
+        for topic, partitions in topics.items():
+            for partition, number in partitions.items():
+                if type(number) is not int:
+                    raise ValueError(number)
+                numbers[topic, int(partition)] = number
+    except (AttributeError, ValueError):
+        raise ValueError(f"option {option} must look like {example}, not {text}") from None
+    return numbers
+
+
+def _check_order(start: Bound, end: Bound) -> None:
+    for first, last in ((start.offsets, end.offsets), (start.timestamps, end.timestamps)):
+        for partition in (first or {}).keys() & (last or {}).keys():
+            low, high = first[partition], last[partition]  # type: ignore[index]
+            if isinstance(low, int) and isinstance(high, int) and low > high >= 0:
+                raise ValueError(f"{partition[0]}-{partition[1]} would start at {low}, behind its end {high}")
+
+
+def _json(text: str, option: str, example: str) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise ValueError(f"option {option} must look like {example}, not {text}") from None
+
+
+def _choice(given: dict[str, str], option: str, values: tuple[str, ...]) -> str:
+    """Return the value of an option that has few; the first is the default."""
+    value = given.get(option, values[0]).lower()
+    if value not in values:
+        raise ValueError(f"option {option} must be {' or '.join(values)}, not {given[option]!r}")
+    return value
+
+
+def _boolean(given: dict[str, str], option: str, *, default: bool) -> bool:
+    values = ("true", "false") if default else ("false", "true")
+    return _choice(given, option, values) == "true"
+
+
+def _positive(given: dict[str, str], option: str) -> int | None:
+    if option not in given:
+        return None
+    number = _integer(given[option], option)
+    if number <= 0:
+        raise ValueError(f"option {option} must be positive, not {number}")
+    return number
+
+
+def _integer(text: str, option: str) -> int:
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise ValueError(f"option {option} must be a whole number, not {text!r}")
+    return int(text)

@@ -1,0 +1,196 @@
+"""View `records`: the rows of Spark's Kafka source, and the lineage of each on request."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.errors import OffsetOutOfRangeError
+from brokerless.log.reader import KAFKA_COLUMNS, Reader
+from brokerless.spark.tasks import Piece, pack, select, target_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from brokerless.log.bounds import EndOffset, StartOffset
+    from brokerless.log.log import Log
+    from brokerless.log.split import Split
+    from brokerless.spark.options import Bound, Offset, Options, Partition
+    from brokerless.spark.tasks import Task
+
+# Batches of tiny segments are put together: handing one over costs as much as some hundred rows.
+_SMALL = 256 << 10
+_HANDOVER = 2 << 20
+# Cutting finer than an index does gains nothing: the rest is done by offset.
+_FINEST = 64 << 10
+
+COLUMNS = _native.ROW_COLUMNS
+
+
+def default_columns(options: Options) -> Sequence[str]:
+    """Return the columns of Spark's Kafka source, `headers` among them if asked for."""
+    return KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
+
+
+def schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the Arrow schema of these columns."""
+    return _native.row_schema(columns, spark=True)
+
+
+def plan(options: Options) -> list[Task[Split]]:
+    """Plan the tasks; reads no record.
+
+    Raises:
+        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
+        ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
+    """
+    logs = select(options)
+    names = {_key(log) for log in logs}
+    for bound in (options.start, options.end):
+        for by_partition in (bound.offsets, bound.timestamps):
+            _check_partitions(by_partition, names)
+    target = target_bytes((segment.size for log in logs for segment in log.segments), options)
+    return pack([piece for log in logs for piece in _pieces(log, options, target)], target, options)
+
+
+def read(task: Task[Split], options: Options, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, in batches that are worth handing over."""
+    reader = Reader(task.work, columns, check_crcs=options.check_crcs, spark=True)
+    yield from _gathered(reader)
+    for lost in reader.lost:
+        end = "the end" if lost.end_offset is None else lost.end_offset - 1
+        warnings.warn(f"lost offsets {lost.start_offset} to {end} of {lost.path}: {lost.reason}", stacklevel=1)
+    if reader.null_timestamps:
+        warnings.warn(f"{reader.null_timestamps} timestamps are beyond Spark's range: null", stacklevel=1)
+
+
+def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rows:
+        if batch.nbytes >= _SMALL and not held:
+            yield batch
+            continue
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _HANDOVER:
+            yield _joined(held)
+            held, size = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _check_partitions(given: Mapping[Partition, object] | None, names: set[Partition]) -> None:
+    if given is not None and given.keys() != names:
+        missing = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(names - given.keys(), key=str))
+        extra = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(given.keys() - names))
+        problem = f"missing: {missing}" if missing else f"not read: {extra}"
+        raise ValueError(
+            f"offsets or times by partition must name every partition that is read and no other ({problem}); "
+            "-2 stands for earliest, -1 for latest"
+        )
+
+
+def _pieces(log: Log, options: Options, target: int) -> list[Piece[Split]]:
+    start, end = _start(log, options), _end(log, options)
+    if start in (None, "earliest") and log.missing_offsets:
+        first, last = log.missing_offsets
+        warnings.warn(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted", stacklevel=2)
+    most = options.max_records_per_partition
+    if most:
+        size = sum(segment.size for segment in log.segments)
+        offsets = log.log_end_offset - log.local_log_start_offset
+        target = min(target, max(_FINEST, size * most // max(1, offsets)))
+    try:
+        splits = _plan(log, options, start, end, target)
+    except OffsetOutOfRangeError as error:
+        if options.fail_on_data_loss:
+            raise
+        warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=2)
+        low, high = error.log_start_offset, error.log_end_offset
+        start = min(max(start, low), high) if isinstance(start, int) else start
+        end = min(max(end, low), high) if isinstance(end, int) else end
+        splits = _plan(log, options, start, end, target)
+    return _cut(splits, log.log_end_offset, most) if most else [Piece(split, _size(split)) for split in splits]
+
+
+def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset | None, target: int) -> list[Split]:
+    if isinstance(end, int) and end > log.log_end_offset:
+        raise OffsetOutOfRangeError(
+            f"end offset {end} of {log.name} is behind the log end offset {log.log_end_offset}",
+            log_start_offset=log.local_log_start_offset,
+            log_end_offset=log.log_end_offset,
+        )
+    return log.plan(
+        start_offset=start,
+        end_offset=end,
+        isolation_level=options.isolation_level,
+        target_bytes=target,
+        on_corrupt=options.on_corrupt,
+    )
+
+
+def _cut(splits: list[Split], log_end_offset: int, most: int) -> list[Piece[Split]]:
+    """Cut splits by offset, so that none has more than `most` records.
+
+    All pieces of a split read the same bytes; batches of other pieces are passed over by their headers. Where the cuts
+    are comes from the index, which may be wrong, but no offset is left out: the outer pieces reach as far as the split.
+    """
+    pieces = []
+    for split, following in zip(splits, [*splits[1:], None], strict=True):
+        low = max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
+        high = min(split.end_offset, log_end_offset)
+        if following is not None:
+            high = min(high, following.base_offset if following.entry is None else following.entry[1])
+        cuts = [split.start_offset, *range(low + most, high, most), split.end_offset]
+        for start, end in pairwise(cuts):
+            piece = replace(split, start_offset=start, end_offset=end)
+            pieces.append(Piece(piece, _size(split), max(0, min(end, high) - max(start, low))))
+    return pieces
+
+
+def _size(split: Split) -> int:
+    return split.end_position - split.position
+
+
+def _start(log: Log, options: Options) -> StartOffset | None:
+    timestamp = _timestamp(options.start, log)
+    if timestamp is None:
+        return cast("StartOffset | None", _offset(options.start, log))
+    found = log.offsets_for_times(timestamp, options.isolation_level).offset
+    if found < 0 and options.no_match == "error":
+        raise ValueError(
+            f"no record of {log.name} is at or after {timestamp}: "
+            "startingOffsetsByTimestampStrategy=latest starts such a partition at its end"
+        )
+    return found if found >= 0 else "latest"
+
+
+def _end(log: Log, options: Options) -> EndOffset | None:
+    timestamp = _timestamp(options.end, log)
+    if timestamp is None:
+        return cast("EndOffset | None", _offset(options.end, log))
+    found = log.offsets_for_times(timestamp, options.isolation_level).offset
+    return found if found >= 0 else "latest"
+
+
+def _timestamp(bound: Bound, log: Log) -> int | None:
+    return bound.timestamp if bound.timestamps is None else bound.timestamps[_key(log)]
+
+
+def _offset(bound: Bound, log: Log) -> Offset | None:
+    return bound.offset if bound.offsets is None else bound.offsets[_key(log)]
+
+
+def _key(log: Log) -> Partition:
+    """Name a partition; a lone file outside a topic directory has no name that an option could give."""
+    return log.topic or "", log.partition or 0

@@ -1,0 +1,94 @@
+"""Spark tasks: which logs are read, and pieces of them packed so that neither a task is huge nor their number.
+
+A large partition is cut into several splits; many small ones share a task. Spark's own sources of files do the same.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from pyspark.sql.datasource import InputPartition
+
+from brokerless.log.files import is_internal
+from brokerless.log_dir import LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from brokerless.log.log import Log
+    from brokerless.spark.options import Options
+
+# As Spark's maxPartitionBytes. The smallest is what a core decodes in some milliseconds: less is not worth a task.
+_MAX_BYTES = 128 << 20
+_MIN_BYTES = 4 << 20
+# Opening a file costs about as much as reading this many bytes.
+_OPEN_COST = 64 << 10
+
+T = TypeVar("T")
+
+
+@dataclass
+class Task(InputPartition, Generic[T]):
+    """What one Spark task reads, one after the other."""
+
+    work: tuple[T, ...]
+
+
+class Piece(NamedTuple, Generic[T]):
+    """Something to read, its bytes, and how many records it has at most (where that is asked for)."""
+
+    work: T
+    size: int
+    records: int = 0
+
+
+def select(options: Options) -> list[Log]:
+    """Return the logs that subscribe, subscribePattern or assign name; without them all but the internal topics.
+
+    A partition directory or file given as the path itself is read whatever its topic.
+
+    Raises:
+        ValueError: a topic or partition that is not there.
+    """
+    log_dir = LogDir(*options.paths)
+    if options.assigned is not None:
+        return [log_dir.log(topic, partition) for topic, partition in sorted(set(options.assigned))]
+    if options.topics is not None:
+        return log_dir.logs(topics=options.topics)
+    logs = [log for log in log_dir.logs() if log.path in options.paths or not is_internal(log.topic)]
+    pattern = options.topic_pattern
+    if pattern is None:
+        return logs
+    return [log for log in logs if log.topic is not None and pattern.fullmatch(log.topic)]
+
+
+def target_bytes(sizes: Iterable[int], options: Options) -> int:
+    """Return how much a task should read, given the sizes of all files: every core of this machine gets a few tasks.
+
+    The number of the cluster's cores is not known where Spark plans; on a larger one the upper limit governs.
+    """
+    total = sum(size + _OPEN_COST for size in sizes)
+    target = min(_MAX_BYTES, max(_MIN_BYTES, total // (2 * (os.cpu_count() or 1))))
+    return min(target, max(1, total // options.min_partitions)) if options.min_partitions else target
+
+
+def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task[T]]:
+    """Fill tasks with pieces in order; at least one task, since Spark would make one up with no pieces at all."""
+    if options.min_partitions:
+        target = sum(piece.size + _OPEN_COST for piece in pieces) // options.min_partitions
+    most = options.max_records_per_partition
+    tasks: list[Task[T]] = []
+    held: list[T] = []
+    size = records = 0
+    for piece in pieces:
+        more = piece.size + _OPEN_COST
+        if held and (size + more > target or (most and records + piece.records > most)):
+            tasks.append(Task(tuple(held)))
+            held, size, records = [], 0, 0
+        held.append(piece.work)
+        size, records = size + more, records + piece.records
+    if held or not tasks:
+        tasks.append(Task(tuple(held)))
+    return tasks

@@ -1,0 +1,43 @@
+"""One Spark session for all tests, in the settings that our documentation gives."""
+
+import os
+import sys
+
+import pytest
+
+pyspark = pytest.importorskip("pyspark")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Spark names the host it listens on; in a sandbox the machine's own name may lead nowhere.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("brokerless tests")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def load(spark):
+    """Return a function that loads a path with options."""
+
+    def load(path, schema=None, **options):
+        reader = spark.read.format("brokerless").option("path", str(path))
+        for name, value in options.items():
+            reader = reader.option(name.replace("__", "."), value)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return load

@@ -1,0 +1,125 @@
+"""Options mean what they mean to Spark's Kafka source; what cannot be meant is refused by name."""
+
+import warnings
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from brokerless.spark.options import Bound, Options
+
+
+def parse(**options):
+    return Options.parse({"path": "/data", **{name.replace("__", "."): value for name, value in options.items()}})
+
+
+def test_defaults():
+    options = parse()
+    assert options.paths == ("/data",)
+    assert (options.view, options.isolation_level, options.check_crcs) == ("records", "read_uncommitted", True)
+    assert (options.start, options.end, options.fail_on_data_loss) == (Bound(), Bound(), True)
+    assert (options.topics, options.topic_pattern, options.assigned, options.columns) == (None, None, None, None)
+
+
+def test_case_does_not_matter():
+    assert parse(SUBSCRIBE="a, b", FailOnDataLoss="FALSE").topics == ("a", "b")
+    assert not parse(failondataloss="False").fail_on_data_loss
+
+
+@pytest.mark.parametrize(
+    ("path", "paths"),
+    [
+        ("/with,comma", ("/with,comma",)),
+        ('["/a","/b,c"]', ("/a", "/b,c")),
+        ("file:///a/b", ("/a/b",)),
+        ("relative", ("relative",)),
+    ],
+)
+def test_paths(path, paths):
+    assert parse(path=path).paths == paths
+
+
+def test_several_paths_given_to_load():
+    assert Options.parse({"paths": '["/a","/b"]'}).paths == ("/a", "/b")
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"startingOffsets": "Earliest"}, Bound(offset="earliest")),
+        ({"startingOffsets": '{"t":{"0":23,"1":-2}}'}, Bound(offsets={("t", 0): 23, ("t", 1): "earliest"})),
+        ({"startingTimestamp": "1000"}, Bound(timestamp=1000)),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":1000}}'}, Bound(timestamps={("t", 0): 1000})),
+        # as in Spark: a time for all goes before times, times before offsets
+        ({"startingTimestamp": "1", "startingOffsetsByTimestamp": "x", "startingOffsets": "y"}, Bound(timestamp=1)),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":1}}', "startingOffsets": "y"}, Bound(timestamps={("t", 0): 1})),
+    ],
+)
+def test_where_to_start(options, start):
+    assert parse(**options).start == start
+
+
+@pytest.mark.parametrize(
+    ("options", "end"),
+    [
+        ({"endingOffsets": "latest"}, Bound(offset="latest")),
+        ({"endingOffsets": "high-watermark"}, Bound(offset="high-watermark")),
+        ({"endingOffsets": '{"t":{"0":50,"1":-1}}'}, Bound(offsets={("t", 0): 50, ("t", 1): "latest"})),
+        ({"endingTimestamp": "1000"}, Bound(timestamp=1000)),
+    ],
+)
+def test_where_to_end(options, end):
+    assert parse(**options).end == end
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffset": "earliest"}, "unknown option 'startingOffset': did you mean 'startingOffsets'"),
+        ({"topic": "t"}, "unknown option 'topic'"),
+        ({"kafka.isolation.levle": "read_committed"}, "did you mean 'kafka.isolation.level'"),
+        ({"kafka.isolationLevel": "read_committed"}, "did you mean 'kafka.isolation.level'"),
+        ({"kafka.isolation.level": "committed"}, "read_uncommitted or read_committed"),
+        ({"kafka.check.crcs": "yes"}, "true or false"),
+        ({"view": "record"}, "records or batches"),
+        ({"subscribe": "a", "assign": '{"a":[0]}'}, "only one of"),
+        ({"subscribe": " , "}, "names nothing"),
+        ({"subscribePattern": "("}, "no regular expression"),
+        ({"assign": '{"a":0}'}, "must look like"),
+        ({"assign": "a"}, "must look like"),
+        ({"startingOffsets": "latest"}, "cannot be latest"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, "cannot be latest"),
+        ({"endingOffsets": "earliest"}, "cannot be earliest"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "cannot be earliest"),
+        ({"startingOffsets": "high-watermark"}, "must be earliest, latest or JSON"),
+        ({"startingOffsets": '{"t":{"0":-3}}'}, "negative offset"),
+        ({"startingOffsets": '{"t":{"x":1}}'}, "must look like"),
+        ({"startingOffsets": '{"t":{"0":"1"}}'}, "must look like"),
+        ({"startingOffsets": '{"t":1}'}, "must look like"),
+        ({"startingOffsets": "[1]"}, "must be"),
+        ({"startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":8}}'}, "behind its end"),
+        ({"startingTimestamp": "2024-05-01"}, "whole number"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
+        ({"minPartitions": "0"}, "must be positive"),
+        ({"maxRecordsPerPartition": "-1"}, "must be positive"),
+        ({"path": "s3://bucket/data"}, "only local files"),
+        ({"path": "[1]"}, "JSON list of paths"),
+        ({"path": ""}, "option path is missing"),
+        ({"view": "batches", "startingOffsets": "earliest"}, "does not apply to view batches"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(ValueError) as refused:
+        Options.parse({"path": "/data", **options})
+    assert message in str(refused.value)
+
+
+def test_what_is_about_the_network_is_named_once_in_one_warning():
+    names = ("kafka.bootstrap.servers", "kafka.group.id", "groupIdPrefix", "maxOffsetsPerTrigger")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Options.parse({"path": "/data", "kafka.isolation.level": "read_committed", **dict.fromkeys(names, "1")})
+    assert len(caught) == 1
+    for name in names:
+        assert name in str(caught[0].message)
+    assert "isolation" not in str(caught[0].message)

@@ -1,0 +1,213 @@
+"""The source as a Spark user meets it."""
+
+import json
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import functions as f
+
+pytestmark = pytest.mark.spark
+
+FULL = "codec-mixed"  # 605 rows, three segments
+
+
+@pytest.fixture
+def data(golden):
+    return golden / "logs/kafka-4.1"
+
+
+def offsets(frame):
+    return sorted(
+        (row.topic, row.partition, row.offset) for row in frame.select("topic", "partition", "offset").collect()
+    )
+
+
+def test_the_columns_of_sparks_kafka_source(data, load):
+    columns = {
+        "key": "binary",
+        "value": "binary",
+        "topic": "string",
+        "partition": "int",
+        "offset": "bigint",
+        "timestamp": "timestamp",
+        "timestampType": "int",
+    }
+    assert dict(load(data).dtypes) == columns
+    assert load(data, includeHeaders="true").dtypes == [
+        *columns.items(),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+    assert all(field.nullable for field in load(data, includeHeaders="true").schema)
+
+
+def test_headers_are_null_where_there_are_none(data, load):
+    frame = load(data / "headers-0", includeHeaders="true")
+    assert frame.where("headers is null").count() > 0
+    assert frame.where("size(headers) = 0").count() == 0
+
+
+def test_every_topic_but_the_internal_ones(data, load):
+    topics = {row.topic for row in load(data).select("topic").distinct().collect()}
+    assert FULL in topics
+    assert not [topic for topic in topics if topic.startswith("__")]
+    assert load(data, subscribe="__transaction_state").count() > 0
+    assert load(data / "__transaction_state-1").count() == 282
+
+
+def test_choosing_topics(data, load):
+    def names(**options):
+        return {(row[0], row[1]) for row in load(data, **options).select("topic", "partition").distinct().collect()}
+
+    assert names(subscribe="codec-gzip, nulls") == {("codec-gzip", 0), ("nulls", 0)}
+    assert names(subscribePattern="codec-(gzip|zstd)") == {("codec-gzip", 0), ("codec-zstd", 0)}
+    assert names(subscribePattern="codec-gz") == set()
+    assert names(assign='{"multi-partition":[1,3],"nulls":[0]}') == {
+        ("multi-partition", 1),
+        ("multi-partition", 3),
+        ("nulls", 0),
+    }
+
+
+def test_a_schema_prunes_and_reaches_the_lineage(data, load):
+    frame = load(data / "codec-zstd-0", "leaderEpoch int, position long, compression string, offset long")
+    row = frame.orderBy("offset").first()
+    assert (row.compression, row.position, row.offset) == ("zstd", 0, 0)
+    assert load(data / "codec-zstd-0", columns="offset,magic").columns == ["offset", "magic"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("ofset long", "did you mean 'offset'?"),
+        ("offset string", "column offset is bigint"),
+        ("value binary not null", "NOT NULL"),
+        ("headers array<struct<key:string not null,value:binary>>", "column headers"),
+    ],
+)
+def test_a_schema_that_is_not_ours(schema, message, data, load):
+    with pytest.raises((AnalysisException, PythonException)) as refused:
+        load(data, schema).count()
+    assert message in str(refused.value)
+
+
+def test_offsets_by_partition(data, load):
+    chosen = {"subscribe": "multi-partition"}
+    starts = {"multi-partition": {"0": 100, "1": -2, "2": 150, "3": 10}}
+    ends = {"multi-partition": {"0": -1, "1": 5, "2": -1, "3": 10}}
+    everything = offsets(load(data, **chosen))
+    found = offsets(load(data, **chosen, startingOffsets=json.dumps(starts), endingOffsets=json.dumps(ends)))
+    assert found == [
+        row
+        for row in everything
+        if {0: 100, 1: 0, 2: 150, 3: 10}[row[1]] <= row[2] < {0: 9999, 1: 5, 2: 9999, 3: 10}[row[1]]
+    ]
+    del starts["multi-partition"]["3"]
+    with pytest.raises(AnalysisException, match="missing: multi-partition-3"):
+        load(data, **chosen, startingOffsets=json.dumps(starts)).count()
+
+
+def test_times(data, load):
+    path = data / "codec-zstd-0"
+    every = load(path).select("offset", f.unix_millis("timestamp").alias("ms")).orderBy("offset").collect()
+    middle = every[250].ms
+    first = next(row.offset for row in every if row.ms >= middle)
+    assert load(path, startingTimestamp=middle).count() == 500 - first
+    assert load(path, endingTimestamp=middle).count() == first
+    by_partition = json.dumps({"codec-zstd": {"0": middle}})
+    assert load(path, startingOffsetsByTimestamp=by_partition).count() == 500 - first
+    assert load(path, endingOffsetsByTimestamp=by_partition).count() == first
+
+
+def test_a_time_behind_all_records(data, load):
+    path = data / "codec-zstd-0"
+    with pytest.raises(AnalysisException, match="startingOffsetsByTimestampStrategy"):
+        load(path, startingTimestamp=4_000_000_000_000).count()
+    later = load(path, startingTimestamp=4_000_000_000_000, startingOffsetsByTimestampStrategy="latest")
+    assert later.count() == 0
+    assert load(path, endingTimestamp=4_000_000_000_000).count() == 500
+
+
+def test_offsets_that_are_not_there(data, load):
+    path = data / "trimmed-delete-records-0"
+    ranges = {
+        "startingOffsets": '{"trimmed-delete-records":{"0":5}}',
+        "endingOffsets": '{"trimmed-delete-records":{"0":9999}}',
+    }
+    for name, value in ranges.items():
+        with pytest.raises(AnalysisException, match="OffsetOutOfRangeError"):
+            load(path, **{name: value}).count()
+    assert load(path, **ranges, failOnDataLoss="false").count() == load(path).count() == 83
+
+
+def test_the_high_watermark_is_an_end(copied, load):
+    path = copied("kafka-4.1", "codec-zstd-0")
+    (path.parent / "replication-offset-checkpoint").write_text("0\n1\ncodec-zstd 0 123\n")
+    assert load(path, endingOffsets="high-watermark").count() == 123
+    assert load(path).count() == 500
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("most", [1, 7, 100, 1000])
+def test_no_task_has_more_records_than_allowed(most, isolation_level, data, load):
+    chosen = {"subscribe": f"{FULL},txn-interleaved,nulls", "kafka__isolation__level": isolation_level}
+    frame = load(data, **chosen, maxRecordsPerPartition=most)
+    sizes = [row["count"] for row in frame.groupBy(f.spark_partition_id()).count().collect()]
+    assert max(sizes) <= most
+    assert offsets(frame) == offsets(load(data, **chosen))
+
+
+def test_tiny_segments_share_a_task_unless_more_are_asked_for(data, load):
+    assert load(data).rdd.getNumPartitions() <= 4
+    spread = load(data, minPartitions=12)
+    assert 12 <= spread.rdd.getNumPartitions() <= 18
+    assert offsets(spread) == offsets(load(data))
+
+
+def test_several_roots_are_one_view(copied, load, spark):
+    roots = [copied("kafka-4.1", "nulls-0", "headers-0"), copied("kafka-2.8-v1", "codec-gzip-0", "codec-lz4-0")]
+    for root in roots:
+        (root / "meta.properties").unlink()
+    topics = {"nulls", "headers", "codec-gzip", "codec-lz4"}
+    together = spark.read.format("brokerless").load([str(root) for root in roots])
+    assert {row.topic for row in together.select("topic").distinct().collect()} == topics
+    as_json = load(json.dumps([str(root) for root in roots]))
+    assert offsets(as_json) == offsets(together)
+
+
+def test_damage_names_the_place_and_can_be_skipped(golden, load):
+    path = golden / "logs/kafka-4.1-crashed/crash-zstd-0"
+    with pytest.raises(PythonException, match=r"00000000000000000282.log:13983 \(base_offset 408\)"):
+        load(path).count()
+    kept = {row.offset for row in load(path, onCorrupt="skip").collect()}
+    assert set(range(408)) < kept
+
+
+def test_crcs_are_checked_unless_told_otherwise(copied, load):
+    path = copied("kafka-4.1", "codec-none-0")
+    file = min(path.glob("*.log"))
+    content = bytearray(file.read_bytes())
+    content[61 + 40] ^= 1  # in the first record's value
+    file.write_bytes(content)
+    with pytest.raises(PythonException, match="crc mismatch"):
+        load(path).count()
+    assert load(path, kafka__check__crcs="false").count() == 350
+
+
+def test_batches(data, load):
+    frame = load(data / "txn-commit-abort-0", view="batches")
+    assert frame.columns[:5] == ["topic", "partition", "path", "position", "size"]
+    assert "is_valid" not in frame.columns
+    assert frame.where("is_control").count() == 30
+    assert frame.select("path").distinct().count() == 2
+
+
+def test_an_empty_log(data, load):
+    assert load(data / "empty-topic-0").count() == 0
+    assert load(data / "empty-topic-0", view="batches").count() == 0
+
+
+def test_unknown_names_are_refused_with_the_nearest(data, load):
+    with pytest.raises(AnalysisException, match="unknown option 'startingoffset': did you mean 'startingOffsets'"):
+        load(data, startingOffset="earliest")
+    with pytest.raises(AnalysisException, match="unknown topic 'codec-zsdt': did you mean 'codec-zstd'"):
+        load(data, subscribe="codec-zsdt").count()

@@ -1,0 +1,159 @@
+"""The text of `dump` is that of Kafka's own tool, for files made by hand and for those of real brokers."""
+
+import json
+import re
+import struct
+
+import pytest
+
+from brokerless import _native
+from expected import broker_cases
+
+KINDS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+# What Kafka says when it throws is its own; ours says where and what.
+OUR_ERRORS = {
+    "log-zero-tail": (1, r"brokerless: .*00000000000000000000\.log:95"),
+    "index-odd-sanity": (1, r"brokerless: .*00000000000000000000\.index"),
+    "no-suffix": (2, r"brokerless: cannot dump .*leader-epoch-checkpoint"),
+}
+
+
+@pytest.mark.parametrize("case", broker_cases("dump"))
+def test_case(case, run, tmp_path):
+    path = tmp_path / case["file"]
+    for name, content in case.items():
+        if name.startswith("sibling:"):
+            path.with_suffix(f".{name.removeprefix('sibling:')}").write_bytes(bytes.fromhex(content))
+    path.write_bytes(bytes.fromhex(case["hex"]))
+    result = run("dump", path, *case["options"])
+    assert result.out.replace(str(tmp_path), "DIR") == case["stdout"]
+    if "exception" in case:
+        code, message = OUR_ERRORS[case["name"]]
+        assert (result.code, bool(re.match(message, result.err))) == (code, True), result.err
+    else:
+        assert result.err.replace(str(tmp_path), "DIR") == case["stderr"]
+        is_finding = bool(case["stderr"]) and not case["stderr"].startswith(("Non-consecutive", "Ignoring"))
+        assert result.code == is_finding
+
+
+@pytest.mark.parametrize(
+    "log_dir",
+    ["kafka-4.1", "kafka-4.1-before-compaction", "kafka-4.1-compacted", "kafka-4.1-recovered", "kafka-4.1-tiered"],
+)
+def test_golden(log_dir, golden, run):
+    dumps = sorted((golden / "expected" / log_dir).glob("*/dump.txt"))
+    assert dumps
+    for dump in dumps:
+        partition = golden / "logs" / log_dir / dump.parent.name
+        files = sorted(
+            partition.iterdir(), key=lambda file: (KINDS.index(file.suffix) if file.suffix in KINDS else 9, file)
+        )
+        files = [file for file in files if file.suffix in KINDS]
+        options = ["--deep-iteration"] if partition.name == "big-record-0" else ["--print-data-log"]
+        result = run("dump", *options, *files)
+        text, _, reports = dump.read_bytes().decode().partition("--- stderr ---\n")
+        assert result.out.replace(f"{partition}/", "") == text, partition.name
+        assert blocks(result.err.replace(f"{partition}/", "")) == blocks(reports), partition.name
+
+
+def blocks(reports):
+    """Return the reports, each with its lines: the tool keeps them in hash maps, in no order."""
+    return sorted(re.findall(r"^\S.*\n(?:  .*\n)*", reports, flags=re.MULTILINE))
+
+
+def test_one_json_object_a_batch(golden, run):
+    path = golden / "logs/kafka-4.1/txn-commit-abort-0/00000000000000000000.log"
+    result = run("dump", path, "--format", "json")
+    batches = [json.loads(line) for line in result.out.splitlines()]
+    lines = (golden / "expected/kafka-4.1/txn-commit-abort-0/batches.jsonl").read_text().splitlines()
+    expected = [line for line in map(json.loads, lines) if line["file"] == path.name]
+    assert [batch["base_offset"] for batch in batches] == [line["baseOffset"] for line in expected]
+    assert [batch["crc"] for batch in batches] == [line["crc"] for line in expected]
+    assert "records" not in batches[0]
+
+
+def test_json_records(golden, run):
+    path = golden / "logs/kafka-4.1/headers-0/00000000000000000000.log"
+    result = run("dump", path, "--format", "json", "--records", "--bytes", "base64")
+    records = [record for line in result.out.splitlines() for record in json.loads(line)["records"]]
+    lines = (golden / "expected/kafka-4.1/headers-0/consumed.read_uncommitted.jsonl").read_text().splitlines()
+    expected = [json.loads(line) for line in lines]
+    assert [(r["offset"], r["key"], r["value"]) for r in records] == [
+        (e["offset"], e["key"], e["value"]) for e in expected
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "txnindex", "snapshot"])
+def test_json_entries_say_what_the_text_says(suffix, golden, run):
+    path = next((golden / "logs/kafka-4.1/txn-abort-spanning-0").glob(f"*[1-9].{suffix}"))
+    text = run("dump", path).out.splitlines()[1:]
+    entries = [json.loads(line) for line in run("dump", path, "--format", "json").out.splitlines()]
+    assert len(entries) == len(text) > 0
+    for line, entry in zip(text, entries, strict=True):
+        assert {int(number) for number in re.findall(r"-?\d+", line)} >= set(list(entry.values())[:2])
+
+
+def test_text_files_as_json(golden, run):
+    root = golden / "logs/kafka-4.1"
+    names = ["replication-offset-checkpoint", "meta.properties", ".kafka_cleanshutdown"]
+    names += ["leader-epochs-0/leader-epoch-checkpoint", "leader-epochs-0/partition.metadata"]
+    entries = {name: run("dump", root / name, "--format", "json").out.splitlines() for name in names}
+    assert '{"topic":"codec-mixed","partition":0,"offset":605}' in entries[names[0]]
+    assert json.loads(entries[names[1]][0])["node_id"] == 1
+    assert list(json.loads(entries[names[2]][0])) == ["broker_epoch"]
+    assert list(json.loads(entries[names[3]][0])) == ["epoch", "start_offset"]
+    assert list(json.loads(entries[names[4]][0])) == ["version", "topic_id"]
+
+
+def test_a_batch_larger_than_the_window_it_is_read_through(run, tmp_path):
+    """Growing the window by little each time would take hours."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch(0, b"small") + batch(1, bytes(20 << 20)) + batch(2, b"small"))
+    result = run("dump", path)
+    assert result.code == 0
+    assert [line.split()[1] for line in result.out.splitlines()[2:]] == ["0", "1", "2"]
+    assert "isvalid: false" not in result.out
+
+
+def batch(offset, value):
+    """Build a batch of one record without a key."""
+    body = b"\0\0\0" + varint(-1) + varint(len(value)) + value + b"\0"
+    counted = struct.pack(">hiqqqhii", 0, 0, 1000, 1000, -1, -1, -1, 1) + varint(len(body)) + body
+    return struct.pack(">qiibI", offset, len(counted) + 9, 0, 2, _native.crc32c(counted)) + counted
+
+
+def varint(number):
+    zigzag, encoded = (number << 1) ^ (number >> 63), bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    return bytes([*encoded, zigzag])
+
+
+def test_records_are_asked_for_in_the_words_of_the_format(golden, run):
+    path = golden / "logs/kafka-4.1/nulls-0/00000000000000000000.log"
+    result = run("dump", path, "--records")
+    assert result.code == 2
+    assert "--deep-iteration" in result.err
+
+
+def test_damaged_files_show_what_kafka_shows_before_it_throws(golden, run):
+    compared = thrown = 0
+    for dump in sorted((golden / "expected/kafka-4.1-crashed").glob("*/dump.txt")):
+        partition = golden / "logs/kafka-4.1-crashed" / dump.parent.name
+        text = dump.read_bytes().decode().partition("--- stderr ---\n")[0]
+        for section in re.split(r"^(?=Dumping )", text, flags=re.MULTILINE)[1:]:
+            name = section.split("\n", 1)[0].removeprefix("Dumping ")
+            before, error, _ = section.partition("TOOL ERROR: ")
+            result = run("dump", partition / name, "--print-data-log")
+            out = result.out.replace(f"{partition}/", "")
+            if error:
+                # Of a compressed batch that breaks off, Kafka shows the records up to there.
+                assert result.code == 1
+                assert before.startswith(out) or out == before, name
+                assert out.count("\n") > 1 or name.endswith("index")
+            else:
+                assert out == before, name
+            compared += 1
+            thrown += bool(error)
+    assert (compared > 50, thrown) == (True, 4)

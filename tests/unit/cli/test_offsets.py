@@ -1,0 +1,28 @@
+"""`offsets` gives the broker's answers."""
+
+import json
+
+import pytest
+
+from expected import read_json_lines
+
+WORDS = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
+
+
+@pytest.mark.parametrize("partition", ["codec-mixed-0", "log-append-time-0", "txn-open-0", "trimmed-delete-records-0"])
+def test_golden(partition, golden, run):
+    for line in read_json_lines(golden / "expected/kafka-4.1" / partition / "offsets_for_times.jsonl"):
+        result = run(
+            "offsets",
+            golden / "logs/kafka-4.1" / partition,
+            *("--timestamp", WORDS.get(line["query"], line["query"])),
+            *("--isolation-level", line["isolation"], "--format", "json"),
+        )
+        topic, _, number = partition.rpartition("-")
+        answer = {name: line[name] for name in ("offset", "timestamp", "leaderEpoch")}
+        assert json.loads(result.out) == {"topic": topic, "partition": int(number)} | answer, line
+
+
+def test_text_has_a_line_a_partition(golden, run):
+    result = run("offsets", golden / "logs/kafka-4.1", "--topic", "multi-partition", "--timestamp", "earliest")
+    assert result.out == "".join(f"multi-partition-{partition}\t0\n" for partition in range(4))

@@ -1,0 +1,61 @@
+"""Times as people write them, and progress that only a person sees."""
+
+import io
+import sys
+
+import click
+import pytest
+
+from brokerless.cli import options
+from brokerless.cli.options import Progress, moment
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        ("1700000000123", 1700000000123),
+        ("2023-11-14T22:13:20.123Z", 1700000000123),
+        ("2023-11-14T22:13:20.123", 1700000000123),
+        ("2023-11-15T00:13:20.123+02:00", 1700000000123),
+        ("2023-11-14", 1699920000000),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("20231114", 20231114),
+        ("latest", -1),
+    ],
+)
+def test_times(text, milliseconds):
+    assert moment(latest=-1)(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "now", "14.11.2023", "2023-11-14T25:00", "1e3"])
+def test_what_is_no_time(text):
+    with pytest.raises(click.BadParameter, match="ISO 8601"):
+        moment()(text)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def progress_of(monkeypatch, out, err):
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(options, "_PROGRESS_SECONDS", 0)
+    with Progress() as progress:
+        progress("10 records")
+        progress("9")
+    return err.getvalue()
+
+
+def test_progress_overwrites_itself_and_leaves_nothing(monkeypatch):
+    said = progress_of(monkeypatch, io.StringIO(), Terminal())
+    assert "10 records" in said
+    assert said.endswith("\r")
+    assert said.rpartition("\r")[0].rpartition("\r")[2].strip() == ""
+
+
+def test_no_progress_where_nobody_looks_or_data_is_shown(monkeypatch):
+    assert progress_of(monkeypatch, io.StringIO(), io.StringIO()) == ""
+    assert progress_of(monkeypatch, Terminal(), Terminal()) == ""

@@ -1,0 +1,211 @@
+"""`read` prints what a consumer returns, and goes about damage, pipes and files as a command should."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from damage import cut, flip_bit
+from expected import DATA, consumed, text, value
+
+LOG_DIRS = sorted({line.split("/")[0] for line in (DATA / "golden" / "mtimes.tsv").read_text().splitlines()})
+
+
+def objects(lines):
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("log_dir", LOG_DIRS)
+def test_golden(log_dir, isolation_level, golden, run):
+    for directory in sorted((golden / "expected" / log_dir).iterdir()):
+        expected = consumed(golden, log_dir, directory.name, isolation_level) if directory.is_dir() else None
+        if expected is None:
+            continue
+        path = golden / "logs" / log_dir / directory.name
+        result = run("read", path, "--isolation-level", isolation_level, "--bytes", "base64")
+        assert result.code == 0
+        rows = objects(result.out)
+        if log_dir.endswith("-tiered") and directory.name.startswith("tiered-"):
+            assert "remote or deleted" in result.err
+            expected = [row for row in expected if row["offset"] >= rows[0]["offset"] > 0]
+        else:
+            assert result.err == ""
+        topic, _, partition = directory.name.rpartition("-")
+        assert [as_consumed(row, topic, int(partition)) for row in rows] == expected, directory.name
+
+
+def as_consumed(row, topic, partition):
+    assert (row.pop("topic"), row.pop("partition")) == (topic, partition)
+    row["headers"] = [[text(key.encode()), content] for key, content in row["headers"]]
+    content = row.pop("value")
+    return row | value(None if content is None else base64.b64decode(content))
+
+
+def test_keys_in_the_order_a_reader_expects(golden, run):
+    row = run("read", golden / "logs/kafka-4.1/headers-0", "--limit", 1).out
+    assert list(json.loads(row)) == [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "leaderEpoch",
+        "key",
+        "value",
+        "headers",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        (["--start-offset", 100, "--end-offset", 103], [100, 101, 102]),
+        (["--start-offset", "latest"], []),
+        (["--limit", 2], [0, 1]),
+        (["--limit", 0], []),
+        (["--start-offset", 498], [498, 499]),
+        (["--start-timestamp", "2100-01-01"], []),
+        (["--end-timestamp", "1970-01-01T00:00:00.001Z"], []),
+    ],
+)
+def test_ranges(options, offsets, golden, run):
+    result = run("read", golden / "logs/kafka-4.1/codec-zstd-0", *options)
+    assert (result.code, [row["offset"] for row in objects(result.out)]) == (0, offsets)
+
+
+def test_iso_times_and_milliseconds_mean_the_same(golden, run):
+    path = golden / "logs/kafka-4.1/codec-zstd-0"
+    times = [row["timestamp"] for row in objects(run("read", path).out)]
+    middle = sorted(times)[len(times) // 2]
+    iso = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=middle)).astimezone(timezone(timedelta(hours=2)))
+    assert (
+        run("read", path, "--start-timestamp", iso.isoformat()).out
+        == run("read", path, "--start-timestamp", middle).out
+        != ""
+    )
+
+
+def test_internal_topics_only_by_name(golden, run):
+    root = golden / "logs/kafka-4.1-recovered"
+    assert not {row["topic"] for row in objects(run("read", root).out)} & {"__transaction_state", "__cluster_metadata"}
+    named = run("read", root, "--topic", "__transaction_state", "--partition", 1)
+    assert {(row["topic"], row["partition"]) for row in objects(named.out)} == {("__transaction_state", 1)}
+    assert run("read", root / "__transaction_state-1").out == named.out
+
+
+def test_a_lone_file_has_no_topic(golden, run, tmp_path):
+    source = golden / "logs/kafka-4.1/nulls-0/00000000000000000000.log"
+    (tmp_path / source.name).write_bytes(source.read_bytes())
+    rows = objects(run("read", tmp_path / source.name).out)
+    assert len(rows) == 80
+    assert {(row["topic"], row["partition"]) for row in rows} == {(None, None)}
+
+
+def test_columns(golden, run):
+    result = run("read", golden / "logs/kafka-4.1/codec-zstd-0", "--columns", "compression,offset", "--limit", 1)
+    assert result.out == '{"compression":"zstd","offset":0}\n'
+    result = run("read", golden / "logs/kafka-4.1/codec-zstd-0", "--columns", "ofset")
+    assert (result.code, "did you mean 'offset'?" in result.err) == (2, True)
+
+
+def test_values_that_are_not_utf8_are_told_apart(golden, run):
+    path = golden / "logs/kafka-2.8-v0/codec-none-0"
+    plain, encoded = (objects(run("read", path, "--bytes", form).out) for form in ("utf8", "base64"))
+    kinds = {type(row["value"]) for row in plain}
+    assert kinds == {str, dict}
+    for shown, row in zip(plain, encoded, strict=True):
+        if isinstance(shown["value"], dict):
+            assert shown["value"] == {"base64": row["value"]}
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_files(form, golden, run, tmp_path):
+    output = tmp_path / "rows"
+    result = run("read", golden / "logs/kafka-4.1/headers-0", "--format", form, "--output", output)
+    assert (result.code, result.out) == (0, "")
+    table = pq.read_table(output) if form == "parquet" else pa.ipc.open_file(output).read_all()
+    expected = consumed(golden, "kafka-4.1", "headers-0", "read_uncommitted")
+    assert table["offset"].to_pylist() == [row["offset"] for row in expected]
+    assert table.column_names == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+    ]
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+@pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
+def test_a_file_of_no_rows_is_whole(form, golden, run, tmp_path):
+    output = tmp_path / "rows"
+    assert run("read", golden / "logs/kafka-4.1/empty-topic-0", "--format", form, "--output", output).code == 0
+    if form == "parquet":
+        assert pq.read_table(output).num_rows == 0
+    assert output.exists()
+
+
+def test_a_file_that_could_not_be_written_is_not_there(golden, run, tmp_path):
+    output = tmp_path / "rows"
+    result = run("read", golden / "logs/kafka-4.1", "--topic", "nope", "--format", "parquet", "--output", output)
+    assert result.code == 2
+    assert os.listdir(tmp_path) == []
+
+
+def test_arrow_needs_a_file(golden, run):
+    result = run("read", golden / "logs/kafka-4.1/headers-0", "--format", "arrow")
+    assert (result.code, "--output" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_damage_ends_the_output_after_the_rows_before_it(to_file, copied, run, tmp_path):
+    directory = copied("kafka-4.1", "codec-zstd-0")
+    first, second = sorted(directory.glob("*.log"))
+    flip_bit(second, second.stat().st_size // 2)
+    whole = int(second.stem)
+    output = ["--output", tmp_path / "rows"] if to_file else []
+    result = run("read", directory, *output)
+    rows = objects((tmp_path / "rows").read_text() if to_file else result.out)
+    assert result.code == 1
+    assert f"{second.name}:" in result.err
+    assert [row["offset"] for row in rows] == list(range(len(rows)))
+    assert whole <= len(rows) < 500
+    assert first.exists()
+
+
+def test_skipped_damage_is_reported(copied, run):
+    directory = copied("kafka-4.1", "codec-none-0")
+    path = min(directory.glob("*.log"))
+    flip_bit(path, path.stat().st_size // 2)
+    result = run("read", directory, "--on-corrupt", "skip")
+    kept = [row["offset"] for row in objects(result.out)]
+    lost = sorted(set(range(350)) - set(kept))
+    assert result.code == 1
+    assert f"lost: offsets {lost[0]} to {lost[-1]} " in result.err
+    assert 0 < len(lost) < 50
+
+
+def test_a_cut_tail_is_what_a_crash_leaves(copied, run):
+    directory = copied("kafka-4.1", "codec-none-0")
+    cut(max(directory.glob("*.log")), -10)
+    result = run("read", directory)
+    assert (result.code, result.err) == (0, "")
+
+
+def test_a_reader_that_goes_away_is_no_error(golden):
+    command = [sys.executable, "-m", "brokerless.cli", "read", str(golden / "logs/kafka-4.1")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait()) == (b"", 0)
+    process.stderr.close()
