@@ -1,0 +1,50 @@
+# One command each. The stamps in .venv* keep a second run from installing again.
+PYTHON ?= python3
+export PYTHON
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_QUIET := 1
+RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
+
+.PHONY: setup prerequisites develop demo test lint bench docs
+
+setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
+
+prerequisites:
+	@tools/prerequisites
+
+develop: .venv/.tools  ## rebuild the extension now
+	.venv/bin/maturin develop --quiet --extras spark && touch .venv/.developed
+
+demo: setup  ## the main job: sample logs -> Spark table -> Parquet
+	.venv/bin/python examples/demo.py
+
+test: setup .venv-oldest/.installed  ## the whole suite; the golden read also on the oldest Spark
+	cargo test --release --quiet --package brokerless-core
+	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py
+	.venv/bin/python -m pytest
+
+lint: setup
+	@tools/prerequisites lint
+	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && .venv/bin/mypy && .venv/bin/lint-imports --no-logo && .venv/bin/python -m mypy.stubtest brokerless._native
+	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+
+bench: setup  ## against what users would otherwise run; BENCH="decode json spark scale" or some of them
+	@tools/prerequisites maven
+	.venv/bin/pip install --group bench && .venv/bin/python bench/run.py $(BENCH)
+
+docs: setup  ## site/
+	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
+
+.venv/.tools: pyproject.toml constraints.txt | prerequisites
+	$(PYTHON) -m venv .venv && .venv/bin/pip install --upgrade pip
+	.venv/bin/pip install --group dev && touch $@
+
+.venv/.developed: .venv/.tools $(RUST)
+	.venv/bin/maturin develop --quiet --extras spark && touch $@
+
+# A wheel, not an editable install: what users get is what this one tests.
+.venv-oldest/.installed: .venv/.developed constraints-oldest.txt $(shell find src -name '*.py')
+	$(PYTHON) -m venv .venv-oldest && .venv-oldest/bin/pip install --upgrade pip
+	rm -rf build/wheels && .venv/bin/maturin build --quiet --release --out build/wheels
+	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' pytest pytest-randomly && touch $@

@@ -1,0 +1,110 @@
+//! For each line on stdin, one pass over a log of magic 2 batches: CRC of the batch, decompression, and one copy of the
+//! records section into reused buffers. Prints the seconds it took.
+//!
+//! The file is trusted: this is a measuring rod, not a reader.
+
+use std::error::Error;
+use std::io::{BufRead, Write, stdin, stdout};
+use std::time::Instant;
+
+/// Copies go on until this much is there, as a decoder's columns do.
+const COLUMN_BYTES: usize = 2 << 20;
+
+struct Scratch {
+    decoded: Vec<u8>,
+    gzip: libdeflater::Decompressor,
+    snappy: snap::raw::Decoder,
+    zstd: zstd_safe::DCtx<'static>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args()
+        .nth(1)
+        .ok_or("usage: brokerless-limit FILE")?;
+    let log = std::fs::read(path)?;
+    let mut scratch = Scratch {
+        decoded: vec![0; 64 << 20],
+        gzip: libdeflater::Decompressor::new(),
+        snappy: snap::raw::Decoder::new(),
+        zstd: zstd_safe::DCtx::create(),
+    };
+    let mut copy = Vec::with_capacity(2 * COLUMN_BYTES);
+    for line in stdin().lock().lines() {
+        line?;
+        let start = Instant::now();
+        pass(&log, &mut scratch, &mut copy)?;
+        println!("{}", start.elapsed().as_secs_f64());
+        stdout().flush()?;
+    }
+    Ok(())
+}
+
+fn pass(mut log: &[u8], scratch: &mut Scratch, copy: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
+    while log.len() > 61 {
+        let size = 12 + u32::from_be_bytes(log[8..12].try_into()?) as usize;
+        let (batch, rest) = log.split_at(size);
+        log = rest;
+        let stored = u32::from_be_bytes(batch[17..21].try_into()?);
+        let computed = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &batch[21..]) as u32;
+        if stored != computed {
+            return Err("crc mismatch".into());
+        }
+        let records = decode(batch[22] & 7, &batch[61..], scratch)?;
+        if copy.len() > COLUMN_BYTES {
+            copy.clear();
+        }
+        copy.extend_from_slice(records);
+        std::hint::black_box(&copy);
+    }
+    Ok(())
+}
+
+fn decode<'a>(
+    codec: u8,
+    stored: &'a [u8],
+    scratch: &'a mut Scratch,
+) -> Result<&'a [u8], Box<dyn Error>> {
+    let decoded = &mut scratch.decoded;
+    let length = match codec {
+        0 => return Ok(stored),
+        1 => scratch.gzip.gzip_decompress(stored, decoded)?,
+        2 => {
+            let (mut at, mut length) = (16, 0);
+            while at < stored.len() {
+                let size = u32::from_be_bytes(stored[at..at + 4].try_into()?) as usize;
+                at += 4;
+                length += scratch
+                    .snappy
+                    .decompress(&stored[at..at + size], &mut decoded[length..])?;
+                at += size;
+            }
+            length
+        }
+        3 => {
+            let (mut at, mut length) = (7, 0);
+            loop {
+                let word = u32::from_le_bytes(stored[at..at + 4].try_into()?);
+                at += 4;
+                let size = (word & 0x7fff_ffff) as usize;
+                if size == 0 {
+                    break;
+                }
+                let block = &stored[at..at + size];
+                length += if word >> 31 == 1 {
+                    decoded[length..length + size].copy_from_slice(block);
+                    size
+                } else {
+                    lz4_flex::block::decompress_into(block, &mut decoded[length..])?
+                };
+                at += size;
+            }
+            length
+        }
+        4 => scratch
+            .zstd
+            .decompress(&mut decoded[..], stored)
+            .map_err(|code| zstd_safe::get_error_name(code))?,
+        _ => return Err("unknown codec".into()),
+    };
+    Ok(&scratch.decoded[..length])
+}

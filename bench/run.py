@@ -1,0 +1,24 @@
+"""Usage: run.py [PART...]; parts: decode, json, spark, scale; all of them by default. Exits 1 if a bar is missed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+
+PARTS = {"decode": "decode", "json": "json_lines", "spark": "spark_source", "scale": "scale"}
+
+
+def main(names: list[str]) -> int:
+    """Run the parts named, or all."""
+    unknown = sorted(set(names) - set(PARTS))
+    if unknown:
+        sys.exit(f"no part {unknown[0]!r}: choose from {', '.join(PARTS)}")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    good = [importlib.import_module(PARTS[name]).main() for name in names or PARTS]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
