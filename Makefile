@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
-.PHONY: setup prerequisites develop demo test lint bench docs
+.PHONY: setup prerequisites develop demo test lint bench fuzz docs
 
 setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
 
@@ -32,6 +32,10 @@ lint: setup
 bench: setup  ## against what users would otherwise run; BENCH="decode json spark scale" or some of them
 	@tools/prerequisites maven
 	.venv/bin/pip install --group bench && .venv/bin/python bench/run.py $(BENCH)
+
+fuzz:  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS (600); FUZZ="decode zstd" or some of them
+	@tools/prerequisites fuzz
+	for target in $(or $(FUZZ),$(notdir $(basename $(wildcard rust/fuzz/fuzz_targets/*.rs)))); do mkdir -p rust/fuzz/corpus/$$target && cargo +stable fuzz run --fuzz-dir rust/fuzz --sanitizer none $$target rust/fuzz/corpus/$$target rust/fuzz/seeds/* -- -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=65536 || exit 1; done
 
 docs: setup  ## site/
 	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
