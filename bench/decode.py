@@ -102,7 +102,8 @@ def measure(shape: Shape, codec: str, file: Path) -> bool:
     good = share >= bar and aio >= AIOKAFKA and (shape.headers > 0 or kafka >= KAFKA[codec])
     print(
         f"{shape.name:36} {codec:7} {million:6.1f} M/s  share of limit {share:.2f} (bar {bar:.2f})  "
-        f"Kafka {kafka:.1f}x (bar {KAFKA[codec]:.1f})  aiokafka {aio:.1f}x (bar {AIOKAFKA:.0f})  "
+        f"Kafka {kafka:.1f}x (bar {KAFKA[codec]:.1f}, limit {kafka / share:.1f})  "
+        f"aiokafka {aio:.1f}x (bar {AIOKAFKA:.0f}, limit {aio / share:.1f})  "
         f"all columns {whole:5.1f} M/s{'' if good else '   BELOW'}",
         flush=True,
     )

@@ -18,7 +18,8 @@ use crate::walk::{Next, next};
 /// A call returns once it has written this much, looked at after each batch.
 const ENOUGH: usize = 4 << 20;
 
-/// How many times the cap on a batch's payload its lines may take: seven bytes of a hostile record become a line of a hundred.
+/// How many times the cap on a batch's payload its lines may take: seven bytes of a hostile record become a line of a
+/// hundred.
 const TEXT_TO_PAYLOAD: usize = 4;
 
 /// What both forms share: batch after batch, and an error kept until its place comes first.

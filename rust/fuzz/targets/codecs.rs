@@ -6,8 +6,8 @@ use brokerless_core::{Compression, Decompressor, Kind};
 
 use super::MAX_BATCH_BYTES;
 
-/// What a decompressor gives does not depend on what it decoded before, nor on the cap as long as it is not in the way; one
-/// byte less of it is refused.
+/// What a decompressor gives does not depend on what it decoded before, nor on the cap as long as that is not in the
+/// way; a cap one byte lower refuses it.
 fn decompress(codec: Compression, data: &[u8]) {
     thread_local! {
         static REUSED: RefCell<Decompressor> = RefCell::new(Decompressor::new(MAX_BATCH_BYTES));

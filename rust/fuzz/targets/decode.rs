@@ -129,8 +129,8 @@ pub(crate) fn decode(data: &[u8]) {
     }
 }
 
-/// The same as [`decode`], the input being the records of an uncompressed batch behind two bytes with their number. Plain
-/// records are put behind it, because the fast way ends before the last bytes of a payload.
+/// The same as [`decode`], the input being the records of an uncompressed batch behind two bytes with their number.
+/// Plain records are put behind it, because the fast way ends before the last bytes of a payload.
 pub(crate) fn records(data: &[u8]) {
     const PLAIN: [u8; 7] = [12, 0, 0, 0, 1, 1, 0];
     const MORE: usize = 30;

@@ -4,8 +4,8 @@ use brokerless_core::{
     OffsetIndex, Result, TimeIndex, TransactionIndex, crc32c, producer_snapshot,
 };
 
-/// The entries are those of the bytes they came from, alone. Looked up by its own offset, an entry of an ascending index is
-/// found; below the first, the segment's start.
+/// The entries are those of the bytes they came from, alone. Looked up by its own offset, an entry of an ascending
+/// index is found.
 pub(crate) fn offset_index(data: &[u8]) {
     let Some((&base, data)) = data.split_first_chunk::<8>() else {
         return;

@@ -294,10 +294,8 @@ def _whole_batches(
         window.advance(consumed)
         if text:  # without progress: what can be shown of a batch whose damage the next call raises
             yield text
-        else:
-            held, left = len(window.data), end - window.position
-            if held >= left or not window.fill(min(left, 4 * held + _NEIGHBOURS)):
-                break
+        elif len(window.data) >= end - window.position or not window.fill(0):
+            break
     return window.position
 
 
