@@ -214,12 +214,13 @@ impl Columns {
         self.rows
     }
 
-    /// Bytes of keys, values and headers so far.
+    /// Bytes of keys, values and headers so far. A header counts for its two offsets too: it may be two bytes of input
+    /// and no byte of data, and they must stay countable in 32 bits.
     pub fn bytes(&self) -> usize {
         let headers = self
             .headers
             .as_ref()
-            .map_or(0, |h| h.keys.bytes() + h.values.bytes());
+            .map_or(0, |h| h.keys.bytes() + h.values.bytes() + 8 * h.keys.rows());
         [&self.keys, &self.values]
             .into_iter()
             .flatten()
@@ -235,15 +236,15 @@ impl Columns {
         self.rows_before = 0;
     }
 
-    /// Rows of a batch follow, with `payload` bytes of keys, values and headers at most. False: there is no room
-    /// for as many behind what is here, so take that first.
-    pub(crate) fn begin(&mut self, records_count: i32, payload: usize) -> bool {
+    /// Up to `rows` rows of a batch follow, with `payload` bytes of keys, values and headers at most. False: there is no
+    /// room for as many behind what is here, so take that first.
+    pub(crate) fn begin(&mut self, rows: usize, payload: usize) -> bool {
         if self.rows > 0 && self.bytes() + payload > MAX_BYTES / 2 {
             return false;
         }
         self.rows_before = self.rows;
         // A record takes seven bytes at least, whatever the header claims.
-        let rows = (records_count.max(0) as usize).min(payload / 7 + 1);
+        let rows = rows.min(payload / 7 + 1);
         for column in [&mut self.keys, &mut self.values].into_iter().flatten() {
             column.reserve(rows, payload);
         }

@@ -10,8 +10,8 @@ use crate::columns::{Columns, Row};
 use crate::compression::{Compression, Decompressor};
 use crate::error::Result;
 use crate::kernel::{self, Base, Payload};
-use crate::record::Headers;
-use crate::{message, record};
+use crate::message::{self, Message};
+use crate::record::{self, Headers, Record};
 
 /// A transaction that ended with an ABORT marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +61,16 @@ impl Selection {
         }
     }
 
-    /// No row of the batch: can be told from the header alone.
+    /// Outside the offsets: told before the checksum, so that whoever seeks need not read what comes before.
+    fn is_elsewhere(&self, header: &Header) -> bool {
+        header.last_offset() < self.start_offset && header.last_offset_delta >= 0
+            || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
+    }
+
+    /// No row of the batch is wanted, by what only the checksum vouches for.
     fn is_unwanted(&self, header: &Header) -> bool {
         header.is_control()
             || header.records_count == Some(0)
-            || header.last_offset() < self.start_offset && header.last_offset_delta >= 0
-            || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
             || header.max_timestamp < self.start_timestamp
             || self.is_aborted(header)
     }
@@ -93,12 +97,12 @@ impl Selection {
             && self.end_timestamp == i64::MAX
     }
 
-    #[inline]
-    fn is_wanted(&self, row: &Row<'_>) -> bool {
-        row.offset >= self.start_offset
+    fn push(&self, row: Row<'_>, columns: &mut Columns) -> Result<()> {
+        let is_wanted = row.offset >= self.start_offset
             && is_before(row.offset, self.end_offset)
             && row.timestamp >= self.start_timestamp
-            && is_before(row.timestamp, self.end_timestamp)
+            && is_before(row.timestamp, self.end_timestamp);
+        if is_wanted { columns.push(row) } else { Ok(()) }
     }
 }
 
@@ -106,6 +110,31 @@ impl Selection {
 #[inline]
 fn is_before(value: i64, end: i64) -> bool {
     value < end || end == i64::MAX
+}
+
+/// Records of one batch that are appended at once: no producer's batch has as many, but a hostile one takes 300 bytes of
+/// memory for each of them.
+const PART_ROWS: usize = 1 << 18;
+
+/// How much of a batch was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// All: go on behind it.
+    All,
+    /// So many of its records, counted from its first: take what is there, and come again.
+    Part(usize),
+    /// Nothing, since what is there already left no room: take that, and come again.
+    NoRoom,
+}
+
+impl Taken {
+    fn of(done: usize, count: usize) -> Self {
+        if done < count {
+            Self::Part(done)
+        } else {
+            Self::All
+        }
+    }
 }
 
 /// A consumer: what it wants, and its scratch memory.
@@ -116,38 +145,63 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// `max_batch_bytes` is the most that one batch may decompress to.
+    /// `max_batch_bytes` is the most that one batch may decompress to; never more than 1 GiB, since columns end at 2.
     pub fn new(selection: Selection, check_crcs: bool, max_batch_bytes: usize) -> Self {
+        let decompressor = Decompressor::new(max_batch_bytes.min(1 << 30));
         Self {
             selection,
             check_crcs,
-            decompressor: Decompressor::new(max_batch_bytes),
+            decompressor,
         }
     }
 
-    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error. False: there was
-    /// no room.
-    pub fn batch(&mut self, header: &Header, bytes: &[u8], columns: &mut Columns) -> Result<bool> {
-        if self.selection.is_unwanted(header) {
-            return Ok(true);
+    /// Appends the wanted rows of the entry that `bytes` start with, but for the `skip` records taken before: all of them,
+    /// or an error and none. Only of a batch with very many records are there several parts, and then the error comes
+    /// with the first.
+    pub fn batch(
+        &mut self,
+        header: &Header,
+        bytes: &[u8],
+        skip: usize,
+        columns: &mut Columns,
+    ) -> Result<Taken> {
+        if self.selection.is_elsewhere(header) {
+            return Ok(Taken::All);
         }
+        self.checked_batch(header, bytes, skip, columns)
+            .map_err(|error| {
+                columns.rollback();
+                error.at(header.position, Some(header.base_offset))
+            })
+    }
+
+    fn checked_batch(
+        &mut self,
+        header: &Header,
+        bytes: &[u8],
+        skip: usize,
+        columns: &mut Columns,
+    ) -> Result<Taken> {
         let entry = bytes.get(..header.size()).unwrap_or(bytes);
-        let result = if self.check_crcs {
-            header.check_crc(entry)
+        if self.check_crcs {
+            header.check_crc(entry)?;
+        }
+        if self.selection.is_unwanted(header) {
+            Ok(Taken::All)
+        } else if header.magic == 2 {
+            self.records(header, bytes, skip, columns)
         } else {
-            Ok(())
-        };
-        let result = result.and_then(|()| match header.magic {
-            2 => self.records(header, bytes, columns),
-            _ => self.messages(header, entry, columns),
-        });
-        result.map_err(|error| {
-            columns.rollback();
-            error.at(header.position, Some(header.base_offset))
-        })
+            self.messages(header, entry, skip, columns)
+        }
     }
 
-    fn records(&mut self, header: &Header, bytes: &[u8], columns: &mut Columns) -> Result<bool> {
+    fn records(
+        &mut self,
+        header: &Header,
+        bytes: &[u8],
+        skip: usize,
+        columns: &mut Columns,
+    ) -> Result<Taken> {
         let (room, length) = match header.compression()? {
             Compression::None => (
                 bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
@@ -162,8 +216,15 @@ impl Fetch {
         let payload = room.get(..length).unwrap_or_default();
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
-        if !columns.begin(records_count, payload.len()) {
-            return Ok(false);
+        let end = count.min(skip + PART_ROWS);
+        if end < count && skip == 0 {
+            // All of the batch or an error: the parts to come must not fail.
+            record::for_each(payload, records_count, |record| {
+                record.headers.for_each(|_, _| Ok(()))
+            })?;
+        }
+        if !columns.begin(end - skip, payload.len()) {
+            return Ok(Taken::NoRoom);
         }
         let base = match header.log_append_time() {
             Some(timestamp) => Base {
@@ -179,22 +240,20 @@ impl Fetch {
         };
         let is_plain = columns.sequences.is_none() && self.selection.is_all_wanted(header);
         let mut at = 0;
-        let mut done = 0;
-        while done < count {
+        for _ in 0..skip {
+            record::parse(payload, &mut at)?;
+        }
+        let mut done = skip;
+        while done < end {
             if is_plain {
-                let (next, taken) = kernel::append(
-                    Payload {
-                        bytes: room,
-                        length,
-                    },
-                    at,
-                    count - done,
-                    base,
-                    columns,
-                );
+                let payload = Payload {
+                    bytes: room,
+                    length,
+                };
+                let (next, taken) = kernel::append(payload, at, end - done, base, columns);
                 at = next;
                 done += taken;
-                if done == count {
+                if done == end {
                     break;
                 }
             }
@@ -202,7 +261,7 @@ impl Fetch {
                 .and_then(|record| {
                     let (timestamp, offset) = header.place(&record);
                     let sequence = header.sequence(record.offset_delta);
-                    let record::Record {
+                    let Record {
                         key,
                         value,
                         headers,
@@ -216,27 +275,45 @@ impl Fetch {
                         value,
                         headers,
                     };
-                    if self.selection.is_wanted(&row) {
-                        columns.push(row)
-                    } else {
-                        Ok(())
-                    }
+                    self.selection.push(row, columns)
                 })
                 .map_err(|error| record::numbered(error, done, records_count))?;
             done += 1;
         }
-        record::check_end(payload, at, records_count)?;
+        if done == count {
+            record::check_end(payload, at, records_count)?;
+        }
         columns.end(header, header.base_offset);
-        Ok(true)
+        Ok(Taken::of(done, count))
     }
 
-    fn messages(&mut self, header: &Header, entry: &[u8], columns: &mut Columns) -> Result<bool> {
-        let set = message::open(header, entry, &mut self.decompressor)?;
-        if !columns.begin(1, set.payload().len()) {
-            return Ok(false);
+    fn messages(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        skip: usize,
+        columns: &mut Columns,
+    ) -> Result<Taken> {
+        let Self {
+            selection,
+            check_crcs,
+            decompressor,
+        } = self;
+        let set = message::open(header, entry, decompressor)?;
+        let mut count = 0;
+        if set.payload().len() / message::MIN_SIZE > PART_ROWS {
+            // All of the wrapper or an error: the parts to come must not fail.
+            set.for_each(*check_crcs, |_| Ok(()))?;
         }
-        set.for_each(self.check_crcs, |message| {
-            let message::Message {
+        if !columns.begin(PART_ROWS, set.payload().len()) {
+            return Ok(Taken::NoRoom);
+        }
+        set.for_each(*check_crcs && skip == 0, |message| {
+            count += 1;
+            if count <= skip || count > skip + PART_ROWS {
+                return Ok(());
+            }
+            let Message {
                 offset,
                 timestamp,
                 key,
@@ -251,14 +328,10 @@ impl Fetch {
                 value,
                 headers: Headers::NONE,
             };
-            if self.selection.is_wanted(&row) {
-                columns.push(row)
-            } else {
-                Ok(())
-            }
+            selection.push(row, columns)
         })?;
         columns.end(header, set.first_offset());
-        Ok(true)
+        Ok(Taken::of(count.min(skip + PART_ROWS), count))
     }
 }
 

@@ -23,7 +23,9 @@
 //! and lie inside it, so what is appended to one column is no longer than that, whatever a copy runs over; the
 //! offsets of header columns are held against their capacity at each record with headers.
 //!
-//! *Lengths.* They are set once, at the end, from the offsets written for the last record taken.
+//! *Lengths.* They are set once, at the end, from the offsets written for the last record taken. Those fit 32 bits:
+//! `Columns::begin` lets no chunk go on over 1 GiB, counting eight bytes for each header, and the payload that still follows
+//! has less than 2 GiB of bytes, and of headers at most half as many.
 
 #![expect(unsafe_code, reason = "argued for above")]
 

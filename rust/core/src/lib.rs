@@ -26,7 +26,7 @@ pub use compression::{Compression, Decompressor};
 pub use control::{ControlType, control_type, coordinator_epoch};
 pub use dump::{JsonDump, LogDump};
 pub use error::{Error, Kind, Result};
-pub use fetch::{AbortedTransaction, Fetch, Selection, payload};
+pub use fetch::{AbortedTransaction, Fetch, Selection, Taken, payload};
 pub use headers::HeaderWalk;
 pub use index::{
     AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,

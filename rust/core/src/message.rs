@@ -9,6 +9,9 @@ use crate::compression::{Compression, Decompressor};
 use crate::error::{Error, Result};
 use crate::primitives::Reader;
 
+/// The smallest message of any magic, offset and size included.
+pub(crate) const MIN_SIZE: usize = 26;
+
 /// One message as a consumer sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {

@@ -46,6 +46,8 @@ impl Transactions {
     }
 
     fn marker(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
+        // One wrong bit would turn COMMIT into ABORT.
+        header.check_crc(entry)?;
         let Some(control_type) = marker_type(header, entry)? else {
             return Ok(());
         };

@@ -184,3 +184,14 @@ fn times_are_found_by_record_not_by_batch() {
         assert_eq!(find(4999, 0, true), None);
     }
 }
+
+#[test]
+fn a_marker_with_a_wrong_bit_is_not_believed() {
+    let mut commit = marker(3, 1);
+    // The type in the record's key: COMMIT would read as ABORT.
+    let at = commit.len() - 11;
+    assert_eq!(commit[at + 2], 1);
+    commit[at + 2] = 0;
+    let error = walk(&[data(0, TRANSACTIONAL, 3), commit].concat(), 1 << 20).unwrap_err();
+    assert!(error.message.contains("crc mismatch"));
+}

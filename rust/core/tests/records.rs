@@ -429,3 +429,31 @@ fn both_ways_agree_on_every_shape_of_record() {
     let bytes = batch(0, 0, last as i32, last as i32 - 1, &payload);
     assert_eq!(rows(&bytes), all);
 }
+
+#[test]
+fn a_bit_that_makes_a_batch_look_empty_or_control_is_noticed() {
+    let payload = record(&row(0, 1000, None, Some("v")), 0, 1000);
+    let good = batch(0, 0, 1, 0, &payload);
+    for (at, bit) in [(22, 0x20), (60, 0x01)] {
+        let mut bytes = good.clone();
+        bytes[at] ^= bit;
+        assert!(
+            first_error(&bytes).message.contains("crc mismatch"),
+            "byte {at}"
+        );
+    }
+}
+
+#[test]
+fn very_many_records_come_in_parts_and_the_error_with_the_first() {
+    let count = 600_000;
+    let one = framed(&[vec![0, 0, 0], varint(-1), varint(-1), varint(0)].concat());
+    let payload = one.repeat(count);
+    let bytes = batch(0, 0, count as i32, 0, &payload);
+    assert_eq!(rows(&bytes).len(), count);
+    let bad = [&payload[..], &[0x7f]].concat();
+    assert_eq!(
+        first_error(&batch(0, 0, count as i32 + 1, 0, &bad)).kind,
+        Kind::Corrupt
+    );
+}

@@ -232,23 +232,13 @@ fn every_changed_bit_under_the_checksum_is_noticed() {
     for (name, bytes, _) in vectors() {
         let bytes = hex(bytes);
         let header = header(&bytes);
-        // A control batch is passed over unread, an empty one has nothing to read.
-        if header.is_control() || header.records_count == Some(0) {
-            continue;
-        }
         let first = if header.magic == 2 { 21 } else { 17 };
         for at in first..header.size() {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
-                let passed_over = Header::parse(&damaged, 0).unwrap().unwrap();
-                if passed_over.is_control() || passed_over.records_count == Some(0) {
-                    continue;
-                }
-                assert!(
-                    read(&damaged, &mut everything(), true).1.is_some(),
-                    "{name}: bit {bit} of byte {at}"
-                );
+                let (_, error) = read(&damaged, &mut everything(), true);
+                assert!(error.is_some(), "{name}: bit {bit} of byte {at}");
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Rows: of a log, of one batch's records, of what a wrapper message holds.
 
 use brokerless_core::{
-    BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, Next, Selection, crc32c, next,
+    BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, Next, Selection, Taken,
+    crc32c, next,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -34,15 +35,14 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     // Sequences are what the fast way does not do.
     columns.sequences = (!is_fast).then(Vec::new);
     let mut fetch = Fetch::new(Selection::new(&[]), check_crcs, MAX_BATCH_BYTES);
-    let (mut end, mut error) = (0, None);
+    let (mut end, mut skip, mut error) = (0, 0, None);
     while let Ok(Next::Batch(header, entry)) = next(&data[end..], end as u64)
         && columns.rows() < MAX_ROWS
     {
-        match fetch.batch(&header, entry, &mut columns) {
-            Ok(taken) => {
-                assert!(taken, "no room in memory for {} rows", columns.rows());
-                end += header.size();
-            }
+        match fetch.batch(&header, entry, skip, &mut columns) {
+            Ok(Taken::All) => (end, skip) = (end + header.size(), 0),
+            Ok(Taken::Part(done)) => skip = done,
+            Ok(Taken::NoRoom) => panic!("no room in memory for {} rows", columns.rows()),
             Err(failed) => {
                 error = Some(failed);
                 break;

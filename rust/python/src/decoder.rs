@@ -2,13 +2,18 @@
 
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
-use brokerless_core::{AbortedTransaction, Error, Fetch, Next, Selection, framing_holds, next};
+use brokerless_core::{
+    AbortedTransaction, Error, Fetch, Header, Next, Selection, Taken, framing_holds, next,
+};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::hand_over::HandOver;
 use crate::rows::{Projection, RowBuilder};
+
+/// More rows in one Arrow batch serve nobody, and a topic's name repeated for each of them must fit 32-bit offsets.
+const MAX_ROWS: usize = 1 << 20;
 
 #[pyclass(module = "brokerless._native")]
 pub(crate) struct Decoder {
@@ -17,6 +22,8 @@ pub(crate) struct Decoder {
     hand_over: HandOver,
     max_rows: usize,
     max_bytes: usize,
+    /// A batch of very many records that was taken in part, and how many of them: the next call goes on with it.
+    begun: Option<(Header, usize)>,
     /// Bytes that the batch at the last `consumed` needs; 0: cannot be told.
     #[pyo3(get)]
     needed: usize,
@@ -67,14 +74,13 @@ impl Decoder {
         selection.start_timestamp = start_timestamp.unwrap_or(i64::MIN);
         selection.end_timestamp = end_timestamp.unwrap_or(i64::MAX);
         let projection = Projection::new(&columns, spark).map_err(|error| to_py(py, error))?;
-        // A column of Arrow's `binary` ends at 2 GiB, and a batch is never cut.
-        let max_batch_bytes = max_batch_bytes.min(i32::MAX as usize / 2);
         Ok(Self {
             hand_over: HandOver::new(py, &projection.schema)?,
             fetch: Fetch::new(selection, check_crcs, max_batch_bytes),
             rows: RowBuilder::new(projection, topic, partition),
-            max_rows,
+            max_rows: max_rows.min(MAX_ROWS),
             max_bytes,
+            begun: None,
             needed: 0,
             next_offset: -1,
         })
@@ -116,33 +122,48 @@ impl Decoder {
         while self.rows.columns.rows() < self.max_rows && self.rows.columns.bytes() < self.max_bytes
         {
             let rest = data.get(consumed..).unwrap_or_default();
-            let step = match next(rest, position + consumed as u64) {
-                Ok(Next::Batch(header, entry)) => self
-                    .fetch
-                    .batch(&header, rest, &mut self.rows.columns)
-                    .map(|had_room| had_room.then_some(header))
-                    .map_err(|mut error| {
-                        let after = rest.get(entry.len()..).unwrap_or_default();
-                        if framing_holds(after, header.end_position(), header.base_offset) {
-                            error.next_position = Some(header.end_position());
-                        }
-                        error
-                    }),
+            let (header, entry) = match next(rest, position + consumed as u64) {
+                Ok(Next::Batch(header, entry)) => (header, entry),
                 Ok(Next::NeedMore(bytes)) => {
                     self.needed = bytes;
-                    Ok(None)
+                    break;
                 }
-                Err(error) => Err(error),
+                Err(_) if self.has_progress(consumed) => break,
+                Err(error) => return Err(error),
             };
-            match step {
-                Ok(Some(header)) => {
+            let skip = match self.begun {
+                Some((begun, done)) if begun == header => done,
+                _ => 0,
+            };
+            self.begun = None;
+            match self
+                .fetch
+                .batch(&header, rest, skip, &mut self.rows.columns)
+            {
+                Ok(Taken::All) => {
                     consumed += header.size();
                     self.next_offset = header.next_offset();
                 }
-                Ok(None) => break,
+                Ok(Taken::Part(done)) => {
+                    self.begun = Some((header, done));
+                    // Where none of them was wanted, there is nothing to hand out yet.
+                    if self.rows.columns.rows() > 0 {
+                        break;
+                    }
+                }
+                Ok(Taken::NoRoom) => {
+                    self.begun = Some((header, skip));
+                    break;
+                }
                 // What came before the damage is good: hand that out first, the next call meets it again.
-                Err(_) if consumed > 0 => break,
-                Err(error) => return Err(error),
+                Err(_) if self.has_progress(consumed) => break,
+                Err(mut error) => {
+                    let after = rest.get(entry.len()..).unwrap_or_default();
+                    if framing_holds(after, header.end_position(), header.base_offset) {
+                        error.next_position = Some(header.end_position());
+                    }
+                    return Err(error);
+                }
             }
         }
         if self.rows.columns.rows() == 0 {
@@ -153,5 +174,9 @@ impl Decoder {
             .finish()
             .map_err(|error| Error::invalid(error.to_string()))?;
         Ok((Some(rows), consumed))
+    }
+
+    fn has_progress(&self, consumed: usize) -> bool {
+        consumed > 0 || self.rows.columns.rows() > 0
     }
 }

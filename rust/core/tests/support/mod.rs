@@ -1,7 +1,7 @@
 //! Bytes made by hand for tests, and rows read back.
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
-use brokerless_core::{Columns, Error, Fetch, Next, Selection, crc32, crc32c, next};
+use brokerless_core::{Columns, Error, Fetch, Next, Selection, Taken, crc32, crc32c, next};
 
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
@@ -88,15 +88,15 @@ pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
 /// All rows of `bytes` up to its end, its cut, or the error there.
 pub(crate) fn read(bytes: &[u8], fetch: &mut Fetch, plain: bool) -> (Vec<Row>, Option<Error>) {
     let mut columns = all_columns(plain);
-    let mut at = 0;
+    let (mut at, mut skip) = (0, 0);
     let error = loop {
         match next(&bytes[at..], at as u64) {
             Ok(Next::NeedMore(_)) => break None,
-            Ok(Next::Batch(header, entry)) => match fetch.batch(&header, entry, &mut columns) {
-                Ok(had_room) => {
-                    assert!(had_room);
-                    at += header.size();
-                }
+            Ok(Next::Batch(header, entry)) => match fetch.batch(&header, entry, skip, &mut columns)
+            {
+                Ok(Taken::All) => (at, skip) = (at + header.size(), 0),
+                Ok(Taken::Part(done)) => skip = done,
+                Ok(Taken::NoRoom) => panic!("no room for a small batch"),
                 Err(error) => break Some(error),
             },
             Err(error) => break Some(error),
