@@ -10,7 +10,6 @@
 from brokerless.errors import (
     BrokerlessError,
     CorruptRecordError,
-    LogInUseError,
     OffsetOutOfRangeError,
     UnsupportedFormatError,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "Leftover",
     "Log",
     "LogDir",
-    "LogInUseError",
     "Lost",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",

@@ -3,8 +3,7 @@
 BrokerlessError
 |-- CorruptRecordError        the bytes break the format
 |-- UnsupportedFormatError    legal Kafka that is not read here (unknown magic, codec, size cap)
-|-- OffsetOutOfRangeError     the offset asked for is not in the log
-`-- LogInUseError             a broker holds the lock of this directory
+`-- OffsetOutOfRangeError     the offset asked for is not in the log
 
 Everything else is a builtin: ValueError and TypeError are the caller's mistake, OSError is the disk's. The native
 code knows positions but not files: whoever opened the file wraps the call in `located`, the one place that adds a path.
@@ -70,11 +69,16 @@ class CorruptRecordError(_PlacedError):
     'record batch crc mismatch at position 78 (base_offset 5): stored 0a, computed 0b'
     """
 
-    hint = '\nhint: `brokerless dump FILE` shows the batches around it; on_corrupt="skip" reads on and reports the loss'
+    hint = '\nhint: a read can skip it and report what is lost (on corrupt: "skip"); a dump shows the batches up to it'
 
 
 class UnsupportedFormatError(_PlacedError):
     """Legal Kafka that is not read here: an unknown magic or codec, a batch beyond the size cap. Same attributes."""
+
+    hint = (
+        '\nhint: a read can skip it and report what is lost (on corrupt: "skip"); '
+        'see "What is supported" in the documentation'
+    )
 
 
 class OffsetOutOfRangeError(BrokerlessError):
@@ -95,10 +99,6 @@ class OffsetOutOfRangeError(BrokerlessError):
         return _out_of_range, (str(self), self.log_start_offset, self.log_end_offset)
 
 
-class LogInUseError(BrokerlessError):
-    """A live broker holds the lock of this directory."""
-
-
 def _out_of_range(message: str, log_start_offset: int, log_end_offset: int) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(message, log_start_offset=log_start_offset, log_end_offset=log_end_offset)
 
@@ -107,10 +107,10 @@ def _out_of_range(message: str, log_start_offset: int, log_end_offset: int) -> O
 def located(path: str) -> Iterator[None]:
     """Add `path` to an error that knows only a position.
 
-    >>> with located("00000000000000000000.log"):
+    >>> with located("00000000000000000000.index"):
     ...     raise UnsupportedFormatError("unknown magic: 7", position=0)
     Traceback (most recent call last):
-    brokerless.errors.UnsupportedFormatError: unknown magic at 00000000000000000000.log:0: 7
+    brokerless.errors.UnsupportedFormatError: unknown magic at 00000000000000000000.index:0: 7
     """
     try:
         yield
@@ -126,7 +126,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     >>> unknown("topic", "ordres", ["orders", "users"])
     ValueError("unknown topic 'ordres': did you mean 'orders'?")
     """
-    names = sorted(known)
+    names = sorted(set(known))
     nearest = difflib.get_close_matches(name, names, n=1)
     if nearest:
         return ValueError(f"unknown {kind} {name!r}: did you mean {nearest[0]!r}?")

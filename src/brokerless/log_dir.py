@@ -67,18 +67,20 @@ class LogDir:
         Raises:
             ValueError: a topic or partition that is not here.
         """
-        chosen = [_sorted(replicas)[0] for replicas in self._by_partition]
+        # Only what is asked for is compared with its replicas: that opens files, and damage elsewhere is no matter.
+        chosen = self._by_partition
         if topics is not None:
             wanted = set(topics)
             for topic in sorted(wanted - set(self.topics())):
                 raise unknown("topic", topic, self.topics())
-            chosen = [log for log in chosen if log.topic in wanted]
+            chosen = [replicas for replicas in chosen if replicas[0].topic in wanted]
         if partitions is not None:
             numbers = set(partitions)
-            for number in sorted(numbers - {log.partition for log in chosen}):
-                raise unknown("partition", str(number), [str(log.partition) for log in chosen])
-            chosen = [log for log in chosen if log.partition in numbers]
-        return chosen
+            known = {replicas[0].partition for replicas in chosen} - {None}
+            for number in sorted(numbers - known):
+                raise unknown("partition", str(number), map(str, known))
+            chosen = [replicas for replicas in chosen if replicas[0].partition in numbers]
+        return [_sorted(replicas)[0] for replicas in chosen]
 
     def log(self, topic: str, partition: int) -> Log:
         """Return one partition's log.

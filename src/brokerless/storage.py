@@ -9,13 +9,15 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 from typing import Self
 
 # Preallocated index files are 10 MiB of zeros behind a few entries.
 _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
-# What is read as a whole is small in any log that a broker wrote; a hostile one must not make us take its size.
-_MAX_WHOLE = 256 << 20
+# What is read as a whole is small in any log that a broker wrote (an index has 10 MiB unless configured otherwise); a
+# hostile one must not make us take its size.
+_MAX_WHOLE = 64 << 20
 
 
 def list_directory(path: str) -> list[str]:
@@ -57,7 +59,7 @@ def read_all(path: str) -> bytes:
     """Return a small file's content.
 
     Raises:
-        OSError: it cannot be read, or is beyond 256 MiB.
+        OSError: it cannot be read, is no regular file, or is beyond 64 MiB.
     """
     with File(path) as file:
         return file.read(0, _bounded(file))
@@ -78,8 +80,27 @@ def read_until_zeros(path: str) -> bytes:
 def _bounded(file: File) -> int:
     length = file.size()
     if length > _MAX_WHOLE:
-        raise OSError(errno.EFBIG, f"too large to be read as a whole ({length} bytes)", file.path)
+        what = f"too large to be read as a whole ({length} bytes, at most {_MAX_WHOLE})"
+        raise OSError(errno.EFBIG, what, file.path)
     return length
+
+
+def open_regular(path: str) -> io.FileIO:
+    """Open a regular file to read it, and nothing else: a named pipe would be waited for, a device has no end.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    file = io.FileIO(path, opener=_open_without_waiting)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return file
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # Of a regular file the flag changes nothing; Windows has neither it nor named pipes in directories.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class File:
@@ -94,7 +115,7 @@ class File:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = io.FileIO(path)
+        self._file = open_regular(path)
 
     def __enter__(self) -> Self:
         return self

@@ -35,8 +35,9 @@ def dump(
     """Show the inside of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
     Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
-    beside it; what does not fit is reported on stderr, exit 1. JSON has one object a batch or an entry, and also
-    takes the text files of a log directory: checkpoints, partition.metadata, meta.properties.
+    beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong. JSON
+    has one object a batch or an entry, and also takes the text files of a log directory: checkpoints,
+    partition.metadata, meta.properties. Files of no such kind are named on stderr and passed over.
 
     \b
     brokerless dump orders-0/*.log                             batch headers and whether their CRC holds
@@ -44,16 +45,11 @@ def dump(
     brokerless dump orders-0/*.log --format json --records     the same for programs
     brokerless dump orders-0/*index --verify-index-only        do the indexes fit the log?
     """
-    from brokerless.log.dump import Dump, json_lines
+    from brokerless.log.dump import Dump
 
     if records and form == "text":
         raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
     write = sys.stdout.buffer.write
-    if form == "json":
-        for path in files:
-            for line in json_lines(path, records=records, bytes_as=bytes_as, max_bytes=max_bytes):
-                write(line)
-        return
     dump = Dump(
         deep_iteration=deep_iteration,
         print_data_log=print_data_log,
@@ -64,8 +60,9 @@ def dump(
     )
     try:
         for path in files:
-            for text in dump.text(path):
-                write(text)
+            pieces = dump.text(path) if form == "text" else dump.json_lines(path, records=records, bytes_as=bytes_as)
+            for piece in pieces:
+                write(piece)
     finally:
         sys.stdout.flush()
         click.echo(dump.report(), err=True, nl=False)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import Progress, paths
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from brokerless.log.log import Log
     from brokerless.log_dir import LogDir
@@ -28,8 +28,9 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     """List topics and partitions: segments, bytes, offsets, times, formats, codecs.
 
     START is the log start offset, END the log end offset (one above the last record). FIRST TIME is the first
-    batch's, LAST TIME the largest of all. Of a replicated partition the replica that would be read comes first.
-    JSON has one object a replica, with high watermark and last stable offset too.
+    record's, LAST TIME the largest of all. Of a replicated partition the replica that would be read comes first.
+    JSON has one object a replica, with high watermark and last stable offset too. What damage hides is left out
+    (JSON: null), the other partitions are listed all the same, exit 1.
 
     \b
     brokerless ls /var/lib/kafka/data
@@ -40,7 +41,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
 
     log_dir = LogDir(*paths)
     found = []
-    with Progress() as progress:
+    with Progress(prints=False) as progress:
         for log, is_read in _replicas(log_dir, topics, partitions):
             progress(f"{log.name}: reading batch headers")
             found.append(_description(log, is_read=is_read))
@@ -51,7 +52,8 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         _print_table([_row(description) for description in found])
     for leftover in log_dir.leftovers():
         click.echo(f"not read: {leftover.path} ({leftover.kind})", err=True)
-    damages = [description["damage"] for description in found if description["damage"]]
+    # A file of the log directory is damaged for every partition.
+    damages = dict.fromkeys(damage for description in found for damage in description["damage"] or ())
     for damage in damages:
         click.echo(f"damaged: {damage}", err=True)
     if damages:
@@ -69,48 +71,61 @@ def _replicas(log_dir: LogDir, topics: tuple[str, ...], partitions: tuple[int, .
 
 def _description(log: Log, *, is_read: bool) -> dict[str, Any]:
     """Return what there is to say of a log: all of it, or as far as damage lets one see."""
-    description: dict[str, Any] = {
+    damage: list[str] = []
+
+    def known(look: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
+        try:
+            return look()
+        except (CorruptRecordError, UnsupportedFormatError, OSError) as error:
+            if str(error) not in damage:
+                damage.append(str(error))
+            return None
+
+    walk = known(log.header_walk)
+    return {
         "topic": log.topic,
         "partition": log.partition,
         "path": log.path,
-        "node_id": log.root.node_id,
-        "topic_id": log.topic_id,
+        "node_id": known(lambda: log.root.node_id),
+        "topic_id": known(lambda: log.topic_id),
         "is_read": is_read,
-        "segments": len(log.segments),
-        "bytes": sum(segment.size for segment in log.segments),
-        "log_start_offset": log.log_start_offset,
-        "log_end_offset": log.log_end_offset,
-        "high_watermark": log.high_watermark,
-        "last_stable_offset": None,
-        "missing_offsets": log.missing_offsets,
-        "batches": None,
-        "first_timestamp": None,
-        "max_timestamp": None,
-        "magics": [],
-        "compressions": [],
-        "damage": None,
+        "segments": known(lambda: len(log.segments)),
+        "bytes": known(lambda: sum(segment.size for segment in log.segments)),
+        "log_start_offset": known(lambda: log.log_start_offset),
+        "log_end_offset": known(lambda: log.log_end_offset),
+        "high_watermark": known(lambda: log.high_watermark),
+        "last_stable_offset": known(lambda: log.last_stable_offset) if walk else None,
+        "missing_offsets": known(lambda: log.missing_offsets),
+        "batches": walk and walk.batches,
+        "first_timestamp": known(lambda: _first_timestamp(log)),
+        "max_timestamp": walk and _time(walk.max_timestamp),
+        "magics": list(walk.magics) if walk else [],
+        "compressions": walk.compressions if walk else [],
+        "damage": damage or None,
     }
-    try:
-        first = next(log.scan(), None)
-        if first is not None:
-            header = first.slice(0, 1).to_pylist()[0]
-            base = header["base_timestamp"]
-            description["first_timestamp"] = _known(header["max_timestamp"] if base is None else base)
-        walk = log.header_walk()
-        description |= {
-            "last_stable_offset": log.last_stable_offset,
-            "batches": walk.batches,
-            "max_timestamp": _known(walk.max_timestamp),
-            "magics": list(walk.magics),
-            "compressions": walk.compressions,
-        }
-    except (CorruptRecordError, UnsupportedFormatError) as error:
-        description["damage"] = str(error)
-    return description
 
 
-def _known(timestamp: int) -> int | None:
-    return None if timestamp < 0 else timestamp
+def _first_timestamp(log: Log) -> int | None:
+    for segment in log.segments:
+        headers = next(segment.scan(), None)
+        if headers is None:
+            continue
+        first = headers.slice(0, 1).to_pylist()[0]
+        if first["delete_horizon_ms"] is None:
+            base = first["base_timestamp"]
+            return _time(first["max_timestamp"] if base is None else base)
+        from brokerless._native import Decoder
+
+        # The cleaner keeps the delete horizon in the place of the base timestamp.
+        decoder = Decoder(["timestamp"], check_crcs=False, max_rows=1)
+        with segment.open() as file, located(segment.path):
+            rows, _ = decoder.decode(file.read(first["position"], first["size"]), first["position"])
+        return None if rows is None else _time(rows["timestamp"].cast("int64")[0].as_py())
+    return None
+
+
+def _time(timestamp: int | None) -> int | None:
+    return None if timestamp is None or timestamp < 0 else timestamp
 
 
 def _row(description: dict[str, Any]) -> list[str]:
@@ -125,7 +140,10 @@ def _row(description: dict[str, Any]) -> list[str]:
         notes.append("damaged")
     return [
         f"{description['topic']}-{description['partition']}" if named else description["path"],
-        *(str(description[name]) for name in ("segments", "bytes", "log_start_offset", "log_end_offset")),
+        *(
+            "-" if description[name] is None else str(description[name])
+            for name in ("segments", "bytes", "log_start_offset", "log_end_offset")
+        ),
         _moment(description["first_timestamp"]),
         _moment(description["max_timestamp"]),
         ",".join(map(str, description["magics"])),

@@ -87,10 +87,14 @@ bytes_as = click.option(
 
 
 class Progress:
-    """A line on stderr that overwrites itself, if stderr is a terminal and stdout is not the same one."""
+    """A line on stderr that overwrites itself, if stderr is a terminal.
 
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
+    Args:
+        prints: whether the verb prints meanwhile: then no line comes between, where stdout is a terminal too.
+    """
+
+    def __init__(self, *, prints: bool) -> None:
+        self._is_shown = sys.stderr.isatty() and not (prints and sys.stdout.isatty())
         self._last = time.monotonic()
         self._width = 0
 

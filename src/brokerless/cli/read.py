@@ -108,7 +108,10 @@ def read(
                 progress(f"{done:,} records, now in {log.name}")
                 yield rows
 
-    with Progress() as progress, open_sink(form, output, bytes_as, Reader([], shown).schema) as write:
+    with (
+        Progress(prints=output is None) as progress,
+        open_sink(form, output, bytes_as, Reader([], shown).schema) as write,
+    ):
         for rows in _limited(_ahead(rows_of_all(progress)), limit):
             write(rows)
     lost = [loss for reader in readers for loss in reader.lost]

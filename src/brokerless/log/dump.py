@@ -1,9 +1,10 @@
 """The binary files of a log directory as text, in the words of Kafka's DumpLogSegments, or as JSON lines.
 
 As in that tool (kafka-dump-log), the file's kind is the text behind the last dot, and an index is checked against the
-.log (a time index also against the .index) of the same name beside it. What the checks find comes at the very end, from
-`report`: index entries that do not fit, and gaps between record offsets, which are normal after compaction and around
-transaction markers. A batch that breaks the framing raises; a wrong checksum only shows as `isvalid: false`.
+.log (a time index also against the .index) of the same name beside it. Unlike there, `.deleted`, `.swap` and `.cleaned`
+are not kinds. What the checks find comes at the very end, from `report`: index entries that do not fit, and gaps
+between record offsets, which are normal after compaction and around transaction markers. A batch that breaks the
+framing raises; a wrong checksum shows as `isvalid: false`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from __future__ import annotations
 import json
 import os
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, located
-from brokerless.log.entries import base_offset, entries, offset_index, suffix
-from brokerless.log.window import Window
+from brokerless.log.entries import entries, has_entries, offset_index, sibling, suffix
+from brokerless.log.files import base_offset
+from brokerless.log.window import Window, batch_at
 from brokerless.storage import File, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+
+    Feed = Callable[[memoryview, int], tuple[bytes, int]]
 
 _ABORTED = (
     "version: {version} producerId: {producer_id} firstOffset: {first_offset} lastOffset: {last_offset} "
@@ -48,6 +53,7 @@ _TIME_ORDER = "Found out of order timestamp in :"
 _NOT_FOUND = "The following indexed offsets are not found in the log."
 _GAPS = "Non-consecutive offsets in "
 _FILE = ""
+_UNKNOWN = "Ignoring unknown file {}"
 _REPORTS = (_FILE, _INDEX_MISMATCH, _TIME_MISMATCH, _TIME_ORDER, _NOT_FOUND, _GAPS)
 
 
@@ -61,6 +67,9 @@ class Dump:
         verify_index_only: check indexes without showing their entries.
         index_sanity_check: check only what an index says of itself.
         max_bytes: read at most so many bytes of each .log.
+
+    Attributes:
+        is_damaged: whether anything was found that should not be: a wrong checksum, an index that does not fit.
     """
 
     def __init__(
@@ -89,7 +98,7 @@ class Dump:
 
         Raises:
             CorruptRecordError: the framing, or with `index_sanity_check` the index, is broken.
-            ValueError: the name has no suffix to tell the kind by.
+            ValueError: an index whose name does not give its base offset.
         """
         yield f"Dumping {path}\n".encode()
         texts = {
@@ -100,16 +109,30 @@ class Dump:
             ".txnindex": self._transaction_index,
             ".snapshot": self._snapshot,
         }
-        kind = suffix(path)
-        if not kind:
-            raise ValueError(
-                f"cannot dump {path}: its name has no suffix that tells the kind (.log, .index, ...); as JSON it can be"
-            )
-        text = texts.get(kind)
-        if text is None:
-            self._report(_FILE, f"Ignoring unknown file {path}")
-        else:
+        text = texts.get(suffix(path))
+        if text is not None:
             yield from text(path)
+        elif has_entries(path):
+            self._report(_FILE, f"Ignoring text file {path}: JSON shows its entries")
+        else:
+            self._report(_FILE, _UNKNOWN.format(path))
+
+    def json_lines(self, path: str, *, records: bool = False, bytes_as: str = "utf8") -> Iterator[bytes]:
+        """Yield one file as JSON lines: an object a batch of a .log or .checkpoint, else an object an entry.
+
+        Raises:
+            CorruptRecordError: the file is damaged; what comes before the damage was yielded.
+            ValueError: an index whose name does not give its base offset.
+        """
+        if suffix(path) in (".log", ".checkpoint"):
+            feed = self._checked(_native.JsonDump(records=records, bytes=bytes_as).feed, b'"is_valid":false')
+            with File(path) as file, located(path):
+                yield from _whole_batches(file, self._end(file), feed)
+        elif has_entries(path):
+            for entry in entries(path):
+                yield f"{json.dumps(entry, separators=(',', ':'))}\n".encode()
+        else:
+            self._report(_FILE, _UNKNOWN.format(path))
 
     def report(self) -> str:
         """Return what was found in all files so far, newest first within a file, and forget it."""
@@ -129,9 +152,8 @@ class Dump:
         dump = _native.LogDump(**self._log_options)
         try:
             with File(path) as file, located(path):
-                length = file.size()
-                end = length if self._max_bytes is None else min(length, self._max_bytes)
-                position = yield from _whole_batches(file, end, dump.feed)
+                length, end = file.size(), self._end(file)
+                position = yield from _whole_batches(file, end, self._checked(dump.feed, b" isvalid: false"))
                 if position < end == length:
                     yield f"Found {length - position} invalid bytes at the end of {os.path.basename(path)}\n".encode()
         finally:
@@ -139,16 +161,32 @@ class Dump:
             if gaps:
                 self._report(_GAPS, os.path.abspath(path), *gaps)
 
+    def _end(self, file: File) -> int:
+        return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
+
+    def _checked(self, feed: Feed, mark: bytes) -> Feed:
+        """Notice wrong checksums in what `feed` makes of batches; records may hold the words of `mark` themselves."""
+
+        def fed(data: memoryview, position: int) -> tuple[bytes, int]:
+            text, consumed = feed(data, position)
+            if not self.is_damaged and mark in text:
+                batches, _ = _native.scan(data[:consumed], position, check_crcs=True)
+                self.is_damaged = not all(batches["is_valid"].to_pylist())
+            return text, consumed
+
+        return fed
+
     def _offset_index(self, path: str) -> Iterator[bytes]:
         if self._index_sanity_check:
             yield _sanity(path, _native.OffsetIndex)
             return
         found = entries(path)
-        if not found:
+        first = next(found, None)
+        if first is None:
             yield f"{path} is empty.\n".encode()
             return
-        with _Batches(_sibling(path, ".log")) as batches:
-            for entry in found:
+        with _Batches(sibling(path, ".log")) as batches:
+            for entry in chain([first], found):
                 offset, position = entry["offset"], entry["position"]
                 batch = batches.at(position)
                 if batch is None:
@@ -167,9 +205,9 @@ class Dump:
         if self._index_sanity_check:
             yield _sanity(path, _native.TimeIndex)
             return
-        index = offset_index(_sibling(path, ".index"))
+        index = offset_index(sibling(path, ".index"))
         previous = -1
-        with _Batches(_sibling(path, ".log")) as batches:
+        with _Batches(sibling(path, ".log")) as batches:
             for entry in entries(path):
                 timestamp, offset = entry["timestamp"], entry["offset"]
                 batch = next((b for b in batches.since(index.lookup(offset)[1]) if b.last_offset >= offset), None)
@@ -202,25 +240,6 @@ class Dump:
             return
         for producer in producers:
             yield _snapshot_line(producer).encode()
-
-
-def json_lines(
-    path: str, *, records: bool = False, bytes_as: str = "utf8", max_bytes: int | None = None
-) -> Iterator[bytes]:
-    """Yield one file as JSON lines: an object a batch of a .log or .checkpoint, else an object an entry.
-
-    Raises:
-        CorruptRecordError: the file is damaged; what comes before the damage was yielded.
-        ValueError: it is of no kind that has entries.
-    """
-    if suffix(path) not in (".log", ".checkpoint"):
-        for entry in entries(path):
-            yield f"{json.dumps(entry, separators=(',', ':'))}\n".encode()
-        return
-    dump = _native.JsonDump(records=records, bytes=bytes_as)
-    with File(path) as file, located(path):
-        end = file.size() if max_bytes is None else min(file.size(), max_bytes)
-        yield from _whole_batches(file, end, dump.feed)
 
 
 class _Batch(NamedTuple):
@@ -284,9 +303,7 @@ class _Batches:
             length *= 4
 
 
-def _whole_batches(
-    file: File, end: int, feed: Callable[[memoryview, int], tuple[bytes, int]]
-) -> Generator[bytes, None, int]:
+def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, int]:
     """Yield what `feed` makes of the whole batches before `end`; return where they end."""
     window = Window(file, 0, end)
     while window.position < end:
@@ -299,18 +316,23 @@ def _whole_batches(
     return window.position
 
 
-def _sibling(path: str, suffix: str) -> str:
-    return path[: path.rindex(".")] + suffix
-
-
 def _log_heading(path: str) -> str:
-    name = os.path.basename(path)
-    if not name.endswith(".checkpoint"):
-        return f"Log starting offset: {base_offset(path)}"
-    snapshot = re.fullmatch(r"(\d{20})-(\d{10})\.checkpoint", name)
+    if suffix(path) != ".checkpoint":
+        return f"Log starting offset: {_starting_offset(path)}"
+    snapshot = re.match(r"(\d{20})-(\d{10})\.checkpoint", os.path.basename(path))
     if snapshot is None:
         return "KRaft bootstrap snapshot"
     return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
+
+
+def _starting_offset(path: str) -> int:
+    """Return the base offset by the name, and of a file with a name of its own, by the first batch."""
+    try:
+        return base_offset(path)
+    except ValueError:
+        with File(path) as file:
+            first = batch_at(file, 0)
+        return 0 if first is None else int(first["base_offset"])
 
 
 def _sanity(path: str, kind: type[_native.OffsetIndex | _native.TimeIndex]) -> bytes:

@@ -8,36 +8,46 @@ from typing import TYPE_CHECKING, Any
 from brokerless import _native
 from brokerless.errors import located
 from brokerless.log import texts
-from brokerless.storage import read_all, read_until_zeros, size
+from brokerless.log.files import base_offset
+from brokerless.storage import exists, read_all, read_until_zeros, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    Entries = list[dict[str, Any]]
+    import pyarrow as pa
+
+    Entry = dict[str, Any]
 
 _LARGEST_ENTRY = 12
-
-
-def base_offset(path: str) -> int:
-    """Return the number in a segment file's name.
-
-    >>> base_offset("orders-0/00000000000000000042.timeindex")
-    42
-    """
-    number = os.path.basename(path).partition(".")[0]
-    if not (number.isascii() and number.isdigit()):
-        raise ValueError(f"cannot read {path}: a segment's file is named by its base offset (00000000000000000042.log)")
-    return int(number)
+# As Python objects entries take some fifty times their bytes: so many at once are a few MB.
+_SLICE = 1 << 13
+# What a broker appends to the name of a file that does not count yet, or no longer: its content is that of the kind.
+_STATES = (".deleted", ".swap", ".cleaned")
 
 
 def suffix(path: str) -> str:
-    """Return what stands behind the last dot of a file's name, with the dot; empty if there is none.
+    """Return the suffix that tells a file's kind, with the dot; empty if there is none.
 
     >>> suffix("orders.v2-0/00000000000000000042.log.deleted"), suffix("orders.v2-0/leader-epoch-checkpoint")
-    ('.deleted', '')
+    ('.log', '')
     """
     name = os.path.basename(path)
+    for state in _STATES:
+        name = name.removesuffix(state)
     return name[name.rindex(".") :] if "." in name else ""
+
+
+def sibling(path: str, suffix_of_it: str) -> str:
+    """Return the file of another kind that belongs to the same segment: in the same state, if there is one."""
+    kind = suffix(path)
+    stem, state = path[: path.rindex(kind)], path[path.rindex(kind) + len(kind) :]
+    in_state = stem + suffix_of_it + state
+    return in_state if exists(in_state) else stem + suffix_of_it
+
+
+def has_entries(path: str) -> bool:
+    """Tell from its name whether `entries` can read a file."""
+    return suffix(path) in _BY_SUFFIX or os.path.basename(path) in _BY_NAME
 
 
 def offset_index(path: str) -> _native.OffsetIndex:
@@ -45,8 +55,8 @@ def offset_index(path: str) -> _native.OffsetIndex:
     return _native.OffsetIndex(_without_tail(path), base_offset(path))
 
 
-def entries(path: str) -> Entries:
-    """Return the entries of any file of a log directory that is not a log.
+def entries(path: str) -> Iterator[Entry]:
+    """Return the entries of any file of a log directory that is not a log; the file is read at once, and checked.
 
     Raises:
         CorruptRecordError: the file is damaged.
@@ -55,19 +65,24 @@ def entries(path: str) -> Entries:
     with located(path):
         by_suffix = _BY_SUFFIX.get(suffix(path))
         if by_suffix is not None:
-            return by_suffix(path)
+            return _sliced(by_suffix(path))
         by_name = _BY_NAME.get(os.path.basename(path))
         if by_name is not None:
-            return by_name(read_all(path))
+            return iter(by_name(read_all(path)))
     raise ValueError(f"cannot read {path}: no file of a log directory is named so")
 
 
-def _time_index(path: str) -> Entries:
-    return _native.TimeIndex(_without_tail(path), base_offset(path)).entries().to_pylist()
+def _sliced(rows: pa.RecordBatch) -> Iterator[Entry]:
+    for start in range(0, rows.num_rows, _SLICE):
+        yield from rows.slice(start, _SLICE).to_pylist()
 
 
-def _transaction_index(path: str) -> Entries:
-    return _native.TransactionIndex(read_all(path), base_offset(path)).entries().to_pylist()
+def _time_index(path: str) -> pa.RecordBatch:
+    return _native.TimeIndex(_without_tail(path), base_offset(path)).entries()
+
+
+def _transaction_index(path: str) -> pa.RecordBatch:
+    return _native.TransactionIndex(read_all(path), base_offset(path)).entries()
 
 
 def _without_tail(path: str) -> bytes:
@@ -76,20 +91,20 @@ def _without_tail(path: str) -> bytes:
     return content if len(content) == size(path) else content + bytes(_LARGEST_ENTRY)
 
 
-def _checkpoint(content: bytes) -> Entries:
+def _checkpoint(content: bytes) -> list[Entry]:
     return [
         {"topic": topic, "partition": partition, "offset": offset}
         for (topic, partition), offset in texts.parse_offset_checkpoint(content).items()
     ]
 
 
-_BY_SUFFIX: dict[str, Callable[[str], Entries]] = {
-    ".index": lambda path: offset_index(path).entries().to_pylist(),
+_BY_SUFFIX: dict[str, Callable[[str], pa.RecordBatch]] = {
+    ".index": lambda path: offset_index(path).entries(),
     ".timeindex": _time_index,
     ".txnindex": _transaction_index,
-    ".snapshot": lambda path: _native.producer_snapshot(read_all(path)).to_pylist(),
+    ".snapshot": lambda path: _native.producer_snapshot(read_all(path)),
 }
-_BY_NAME: dict[str, Callable[[bytes], Entries]] = {
+_BY_NAME: dict[str, Callable[[bytes], list[Entry]]] = {
     texts.LEADER_EPOCHS: lambda content: [epoch._asdict() for epoch in texts.parse_leader_epochs(content)],
     texts.PARTITION_METADATA: lambda content: [texts.parse_partition_metadata(content)._asdict()],
     texts.META_PROPERTIES: lambda content: [texts.parse_meta_properties(content)._asdict()],

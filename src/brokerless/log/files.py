@@ -13,6 +13,7 @@ A broker that died in the middle of a cleaning, a split or a deletion leaves `.c
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,16 +87,26 @@ def base_offset(path: str) -> int:
     """Return the number in a file's name: a segment's base offset, or the end offset of a snapshot.
 
     Raises:
-        ValueError: the name does not start with a number.
+        ValueError: there is no number before the first dot, or one that is no offset.
 
     >>> base_offset("/data/orders-0/00000000000000000042.timeindex")
     42
     """
-    name = path.rpartition("/")[2]
-    match = re.match("[0-9]+", name)
-    if not match:
-        raise ValueError(f"not a segment's file: {name!r} does not start with an offset")
-    return int(match[0])
+    number = os.path.basename(path).partition(".")[0]
+    # so long a number is none that Python would refuse to convert
+    if not re.fullmatch("[0-9]{1,99}", number) or int(number) >= 1 << 63:
+        raise ValueError(f"cannot read {path}: a segment's file is named by its base offset (00000000000000000042.log)")
+    return int(number)
+
+
+def live_base_offset(name: str) -> int | None:
+    """Return the number in a name that Kafka would open; None: it is not Kafka's, and its digits mean nothing.
+
+    >>> live_base_offset("00000000000000000042.log"), live_base_offset("2024-05-01-backup.log")
+    (42, None)
+    """
+    parsed = _parse(name)
+    return None if parsed is None else parsed[0]
 
 
 def segment_file(base_offset: int, kind: int, state: str = "") -> str:

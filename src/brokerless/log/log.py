@@ -107,7 +107,11 @@ class Log:
         if not self.is_file:
             return segments
         own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
-        return own or [self._lone_segment()]
+        if own and self.topic is not None:
+            return own
+        lone = self._lone_segment()
+        # With a name that its batches bear out, its indexes count too.
+        return own if own and own[0].base_offset == lone.base_offset else [lone]
 
     @cached_property
     def whole(self) -> Log:
@@ -278,12 +282,15 @@ class Log:
             yield from segment.scan(check_crcs=check_crcs)
 
     def header_walk(self) -> _native.HeaderWalk:
-        """Walk all batch headers and return what they say together: formats, codecs, times, transactions."""
+        """Walk all batch headers and return what they say together: formats, codecs, times, transactions.
+
+        Raises:
+            CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
+        """
         walk = _native.HeaderWalk()
         for segment in self.segments:
-            end = self.extent.end_position if segment.is_last else segment.size
             with segment.open() as file:
-                segment.walk(walk, file, 0, end)
+                segment.walk_whole(walk, file, 0, self.extent.end_position if segment.is_last else file.size())
             walk.start_file()
         return walk
 
@@ -325,12 +332,10 @@ class Log:
         return files.live_files(names, next_offset_of)
 
     def _lone_segment(self) -> Segment:
-        """Return the segment of a file that the partition does not count, or whose name is not a segment's."""
-        path = f"{self._directory}/{self._file_name}"
-        try:
-            base_offset = files.base_offset(path)
-        except ValueError:
-            with storage.File(path) as file:
-                first = batch_at(file, 0)
-            base_offset = 0 if first is None else int(first["base_offset"])
-        return Segment(self._directory, base_offset, name=self._file_name)
+        """Return the segment of a file that stands alone: no number in its name may hide the rows that it holds."""
+        named = files.live_base_offset(self._file_name)
+        with storage.File(f"{self._directory}/{self._file_name}") as file:
+            first = batch_at(file, 0)
+        begins = None if first is None else first["base_offset"]
+        known = [offset for offset in (named, begins) if offset is not None]
+        return Segment(self._directory, max(0, min(known, default=0)), name=self._file_name)

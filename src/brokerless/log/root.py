@@ -1,17 +1,19 @@
 """One log directory of a broker: whose it is, how it was left, and what its checkpoints say.
 
-Everything is read when first asked for: a damaged file only matters to those who need what it says.
+Everything is read when first asked for: a damaged file only matters to those who need what it says. A malformed
+checkpoint counts as one without entries, with a warning.
 """
 
 from __future__ import annotations
 
 import struct
 import sys
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import storage
-from brokerless.errors import located
+from brokerless.errors import CorruptRecordError, located
 from brokerless.log import texts
 
 if TYPE_CHECKING:
@@ -106,7 +108,12 @@ class Root:
         return self._parsed(texts.META_PROPERTIES, texts.parse_meta_properties, nothing)
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        return self._parsed(name, texts.parse_offset_checkpoint, {})
+        """Read a checkpoint. It holds for all partitions, and Kafka goes on without a malformed one: so do we."""
+        try:
+            return self._parsed(name, texts.parse_offset_checkpoint, {})
+        except CorruptRecordError as error:
+            warnings.warn(f"read as if without entries: {error}", stacklevel=2)
+            return {}
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
         path = self._file(name)
@@ -134,7 +141,7 @@ def _is_held(path: str) -> bool:
     question = [0, 0, 0, 0, 0]
     question[type_at] = fcntl.F_WRLCK
     try:
-        with open(path, "rb", buffering=0) as file:
+        with storage.open_regular(path) as file:
             answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(layout, *question))
     except FileNotFoundError:
         return False

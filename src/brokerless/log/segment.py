@@ -149,12 +149,10 @@ class Segment:
 
     def batch_of(self, file: storage.File, offset: int) -> dict[str, Any] | None:
         """Return where the first batch that ends at or behind `offset` is, and its base offset and max timestamp."""
-        with located(self.path):
-            start = self.position_before(file, offset)
-            for batches, _ in _whole_batches(file, start, file.size(), length=_PROBE):
-                for i, last_offset in enumerate(batches["last_offset"].to_pylist()):
-                    if last_offset is not None and last_offset >= offset:
-                        return {name: batches[name][i].as_py() for name in _BATCH_FIELDS}
+        for batches in self.batches_since(file, offset):
+            for i, last_offset in enumerate(batches["last_offset"].to_pylist()):
+                if last_offset is not None and last_offset >= offset:
+                    return {name: batches[name][i].as_py() for name in _BATCH_FIELDS}
         return None
 
     def walk(self, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
@@ -166,6 +164,24 @@ class Segment:
 
         with located(self.path):
             sweep(file, position, end, step)
+
+    def walk_whole(self, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
+        """Walk as `walk` does, to the very `end` unless this is the last segment.
+
+        Raises:
+            CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
+        """
+        self.walk(walk, file, position, end)
+        if not self.is_last and position < end and walk.end_position < end:
+            with located(self.path):
+                raise cut_batch(walk.end_position, end)
+
+    def batches_since(self, file: storage.File, offset: int, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield batch headers as `scan` does; the batches that end below `offset` may be there or not."""
+        with located(self.path):
+            start = self.position_before(file, offset)
+            for batches, _ in _whole_batches(file, start, file.size(), check_crcs=check_crcs, length=_PROBE):
+                yield batches
 
     def extent(self) -> Extent:
         """Find where the segment ends. Of the last one, headers behind its last index entry are read."""

@@ -8,10 +8,15 @@ segment. Otherwise the markers tell: a walk over the batch headers of the log.
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow.compute as pc
 
 from brokerless import _native, storage
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.log.segment import NO_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 Aborted = tuple[int, int, int]
 """(producer_id, first_offset, last_offset): the last is that of the ABORT marker."""
 _Open = list[tuple[int, int]]
+
+_SMALLEST_BATCH = 61
+_OPENING_FIELDS = ("base_offset", "last_offset", "producer_id", "is_transactional", "is_control", "is_valid")
 
 
 class Transactions(NamedTuple):
@@ -62,23 +70,17 @@ def first_unstable_offset(log: Log, end_offset: int) -> int | None:
 
 def overlapping(aborted: list[Aborted], bounds: Iterable[tuple[int, int]]) -> list[tuple[Aborted, ...]]:
     """Sort aborted transactions into ascending offset ranges [start, end): a long one is in several."""
-    by_end = sorted(aborted, key=lambda transaction: transaction[2])
-    # the lowest first offset from each one on: tells when the rest starts above a range
-    lowest = [transaction[1] for transaction in by_end]
-    for i in range(len(lowest) - 2, -1, -1):
-        lowest[i] = min(lowest[i], lowest[i + 1])
+    by_start = sorted(aborted, key=lambda transaction: transaction[1])
+    running: list[tuple[int, Aborted]] = []  # a heap by last offset
     sorted_in = []
-    begin = 0
+    begun = 0
     for start, end in bounds:
-        while begin < len(by_end) and by_end[begin][2] < start:
-            begin += 1
-        chosen = []
-        for i in range(begin, len(by_end)):
-            if lowest[i] >= end:
-                break
-            if by_end[i][1] < end:
-                chosen.append(by_end[i])
-        sorted_in.append(tuple(chosen))
+        while begun < len(by_start) and by_start[begun][1] < end:
+            heappush(running, (by_start[begun][2], by_start[begun]))
+            begun += 1
+        while running and running[0][0] < start:
+            heappop(running)
+        sorted_in.append(tuple(transaction for _, transaction in sorted(running)))
     return sorted_in
 
 
@@ -98,21 +100,28 @@ def _indexed(log: Log, start_offset: int) -> list[Aborted] | None:
 def _fitting(segment: Segment) -> list[Aborted] | None:
     try:
         index = segment.transaction_index()
-        if index is None:
+        if index is None or not len(index):
             return []
+        # Each entry has its marker in the segment: more of them than there is room for are not even looked at.
+        if len(index) * _SMALLEST_BATCH > segment.size:
+            return None
         entries = index.entries()
     except (OSError, BrokerlessError):
         return None
-    aborted = list(
-        zip(*(entries[name].to_pylist() for name in ("producer_id", "first_offset", "last_offset")), strict=True)
+    producer_id, first, last = (entries[name] for name in ("producer_id", "first_offset", "last_offset"))
+    end = NO_END if segment.next_base_offset is None else segment.next_base_offset
+    checks = (
+        pc.greater_equal(producer_id, 0),
+        pc.greater_equal(first, 0),
+        pc.less(first, last),
+        pc.less(last[:-1], last[1:]),
     )
-    end = 1 << 63 if segment.next_base_offset is None else segment.next_base_offset
-    last = segment.base_offset - 1
-    for producer_id, first_offset, last_offset in aborted:
-        if producer_id < 0 or not 0 <= first_offset < last_offset or not last < last_offset < end:
-            return None
-        last = last_offset
-    return aborted
+    # held as Arrow until they are known to fit: as Python objects they take ten times the room
+    if not (segment.base_offset <= last[0].as_py() and last[-1].as_py() < end):
+        return None
+    if not all(pc.all(check, min_count=0).as_py() for check in checks):
+        return None
+    return list(zip(producer_id.to_pylist(), first.to_pylist(), last.to_pylist(), strict=True))
 
 
 def _open_at(log: Log, end_offset: int) -> _Open:
@@ -152,7 +161,7 @@ def _walk(
                     position = _position_of(segment, file, start_offset, size)
                 if end_offset < (log.extent.next_offset if end is None else end):
                     size = _position_of(segment, file, end_offset, size)
-                segment.walk(walk, file, position, size)
+                segment.walk_whole(walk, file, position, size)
             except (CorruptRecordError, UnsupportedFormatError):
                 aborted += walk.aborted
                 aborted += _fitting(segment) or []
@@ -176,15 +185,15 @@ def _snapshot(log: Log, offset: int) -> _Open | None:
         producers = _native.producer_snapshot(storage.read_all(log.snapshot_path(offset)))
     except (OSError, BrokerlessError):
         return None
-    columns = (producers[name].to_pylist() for name in ("producer_id", "current_txn_first_offset"))
-    return [(producer_id, first) for producer_id, first in zip(*columns, strict=True) if first >= 0]
+    producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], 0))
+    return list(
+        zip(producers["producer_id"].to_pylist(), producers["current_txn_first_offset"].to_pylist(), strict=True)
+    )
 
 
 def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
-    if not open_transactions:
-        return None
-    first = min(offset for _, offset in open_transactions)
-    if first >= log.local_log_start_offset:
+    first = _first_begun(log, open_transactions) if open_transactions else None
+    if first is None or first >= log.local_log_start_offset:
         return first
     # Below the log start Kafka takes the start of the batch that the log start lies in.
     segment = log.segments[_floor(log.segments, log.local_log_start_offset)]
@@ -194,6 +203,36 @@ def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
         except (CorruptRecordError, UnsupportedFormatError):
             batch = None
     return log.local_log_start_offset if batch is None or batch["base_offset"] is None else int(batch["base_offset"])
+
+
+def _first_begun(log: Log, open_transactions: _Open) -> int | None:
+    """Return where the first open transaction starts.
+
+    Headers were walked without their checksums, and a damaged one may claim a transaction that never was. A batch whose
+    checksum is wrong therefore opens none: the read is to meet it, not to end in front of it. The next sound batch of
+    an open producer does.
+    """
+    begins: dict[int, int] = {}
+    for producer_id, offset in open_transactions:
+        begins[producer_id] = min(offset, begins.get(producer_id, offset))
+    first = min(begins.values())
+    if first < log.segments[0].base_offset:
+        return first
+    is_met = False
+    for segment in log.segments[_floor(log.segments, first) :]:
+        with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
+            for batches in segment.batches_since(file, first, check_crcs=True):
+                for batch in zip(*(batches[name].to_pylist() for name in _OPENING_FIELDS), strict=True):
+                    base_offset, last_offset, producer_id, is_transactional, is_control, is_valid = batch
+                    if last_offset is None or last_offset < first:
+                        continue
+                    if not is_met and (is_valid or (base_offset or 0) > first):
+                        return first
+                    is_met = True
+                    is_data = is_valid and is_transactional and not is_control
+                    if is_data and base_offset >= begins.get(producer_id, NO_END):
+                        return int(base_offset)
+    return None if is_met else first
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:

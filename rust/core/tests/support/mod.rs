@@ -96,7 +96,7 @@ pub(crate) fn read(bytes: &[u8], fetch: &mut Fetch, plain: bool) -> (Vec<Row>, O
             {
                 Ok(Taken::All) => (at, skip) = (at + header.size(), 0),
                 Ok(Taken::Part(done)) => skip = done,
-                Ok(Taken::NoRoom) => panic!("no room for a small batch"),
+                Ok(Taken::NoRoom) => unreachable!("a small batch has room"),
                 Err(error) => break Some(error),
             },
             Err(error) => break Some(error),
