@@ -6,7 +6,9 @@ on the same bytes. If nothing but these two took time, 1 / (1/H + 1/D) rows/s wo
 
 from __future__ import annotations
 
+import os
 import statistics
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -88,7 +90,9 @@ def _aggregate(spark: SparkSession, name: str, options: dict[str, str]) -> float
 
 
 def session() -> SparkSession:
-    """Return the session that both sources run in."""
+    """Return the session that both sources run in; its workers import `Prebuilt` from here."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.path.dirname(__file__)
     return (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.bindAddress", "127.0.0.1")
