@@ -99,6 +99,11 @@ def test_where_to_end(options, end):
         ({"startingOffsets": "[1]"}, "must be"),
         ({"startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":8}}'}, "behind its end"),
         ({"startingTimestamp": "2024-05-01"}, "whole number"),
+        # to a broker these are the words latest, earliest, ...
+        ({"startingTimestamp": "-2"}, "startingTimestamp has a negative time: -2"),
+        ({"endingTimestamp": "-1"}, "endingTimestamp has a negative time: -1"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":5,"1":-1}}'}, "startingOffsetsByTimestamp has a negative time: -1"),
+        ({"endingOffsetsByTimestamp": '{"t":{"0":-3}}'}, "endingOffsetsByTimestamp has a negative time: -3"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
         ({"minPartitions": "0"}, "must be positive"),
         ({"maxRecordsPerPartition": "-1"}, "must be positive"),

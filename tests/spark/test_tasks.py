@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import building
 from brokerless.spark import tasks
 from brokerless.spark.options import Options
 from brokerless.spark.source import BrokerlessSource
@@ -116,3 +117,41 @@ def test_an_empty_selection_is_one_task_without_work(golden):
     reader = reader_of(golden / "logs/kafka-4.1", subscribePattern="nothing")
     (task,) = reader.partitions()
     assert list(reader.read(task)) == []
+
+
+def rows_of_pieces(path, most):
+    """Return the offsets that each piece of each task gives."""
+    reader = reader_of(path, maxRecordsPerPartition=str(most), columns="offset")
+    parts = reader.partitions()
+    assert len(parts) < 100
+    return [[offset for rows in reader.read(task) for offset in rows["offset"].to_pylist()] for task in parts]
+
+
+@pytest.mark.parametrize("name", ["v0-none-huge-offset", "v1-none-huge-offset", "v2-none-huge-offsets"])
+def test_offsets_far_apart_are_not_as_many_pieces(name, golden, tmp_path):
+    partition = tmp_path / "sparse-0"
+    partition.mkdir()
+    huge = (golden / "batches" / f"{name}.bin").read_bytes()
+    (partition / f"{0:020d}.log").write_bytes(building.batch(0, [b"x"] * 5) + huge)
+    found = rows_of_pieces(partition, 2)
+    everything = [offset for rows in read(partition, columns="offset") for offset in rows["offset"].to_pylist()]
+    assert [offset for rows in found for offset in rows] == everything
+    assert max(map(len, found)) <= 2
+
+
+def test_gaps_do_not_put_more_records_into_a_task(tmp_path):
+    batches = [building.batch(i * 1_000_000_000, [b"x"] * 3) for i in range(20)]
+    building.write_segment(tmp_path / "sparse-0", 0, batches, indexed=False)
+    for path in (tmp_path / "sparse-0", tmp_path / "sparse-0" / f"{0:020d}.log"):
+        found = rows_of_pieces(path, 7)
+        offsets = [i * 1_000_000_000 + j for i in range(20) for j in range(3)]
+        assert [offset for rows in found for offset in rows] == offsets
+        assert [len(rows) for rows in found] == [6] * 10
+
+
+def test_a_batch_that_claims_all_offsets_is_not_as_many_pieces(tmp_path):
+    claim = building.batch(0, [b"x"] * 30, last_offset_delta=(1 << 31) - 1)
+    building.write_segment(tmp_path / "claim-0", 0, [claim])
+    reader = reader_of(tmp_path / "claim-0", maxRecordsPerPartition="2")
+    parts = reader.partitions()
+    assert len(parts) < 10_000

@@ -16,7 +16,14 @@ def test_a_message_names_file_position_and_offset_before_the_details():
     assert first == (
         "record batch crc mismatch at /data/t-0/00000000000000000000.log:7 (base_offset 3): stored 1, computed 2"
     )
-    assert hint.startswith("hint: `brokerless dump")
+    assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize("error_class", [bl.CorruptRecordError, bl.UnsupportedFormatError])
+def test_what_is_wrong_with_a_log_comes_with_what_can_be_done_in_words_for_python_and_the_shell(error_class):
+    _, hint = str(error_class("x", path="00000000000000000000.log")).splitlines()
+    assert 'on corrupt: "skip"' in hint
+    assert not {"on_corrupt", "--on-corrupt", "onCorrupt", "brokerless dump"} & set(hint.replace("=", " ").split())
 
 
 def test_the_innermost_path_stays():
@@ -38,7 +45,6 @@ def test_no_hint_about_batches_where_there_are_none():
         bl.CorruptRecordError("crc: 1", path="p", position=1, base_offset=2, next_position=3),
         bl.UnsupportedFormatError("magic", position=1),
         bl.OffsetOutOfRangeError("offset 9", log_start_offset=1, log_end_offset=5),
-        bl.LogInUseError("locked"),
     ],
 )
 def test_errors_are_pickled_with_all_they_say(error):
@@ -51,4 +57,5 @@ def test_errors_are_pickled_with_all_they_say(error):
 def test_an_unknown_name_comes_with_the_nearest_or_with_what_there_is():
     assert str(unknown("topic", "ordres", ["orders"])) == "unknown topic 'ordres': did you mean 'orders'?"
     assert str(unknown("topic", "x", [])) == "unknown topic 'x': there is none"
+    assert str(unknown("partition", "77", "0000")) == "unknown partition '77': there is 0"
     assert str(unknown("topic", "zzz", "abcdefghij")).endswith("a, b, c, d, e, f, g, h, ...")

@@ -67,3 +67,9 @@ def test_a_partition_directory_is_told_by_what_it_holds():
     assert is_partition_directory(["leader-epoch-checkpoint"])
     assert is_partition_directory([name(0, "log")])
     assert not is_partition_directory(["meta.properties", "orders-0"])
+
+
+@pytest.mark.parametrize("other", ["99999999999999999999.index", "2024-05-01-backup.log", "\u0664.index", "9" * 5000])
+def test_a_number_that_is_no_offset_is_refused_and_not_passed_on(other):
+    with pytest.raises(ValueError, match="is named by its base offset"):
+        base_offset(f"/data/t-0/{other}")

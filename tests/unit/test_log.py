@@ -219,3 +219,12 @@ def test_reading_changes_nothing(golden, copied):
     assert (
         subprocess.run(["ls", "-lR", "--full-time", directory.parent], capture_output=True, check=True).stdout == before
     )
+
+
+def test_a_cut_older_segment_is_not_called_healthy(three_segments):
+    path = bl.Log(three_segments).segments[1].path
+    damage.cut(path, -1)
+    log = bl.Log(three_segments)
+    with pytest.raises(bl.CorruptRecordError, match="record batch is cut") as caught:
+        log.header_walk()
+    assert caught.value.path == path

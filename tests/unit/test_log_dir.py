@@ -156,6 +156,50 @@ def test_a_lone_file_has_no_topic(golden, tmp_path, name):
     assert (rows["topic"][0].as_py(), rows["partition"][0].as_py(), rows["offset"][0].as_py()) == (None, None, 90)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["2024-05-01-backup.log", "100.log", "99999999999999999999.log", f"{150:020d}.log", f"{40:020d}.log.deleted"],
+)
+def test_a_number_in_the_name_of_a_lone_file_hides_none_of_its_rows(golden, tmp_path, name):
+    (tmp_path / name).write_bytes(write_segment(tmp_path / "t-0", 64, [batch(64, [b"x"] * 136)]).read_bytes())
+    log = bl.Log(tmp_path / name)
+    assert (log.topic, log.log_end_offset) == (None, 200)
+    assert sum(rows.num_rows for rows in log.read()) == 136
+
+
+def test_a_backup_inside_a_partition_directory_is_read_whole(tmp_path):
+    directory = write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"] * 5)]).parent
+    (directory / "2024-05-01.log").write_bytes(batch(3, [b"x"] * 2))
+    assert sum(rows.num_rows for rows in bl.Log(directory / "2024-05-01.log").read()) == 2
+
+
+def test_an_empty_lone_file_has_no_rows_and_its_names_offset(tmp_path):
+    (tmp_path / f"{7:020d}.log").touch()
+    log = bl.Log(tmp_path / f"{7:020d}.log")
+    assert (log.log_start_offset, log.log_end_offset, list(log.read())) == (7, 7, [])
+
+
+def test_with_replicas_damage_in_another_topic_does_not_stop_a_read(tmp_path):
+    for node in (1, 2):
+        root = broker(tmp_path / str(node), node)
+        partition(root, "good-0")
+        for name in ("bad-0", "good-1"):
+            (partition(root, name) / "leader-epoch-checkpoint").write_text("garbage\n")
+    found = bl.LogDir(tmp_path / "1", tmp_path / "2")
+    assert [log.name for log in found.logs(["good"], [0])] == ["good-0"]
+    assert len(found.replicas("good", 0)) == 2
+    with pytest.raises(bl.CorruptRecordError, match="leader-epoch-checkpoint"):
+        found.log("bad", 0)
+
+
+def test_an_unknown_partition_names_each_that_there_is_once(tmp_path):
+    root = broker(tmp_path, 1)
+    for name in ("a-0", "b-0", "c-0", "c-1"):
+        partition(root, name)
+    with pytest.raises(ValueError, match=r"unknown partition '77': there is 0, 1$"):
+        bl.LogDir(root).logs(partitions=[77])
+
+
 def test_what_is_nothing_of_kafka_is_said_to_be(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ValueError, match=r"no log directory, partition directory or .log file"):

@@ -1,8 +1,10 @@
 """A log directory: whose it is, how it was left, and whether a broker is there now."""
 
+import os
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import pytest
@@ -36,9 +38,28 @@ def test_a_damaged_checkpoint_matters_only_to_those_who_need_it(golden, copied):
     log = bl.Log(copied("kafka-4.1", "codec-none-0"))
     for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint", "replication-offset-checkpoint"):
         (Path(log.root.path) / name).write_text("7\n")
-    assert sum(rows.num_rows for rows in log.read()) == 350
-    with pytest.raises(bl.CorruptRecordError, match=r"unknown version at .*replication-offset-checkpoint: stored '7'"):
-        _ = log.high_watermark
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sum(rows.num_rows for rows in log.read()) == 350
+    with pytest.warns(UserWarning, match=r"unknown version at .*replication-offset-checkpoint: stored '7'"):
+        assert log.high_watermark is None
+
+
+def test_a_malformed_log_start_checkpoint_does_not_make_every_partition_unreadable(copied):
+    directory = copied("kafka-4.1", "trimmed-delete-records-0")
+    (directory.parent / "log-start-offset-checkpoint").write_bytes(b"\0garbage\xff")
+    log = bl.Log(directory)
+    with pytest.warns(UserWarning, match=r"without entries: .*log-start-offset-checkpoint"):
+        assert log.log_start_offset == log.segments[0].base_offset
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sum(rows.num_rows for rows in log.read()) == log.log_end_offset - log.segments[0].base_offset
+
+
+def test_a_named_pipe_for_a_lock_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / ".lock")
+    with pytest.raises(OSError, match="not a regular file"):
+        _ = bl.Root(str(tmp_path)).is_locked
 
 
 def test_the_clean_shutdown_marker_may_be_empty(tmp_path):

@@ -1,13 +1,15 @@
 """read_committed: what is left out, and where it ends. Without a clean shutdown the markers tell."""
 
 import itertools
+import os
 import random
+import tracemalloc
 
 import pytest
 
 import brokerless as bl
 import damage
-from brokerless.log.transactions import overlapping
+from brokerless.log.transactions import _fitting, overlapping
 from building import batch, marker, write_segment, write_snapshot, write_transaction_index
 
 
@@ -159,6 +161,91 @@ def test_behind_the_damage_index_and_snapshot_tell_what_the_lost_markers_said(da
     reader = bl.Log(damaged).read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
     assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 2, 5, 8]
     assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(3, 5)]
+
+
+TRANSACTIONAL = 22, 4
+"""The byte of a batch and the bit in it that say that it is part of a transaction."""
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_damaged_header_that_claims_a_transaction_does_not_end_a_read_without_a_word(copied, is_clean):
+    directory = copied("kafka-4.1", "idempotent-0")
+    if not is_clean:
+        (directory.parent / ".kafka_cleanshutdown").unlink()
+    segment = next(segment for segment in reversed(bl.Log(directory).segments) if segment.base_offset <= 188)
+    headers = [header for batches in segment.scan() for header in batches.to_pylist()]
+    (broken,) = (header for header in headers if header["base_offset"] == 188)
+    damage.flip_bit(segment.path, broken["position"] + TRANSACTIONAL[0], TRANSACTIONAL[1])
+    log = bl.Log(directory)
+    with pytest.raises(bl.CorruptRecordError, match=r"crc mismatch .*\(base_offset 188\)"):
+        committed(log)
+    reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    found = [offset for rows in reader for offset in rows["offset"].to_pylist()]
+    assert found == [offset for offset in range(231) if not 188 <= offset <= broken["last_offset"]]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(188, broken["last_offset"] + 1)]
+
+
+def test_a_transaction_whose_first_batch_is_damaged_is_open_from_its_next_one_on(tmp_path):
+    batches = [batch(0, [b"x"]), data(1, 1), batch(2, [b"x"]), data(3, 2), data(4, 1), batch(5, [b"x"])]
+    path = write_segment(tmp_path / "t-0", 0, [*batches[:4], marker(4, 2, commit=True), data(5, 1), batch(6, [b"x"])])
+    damage.flip_bit(path, len(batches[0]) + len(batches[1]) - 1)
+    log = bl.Log(path.parent)
+    assert log.last_stable_offset == 5
+    reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 2, 3]
+
+
+def test_behind_a_cut_segment_its_index_and_the_snapshot_tell_what_the_lost_markers_said(tmp_path):
+    directory = tmp_path / "t-0"
+    path = write_segment(directory, 0, [batch(0, [b"x"]), data(1, 1), marker(2, 1, commit=False)])
+    write_segment(directory, 3, [batch(3, [b"x"]), batch(4, [b"x"])])
+    write_transaction_index(directory, 0, [(1, 1, 2, 3)])
+    write_snapshot(directory, 3)
+    damage.cut(path, -1)
+    log = bl.Log(directory)
+    assert log.last_stable_offset == 5
+    reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 3, 4]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(2, 3)]
+
+
+@pytest.mark.parametrize("log_size", [0, 1 << 30])
+def test_a_large_index_that_does_not_fit_is_not_made_into_python_objects(tmp_path, log_size):
+    directory = write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"]), batch(1, [b"x"])]).parent
+    write_segment(directory, 2, [batch(2, [b"x"])])
+    size = write_transaction_index(directory, 0, [(1000, 1000, 2000, 2001)] * 500_000).stat().st_size
+    if log_size:
+        os.truncate(directory / f"{0:020d}.log", log_size)
+    clean(directory)
+    write_snapshot(directory, 3)
+    segment = bl.Log(directory).segments[0]
+    tracemalloc.start()
+    try:
+        assert _fitting(segment) is None
+        assert tracemalloc.get_traced_memory()[1] < 3 * size
+    finally:
+        tracemalloc.stop()
+    if not log_size:
+        assert committed(bl.Log(directory)) == [0, 1, 2]
+
+
+def test_one_long_aborted_transaction_does_not_make_planning_quadratic():
+    count = 3_000
+    short = [(producer, 10 * producer, 10 * producer + 5) for producer in range(count)]
+    long = (count, 0, 10 * count)
+    looks = 0
+
+    class Seen(tuple):
+        __slots__ = ()
+
+        def __getitem__(self, i):
+            nonlocal looks
+            looks += 1
+            return super().__getitem__(i)
+
+    ranges = overlapping([Seen(each) for each in (*short, long)], [(10 * i, 10 * i + 10) for i in range(count)])
+    assert ranges == [(transaction, long) for transaction in short]
+    assert looks < 10 * count
 
 
 @pytest.mark.parametrize("seed", range(50))

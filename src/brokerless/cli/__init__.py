@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 import click
@@ -60,10 +61,18 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Leave out the line of code, which Python shows too."""
+    click.echo(f"warning: {message}", err=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit."""
     try:
-        code = _run(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            code = _run(arguments)
     except BrokenPipeError:
         # Whoever read us (`| head`) has what it wanted. The interpreter would flush into the closed pipe once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from brokerless.log_dir import LogDir
 
 _HEADINGS = ("PARTITION", "SEGMENTS", "BYTES", "START", "END", "FIRST TIME", "LAST TIME", "MAGIC", "CODECS", "NOTE")
+_DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 _NUMBERS = 4  # the columns behind the first that hold numbers
 
 
@@ -39,10 +42,17 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     """
     from brokerless.log_dir import LogDir
 
-    log_dir = LogDir(*paths)
+    damages: dict[str, None] = {}
     found = []
-    with Progress(prints=False) as progress:
-        for log, is_read in _replicas(log_dir, topics, partitions):
+    with Progress(prints=False) as progress, warnings.catch_warnings(record=True) as warned:
+        try:
+            log_dirs = [LogDir(*paths)]
+            logs = list(_replicas(log_dirs[0], topics, partitions))
+        except _DAMAGE as error:
+            damages[str(error)] = None
+            log_dirs = [LogDir(path) for path in dict.fromkeys(paths)]
+            logs = _uncompared(log_dirs, topics, partitions)
+        for log, is_read in logs:
             progress(f"{log.name}: reading batch headers")
             found.append(_description(log, is_read=is_read))
     if form == "json":
@@ -50,17 +60,22 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
             click.echo(json.dumps(description, separators=(",", ":")))
     else:
         _print_table([_row(description) for description in found])
-    for leftover in log_dir.leftovers():
-        click.echo(f"not read: {leftover.path} ({leftover.kind})", err=True)
+    for log_dir in log_dirs:
+        for leftover in log_dir.leftovers():
+            click.echo(f"not read: {leftover.path} ({leftover.kind})", err=True)
     # A file of the log directory is damaged for every partition.
-    damages = dict.fromkeys(damage for description in found for damage in description["damage"] or ())
+    damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
+    # What a read goes on without, and only warns of, is a finding here.
+    damages |= dict.fromkeys(str(warning.message) for warning in warned)
     for damage in damages:
         click.echo(f"damaged: {damage}", err=True)
     if damages:
         raise SystemExit(1)
 
 
-def _replicas(log_dir: LogDir, topics: tuple[str, ...], partitions: tuple[int, ...]) -> Iterator[tuple[Log, bool]]:
+def _replicas(
+    log_dir: LogDir, topics: tuple[str, ...], partitions: tuple[int, ...]
+) -> Iterator[tuple[Log, bool | None]]:
     for log in log_dir.logs(topics or None, partitions or None):
         yield log, True
         if log.topic is not None and log.partition is not None and len(log_dir.roots) > 1:
@@ -69,14 +84,29 @@ def _replicas(log_dir: LogDir, topics: tuple[str, ...], partitions: tuple[int, .
                     yield replica, False
 
 
-def _description(log: Log, *, is_read: bool) -> dict[str, Any]:
+def _uncompared(
+    log_dirs: list[LogDir], topics: tuple[str, ...], partitions: tuple[int, ...]
+) -> list[tuple[Log, bool | None]]:
+    """Return all replicas where damage does not let one tell which would be read: None for those that have others."""
+    logs = [
+        log
+        for log_dir in log_dirs
+        for log in log_dir.logs()
+        if (not topics or log.topic in topics) and (not partitions or log.partition in partitions)
+    ]
+    logs.sort(key=lambda log: (log.topic or "", log.partition or 0))
+    count = Counter((log.topic, log.partition) for log in logs)
+    return [(log, None if log.topic and count[log.topic, log.partition] > 1 else True) for log in logs]
+
+
+def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     """Return what there is to say of a log: all of it, or as far as damage lets one see."""
     damage: list[str] = []
 
     def known(look: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
         try:
             return look()
-        except (CorruptRecordError, UnsupportedFormatError, OSError) as error:
+        except _DAMAGE as error:
             if str(error) not in damage:
                 damage.append(str(error))
             return None
@@ -114,13 +144,15 @@ def _first_timestamp(log: Log) -> int | None:
         if first["delete_horizon_ms"] is None:
             base = first["base_timestamp"]
             return _time(first["max_timestamp"] if base is None else base)
+        import pyarrow as pa
+
         from brokerless._native import Decoder
 
         # The cleaner keeps the delete horizon in the place of the base timestamp.
         decoder = Decoder(["timestamp"], check_crcs=False, max_rows=1)
         with segment.open() as file, located(segment.path):
             rows, _ = decoder.decode(file.read(first["position"], first["size"]), first["position"])
-        return None if rows is None else _time(rows["timestamp"].cast("int64")[0].as_py())
+        return None if rows is None else _time(rows["timestamp"].cast(pa.int64())[0].as_py())
     return None
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from contextlib import suppress
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native, storage
@@ -29,6 +30,7 @@ Aborted = tuple[int, int, int]
 _Open = list[tuple[int, int]]
 
 _SMALLEST_BATCH = 61
+_ZERO = pa.scalar(0, pa.int64())
 _OPENING_FIELDS = ("base_offset", "last_offset", "producer_id", "is_transactional", "is_control", "is_valid")
 
 
@@ -111,8 +113,8 @@ def _fitting(segment: Segment) -> list[Aborted] | None:
     producer_id, first, last = (entries[name] for name in ("producer_id", "first_offset", "last_offset"))
     end = NO_END if segment.next_base_offset is None else segment.next_base_offset
     checks = (
-        pc.greater_equal(producer_id, 0),
-        pc.greater_equal(first, 0),
+        pc.greater_equal(producer_id, _ZERO),
+        pc.greater_equal(first, _ZERO),
         pc.less(first, last),
         pc.less(last[:-1], last[1:]),
     )
@@ -121,7 +123,7 @@ def _fitting(segment: Segment) -> list[Aborted] | None:
         return None
     if not all(pc.all(check, min_count=0).as_py() for check in checks):
         return None
-    return list(zip(producer_id.to_pylist(), first.to_pylist(), last.to_pylist(), strict=True))
+    return _tuples(entries, "producer_id", "first_offset", "last_offset")
 
 
 def _open_at(log: Log, end_offset: int) -> _Open:
@@ -185,10 +187,8 @@ def _snapshot(log: Log, offset: int) -> _Open | None:
         producers = _native.producer_snapshot(storage.read_all(log.snapshot_path(offset)))
     except (OSError, BrokerlessError):
         return None
-    producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], 0))
-    return list(
-        zip(producers["producer_id"].to_pylist(), producers["current_txn_first_offset"].to_pylist(), strict=True)
-    )
+    producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], _ZERO))
+    return _tuples(producers, "producer_id", "current_txn_first_offset")
 
 
 def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
@@ -222,7 +222,7 @@ def _first_begun(log: Log, open_transactions: _Open) -> int | None:
     for segment in log.segments[_floor(log.segments, first) :]:
         with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
             for batches in segment.batches_since(file, first, check_crcs=True):
-                for batch in zip(*(batches[name].to_pylist() for name in _OPENING_FIELDS), strict=True):
+                for batch in _tuples(batches, *_OPENING_FIELDS):
                     base_offset, last_offset, producer_id, is_transactional, is_control, is_valid = batch
                     if last_offset is None or last_offset < first:
                         continue
@@ -233,6 +233,10 @@ def _first_begun(log: Log, open_transactions: _Open) -> int | None:
                     if is_data and base_offset >= begins.get(producer_id, NO_END):
                         return int(base_offset)
     return None if is_met else first
+
+
+def _tuples(columns: pa.RecordBatch, *names: str) -> list[Any]:
+    return list(zip(*(columns[name].to_pylist() for name in names), strict=True))
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from brokerless.errors import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from brokerless.log.bounds import IsolationLevel
     from brokerless.log.split import OnCorrupt
@@ -222,9 +222,13 @@ def _bound(given: dict[str, str], side: str, impossible: str) -> Bound:
     """Take the options of one side; like Spark, a time for all goes before times, times before offsets."""
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
-        return Bound(timestamp=_integer(given[every], every))
+        timestamp = _integer(given[every], every)
+        _check_times(every, [timestamp])
+        return Bound(timestamp=timestamp)
     if by_time in given:
-        return Bound(timestamps=_by_partition(given[by_time], by_time, '{"topicA":{"0":1000,"1":1000}}'))
+        timestamps = _by_partition(given[by_time], by_time, '{"topicA":{"0":1000,"1":1000}}')
+        _check_times(by_time, timestamps.values())
+        return Bound(timestamps=timestamps)
     text = given.get(by_offset)
     if text is None:
         return Bound()
@@ -243,6 +247,13 @@ def _bound(given: dict[str, str], side: str, impossible: str) -> Bound:
     if bound.offset == impossible or impossible in (bound.offsets or {}).values():
         raise ValueError(f"option {by_offset} cannot be {impossible}: a batch query reads from earliest to latest")
     return bound
+
+
+def _check_times(option: str, timestamps: Iterable[int]) -> None:
+    """To a broker a negative time is a word: -1 latest, -2 earliest. In Spark those are offsets."""
+    earliest = min(timestamps, default=0)
+    if earliest < 0:
+        raise ValueError(f"option {option} has a negative time: {earliest}; give ms since 1970")
 
 
 def _by_partition(text: str, option: str, example: str) -> dict[Partition, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -12,6 +10,7 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
+from brokerless.spark.cuts import cut
 from brokerless.spark.tasks import Piece, pack, select, target_bytes
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ def plan(options: Options) -> list[Task[Split]]:
     logs = select(options)
     names = {_key(log) for log in logs}
     for bound in (options.start, options.end):
-        for by_partition in (bound.offsets, bound.timestamps):
-            _check_partitions(by_partition, names)
+        _check_partitions("offsets", bound.offsets, names)
+        _check_partitions("times", bound.timestamps, names)
     target = target_bytes((segment.size for log in logs for segment in log.segments), options)
     return pack([piece for log in logs for piece in _pieces(log, options, target)], target, options)
 
@@ -89,15 +88,13 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _check_partitions(given: Mapping[Partition, object] | None, names: set[Partition]) -> None:
+def _check_partitions(what: str, given: Mapping[Partition, object] | None, names: set[Partition]) -> None:
     if given is not None and given.keys() != names:
         missing = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(names - given.keys(), key=str))
         extra = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(given.keys() - names))
         problem = f"missing: {missing}" if missing else f"not read: {extra}"
-        raise ValueError(
-            f"offsets or times by partition must name every partition that is read and no other ({problem}); "
-            "-2 stands for earliest, -1 for latest"
-        )
+        words = "; -2 stands for earliest, -1 for latest" if what == "offsets" else ""
+        raise ValueError(f"{what} by partition must name every partition that is read and no other ({problem}){words}")
 
 
 def _pieces(log: Log, options: Options, target: int) -> list[Piece[Split]]:
@@ -120,7 +117,9 @@ def _pieces(log: Log, options: Options, target: int) -> list[Piece[Split]]:
         start = min(max(start, low), high) if isinstance(start, int) else start
         end = min(max(end, low), high) if isinstance(end, int) else end
         splits = _plan(log, options, start, end, target)
-    return _cut(splits, log.log_end_offset, most) if most else [Piece(split, _size(split)) for split in splits]
+    if most:
+        return list(cut(splits, log.segments, log.log_end_offset, most))
+    return [Piece(split, split.end_position - split.position) for split in splits]
 
 
 def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset | None, target: int) -> list[Split]:
@@ -137,29 +136,6 @@ def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset 
         target_bytes=target,
         on_corrupt=options.on_corrupt,
     )
-
-
-def _cut(splits: list[Split], log_end_offset: int, most: int) -> list[Piece[Split]]:
-    """Cut splits by offset, so that none has more than `most` records.
-
-    All pieces of a split read the same bytes; batches of other pieces are passed over by their headers. Where the cuts
-    are comes from the index, which may be wrong, but no offset is left out: the outer pieces reach as far as the split.
-    """
-    pieces = []
-    for split, following in zip(splits, [*splits[1:], None], strict=True):
-        low = max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
-        high = min(split.end_offset, log_end_offset)
-        if following is not None:
-            high = min(high, following.base_offset if following.entry is None else following.entry[1])
-        cuts = [split.start_offset, *range(low + most, high, most), split.end_offset]
-        for start, end in pairwise(cuts):
-            piece = replace(split, start_offset=start, end_offset=end)
-            pieces.append(Piece(piece, _size(split), max(0, min(end, high) - max(start, low))))
-    return pieces
-
-
-def _size(split: Split) -> int:
-    return split.end_position - split.position
 
 
 def _start(log: Log, options: Options) -> StartOffset | None:

@@ -3,7 +3,10 @@
 import json
 import shutil
 
+import pytest
+
 from damage import overwrite
+from expected import read_json_lines
 
 
 def test_json(golden, run):
@@ -57,3 +60,71 @@ def test_replicas_and_leftovers(copied, run):
     assert sorted(row[0] for row in rows) == ["codec-gzip", "codec-gzip", "nulls"]
     assert [row[2] for row in rows] == [True, False, True]
     assert "-delete (delete)" in result.err
+
+
+def test_a_delete_horizon_is_no_first_time(golden, run):
+    partition = golden / "logs/kafka-4.1-compacted/compact-delete-0"
+    row = json.loads(run("ls", partition, "--format", "json").out)
+    first = read_json_lines(golden / "expected/kafka-4.1-compacted/compact-delete-0/batches.jsonl")[0]
+    assert (first["deleteHorizonMs"] is not None, first["countOrNull"]) == (True, 1)
+    assert row["first_timestamp"] == first["maxTimestamp"]
+
+
+@pytest.mark.parametrize("name", ["nulls-0/leader-epoch-checkpoint", "meta.properties"])
+def test_replicas_that_cannot_be_compared_are_listed_all_the_same(name, copied, run):
+    root = copied("kafka-4.1", "codec-gzip-0", "nulls-0")
+    other = root.parent / "other"
+    shutil.copytree(root, other)
+    shutil.rmtree(other / "codec-gzip-0")
+    properties = other / "meta.properties"
+    properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
+    (other / name).write_text("version=x\n")
+    result = run("ls", root, other, "--format", "json")
+    assert result.code == 1
+    assert f"{other}/{name}" in result.err
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert [(row["topic"], row["is_read"]) for row in rows] == [("codec-gzip", True), ("nulls", None), ("nulls", None)]
+    assert [row["log_end_offset"] for row in rows] == [500, 80, 80]
+
+
+def break_high_watermarks(root):
+    (root / "replication-offset-checkpoint").write_text("garbage\n")
+
+
+def break_topic_id(root):
+    (root / "codec-none-0" / "partition.metadata").write_text("garbage\n")
+
+
+def break_node_id(root):
+    (root / "meta.properties").write_text("version=x\n")
+
+
+def directory_for_segment(root):
+    path = root / "codec-none-0" / "00000000000000000000.log"
+    path.unlink()
+    path.mkdir()
+
+
+def dangling_segment(root):
+    path = root / "codec-none-0" / "00000000000000000000.log"
+    path.unlink()
+    path.symlink_to("/nonexistent")
+
+
+@pytest.mark.parametrize(
+    "harm", [break_high_watermarks, break_topic_id, break_node_id, directory_for_segment, dangling_segment]
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_one_bad_file_does_not_stop_the_listing(harm, form, copied, run):
+    root = copied("kafka-4.1", "codec-gzip-0", "codec-none-0", "codec-zstd-0")
+    harm(root)
+    result = run("ls", root, "--format", form)
+    assert result.code == 1
+    assert result.err.startswith("damaged: ")
+    assert result.err.count("damaged: ") == len(set(result.err.splitlines()))
+    lines = result.out.splitlines()
+    if form == "text":
+        assert [line.split()[0] for line in lines[1:]] == ["codec-gzip-0", "codec-none-0", "codec-zstd-0"]
+    else:
+        rows = [json.loads(line) for line in lines]
+        assert [row["log_end_offset"] for row in rows][::2] == [500, 500]

@@ -39,11 +39,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def progress_of(monkeypatch, out, err):
+def progress_of(monkeypatch, out, err, *, prints=True):
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     monkeypatch.setattr(options, "_PROGRESS_SECONDS", 0)
-    with Progress() as progress:
+    with Progress(prints=prints) as progress:
         progress("10 records")
         progress("9")
     return err.getvalue()
@@ -59,3 +59,7 @@ def test_progress_overwrites_itself_and_leaves_nothing(monkeypatch):
 def test_no_progress_where_nobody_looks_or_data_is_shown(monkeypatch):
     assert progress_of(monkeypatch, io.StringIO(), io.StringIO()) == ""
     assert progress_of(monkeypatch, Terminal(), Terminal()) == ""
+
+
+def test_progress_is_not_hidden_from_a_person_whose_rows_go_to_a_file(monkeypatch):
+    assert "10 records" in progress_of(monkeypatch, Terminal(), Terminal(), prints=False)
