@@ -26,6 +26,8 @@
 //! *Lengths.* They are set once, at the end, from the offsets written for the last record taken. Those fit 32 bits:
 //! `Columns::begin` lets no chunk go on over 1 GiB, counting eight bytes for each header, and the payload that still follows
 //! has less than 2 GiB of bytes, and of headers at most half as many.
+//!
+//! The file is long because the argument is about all of it: nothing unsafe stands elsewhere.
 
 #![expect(unsafe_code, reason = "argued for above")]
 
