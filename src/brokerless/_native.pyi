@@ -110,7 +110,8 @@ class Decoder:
 
         Returns:
             Rows (None if there are none) and the number of bytes consumed. `(None, 0)`: not one batch fits, see
-            `needed`. Rows may exceed `max_rows` by one Kafka batch.
+            `needed`. Rows may exceed `max_rows` by one Kafka batch. One of more than 262,144 records comes in parts:
+            rows with 0 bytes consumed, until the last part; call again with the same bytes.
 
         Raises:
             CorruptRecordError: the damage is at the start of `data`; rows before it came from the call before.

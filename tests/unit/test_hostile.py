@@ -2,11 +2,14 @@
 
 import contextlib
 import random
+import struct
+import zlib
 
 import pytest
 
 import brokerless as bl
 import damage
+from brokerless import _native
 
 PARTITIONS = [
     ("kafka-4.1", "codec-mixed-0"),
@@ -66,3 +69,24 @@ def test_damage_anywhere(copied, log_dir, partition, seed):
                 log.offsets_for_times(query, isolation_level)
     with only_our_errors():
         assert list(log.scan(check_crcs=True))
+
+
+def test_millions_of_records_in_a_small_batch_are_not_all_rows_at_once(tmp_path):
+    """In one piece, a topic's name for each of them would take gigabytes, and overflow Arrow's offsets."""
+    count = 2_000_000
+    compressor = zlib.compressobj(9, zlib.DEFLATED, 31)
+    payload = compressor.compress(bytes([12, 0, 0, 0, 1, 1, 0]) * count) + compressor.flush()
+    body = struct.pack(">hiqqqhii", 1, count - 1, 0, 0, -1, -1, -1, count) + payload
+    batch = struct.pack(">qiibI", 0, len(body) + 9, 0, 2, _native.crc32c(body)) + body
+    decoder = _native.Decoder(["topic", "offset"], topic="t" * 249, partition=0)
+    parts, consumed = [], 0
+    while not consumed:
+        rows, consumed = decoder.decode(batch)
+        parts.append(rows.num_rows)
+    assert (sum(parts), consumed) == (count, len(batch))
+    assert max(parts) <= 1 << 18
+
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    (partition / f"{0:020}.log").write_bytes(batch)
+    assert sum(rows.num_rows for rows in bl.Log(partition).read(columns=["offset"])) == count

@@ -92,7 +92,7 @@ class Reader:
                 decoder = self._decoder(split)
                 for rows in self._decode(split, file, decoder):
                     self.null_timestamps = before + decoder.null_timestamps
-                    # a Kafka batch is never cut by the decoder, and one may hold millions of records
+                    # the decoder stops between Kafka batches, and one may hold many records
                     for start in range(0, rows.num_rows, _MAX_ROWS):
                         yield rows.slice(start, _MAX_ROWS)
 
