@@ -141,7 +141,7 @@ impl Bytes {
     /// Appends `length` bytes from `from` as value number `index`.
     ///
     /// # Safety
-    /// `length.max(SLACK)` bytes are readable at `from`, and there is room for them and for the offset.
+    /// `length + SLACK` bytes are readable at `from`, and there is room for them and for the offset.
     #[inline(always)]
     unsafe fn push(&mut self, index: usize, from: *const u8, length: usize) {
         unsafe {
@@ -490,10 +490,11 @@ fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Copies `length` bytes, or up to `SLACK`: a copy of a constant size is a few moves, one of a variable size a call.
+/// Copies `length` bytes and less than `SLACK` more, or `SLACK`: a copy of a constant size is a few moves, one of a
+/// variable size a call, which pays off only for long ones.
 ///
 /// # Safety
-/// `length.max(SLACK)` bytes are readable at `from` and writable at `to`, and do not overlap.
+/// `length + SLACK` bytes are readable at `from` and writable at `to`, and do not overlap.
 #[inline(always)]
 unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
     unsafe {
@@ -503,6 +504,12 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
             blocks::<3>(to, from);
         } else if length <= SLACK {
             blocks::<8>(to, from);
+        } else if length <= 4096 {
+            let mut done = 0;
+            while done < length {
+                blocks::<8>(to.add(done), from.add(done));
+                done += SLACK;
+            }
         } else {
             std::ptr::copy_nonoverlapping(from, to, length);
         }
