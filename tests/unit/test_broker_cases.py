@@ -222,7 +222,12 @@ def test_timestamp_types_have_kafkas_ids():
     assert TIMESTAMP_TYPES == {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
-@pytest.mark.parametrize("case", broker_cases("load"))
+def clean_loads():
+    """Return those that Kafka loads without recovery: with it, it may change what is there, which a reader does not."""
+    return [param for param in broker_cases("load") if param.values[0]["clean"] and param.values[0]["result"] == "OK"]
+
+
+@pytest.mark.parametrize("case", clean_loads())
 def test_a_reader_sees_what_kafkas_load_leaves(case, tmp_path):
     """Leftovers of cleanings, splits and deletions count as they do for a broker that starts, and nothing changes."""
     directory = tmp_path / "t-0"
@@ -251,6 +256,6 @@ def test_a_reader_sees_what_kafkas_load_leaves(case, tmp_path):
     else:
         assert [segment for segment in found if segment[1]] == kept
         # a broker that trusts an index entry behind the file's end loses the log's end; a reader does not
-        is_misled = case["name"] == "index-last-entry-beyond-log-clean"
-        assert log.log_end_offset == (5 if is_misled else state["logEndOffset"])
+        misled = {"index-last-entry-beyond-log-clean": 5, "clean-truncated-mid-batch": 2}
+        assert log.log_end_offset == misled.get(case["name"], state["logEndOffset"])
     assert sorted(path.name for path in directory.iterdir()) == before
