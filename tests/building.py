@@ -15,41 +15,45 @@ def batch(
     timestamp=NOW,
     leader_epoch=0,
     producer_id=-1,
+    producer_epoch=None,
+    base_sequence=-1,
     transactional=False,
     control=False,
     keys=None,
     last_offset_delta=None,
+    step=1,
 ):
-    """Build a batch with a record a value; record i has the timestamp `timestamp` + i."""
+    """Build a batch with a record a value; record i has the timestamp `timestamp` + i * `step`."""
     records = b"".join(
-        _record(i, key, value) for i, (key, value) in enumerate(zip(keys or [None] * len(values), values, strict=True))
+        _record(i, i * step, key, value)
+        for i, (key, value) in enumerate(zip(keys or [None] * len(values), values, strict=True))
     )
+    if producer_epoch is None:
+        producer_epoch = 0 if producer_id >= 0 else -1
     body = struct.pack(
         ">hiqqqhii",
         0x10 * transactional | 0x20 * control,
         len(values) - 1 if last_offset_delta is None else last_offset_delta,
         timestamp,
-        timestamp + max(0, len(values) - 1),
+        timestamp + max(0, len(values) - 1) * step,
         producer_id,
-        0 if producer_id >= 0 else -1,
-        -1,
+        producer_epoch,
+        base_sequence,
         len(values),
     )
     body += records
     return struct.pack(">qiibI", base_offset, len(body) + 9, leader_epoch, 2, crc32c(body)) + body
 
 
-def marker(offset, producer_id, *, commit, timestamp=NOW):
-    """Build the control batch that ends a transaction."""
+def marker(offset, producer_id, *, commit, coordinator_epoch=0, **fields):
+    """Build the control batch that ends a transaction; `fields` are those of `batch`."""
     key = struct.pack(">hh", 0, 1 if commit else 0)
-    value = struct.pack(">hi", 0, 0)
-    return batch(
-        offset, [value], keys=[key], timestamp=timestamp, producer_id=producer_id, transactional=True, control=True
-    )
+    value = struct.pack(">hi", 0, coordinator_epoch)
+    return batch(offset, [value], keys=[key], producer_id=producer_id, transactional=True, control=True, **fields)
 
 
-def _record(i, key, value):
-    body = b"\0" + _varint(i) + _varint(i) + _bytes(key) + _bytes(value) + _varint(0)
+def _record(i, timestamp_delta, key, value):
+    body = b"\0" + _varint(timestamp_delta) + _varint(i) + _bytes(key) + _bytes(value) + _varint(0)
     return _varint(len(body)) + body
 
 

@@ -10,30 +10,45 @@ bytes make it panic or take memory beyond a stated cap.
 """
 
 from collections.abc import Sequence
-from typing import Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import pyarrow as pa
 from typing_extensions import Buffer
 
 __all__ = [
     "ROW_COLUMNS",
+    "Appended",
+    "Appender",
+    "Closing",
     "Decoder",
+    "Encoder",
     "HeaderWalk",
     "JsonDump",
+    "LeaderEpochs",
     "LogDump",
     "OffsetIndex",
+    "ProducerReplay",
+    "Producers",
+    "SegmentRecovery",
+    "SegmentState",
+    "SegmentWrite",
     "TimeIndex",
     "TransactionIndex",
     "batch_schema",
     "crc32c",
+    "end_transaction_marker",
     "find_timestamp",
     "json_lines",
+    "json_rows",
+    "kraft_snapshot",
+    "partition_for_keys",
     "producer_snapshot",
     "row_schema",
     "scan",
 ]
 
 _Data: TypeAlias = Buffer | pa.Buffer
+_Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
 ROW_COLUMNS: tuple[str, ...]
 """All columns that rows can have: `key value topic partition offset timestamp timestampType headers`, the columns of
@@ -116,6 +131,120 @@ class Decoder:
         Raises:
             CorruptRecordError: the damage is at the start of `data`; rows before it came from the call before.
         """
+
+@final
+class Encoder:
+    """Rows -> batches of one partition, byte for byte as Kafka's own builder makes them if they are not compressed.
+
+    One per partition and producer session: it keeps scratch memory, and sequences go on from batch to batch (after
+    2147483647 comes 0). A batch ends before the record that would make it larger than `batch_size`, by Kafka's
+    estimate where it is compressed; a record is never split, and a batch of one may be larger. Not for use by two
+    threads at once.
+
+        encoder = Encoder(compression="zstd", producer_id=4001, producer_epoch=0, base_sequence=0)
+        batches = encoder.encode(rows, timestamp=1_700_000_000_000)
+
+    Args:
+        magic: 2; 1 and 0 are the formats of Kafka before 0.11 and 0.10: no headers, producers or zstd, in 0 no times.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd".
+        level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
+        batch_size: bytes, as the producer's `batch.size`.
+        max_records: also end a batch after so many; None: no such bound.
+        keep_offsets: see `encode`.
+        timestamp_type: "CreateTime", or "LogAppendTime": `log_append_time` then counts in place of the rows' times.
+        log_append_time: ms; -1 by default.
+        base_offset: of every batch. 0 is what a producer sends: whoever appends the batches assigns offsets.
+        partition_leader_epoch: of every batch. The default -1, unknown, is what a producer sends.
+        producer_id: the default -1 is no producer. With one, the epoch and the sequence must not be negative.
+        producer_epoch: that of the id.
+        base_sequence: of the first record.
+        is_transactional: the batches are part of a transaction.
+
+    Raises:
+        ValueError: a combination that Kafka refuses, or an argument out of its range.
+    """
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the next record; -1 without a producer."""
+
+    def __new__(
+        cls,
+        *,
+        magic: int = 2,
+        compression: str = "none",
+        level: int | None = None,
+        batch_size: int = 16384,
+        max_records: int | None = None,
+        keep_offsets: bool = False,
+        timestamp_type: str = "CreateTime",
+        log_append_time: int = ...,
+        base_offset: int = 0,
+        partition_leader_epoch: int = ...,
+        producer_id: int = ...,
+        producer_epoch: int = ...,
+        base_sequence: int = ...,
+        is_transactional: bool = False,
+    ) -> Self: ...
+    def encode(self, rows: pa.RecordBatch, *, timestamp: int) -> pa.Buffer:
+        """Encode all rows; the buffer holds whole batches, and nothing for no rows.
+
+        Columns are found by name, others are left alone. `key` and `value`: binary or string of any width; a null is
+        Kafka's null. `headers`: list<struct<key, value>>, a null list has none. `timestamp`: any timestamp, cut to ms,
+        or int64 ms; -1 ms is Kafka's "none". Only `value` must be there.
+
+        With `keep_offsets` also `offset` (int64) must be there, rising. Gaps stay as they are: a batch ends only where
+        an offset is more than 2147483647 above its first. `leaderEpoch` (int32; null: `partition_leader_epoch`) and
+        `timestampType` (int32 as in rows; null: `timestamp_type`) are those of a batch: it ends where they change, and
+        under LogAppendTime where the timestamp does. Magic 0 keeps NoTimestampType and no other, 1 and 2 the others.
+
+        Args:
+            rows: any number.
+            timestamp: ms, for rows that have none.
+
+        Raises:
+            ValueError: a column of a type that does not fit, or "row 17: ..." for what Kafka refuses in a record. No
+                row is encoded then, and no sequence used.
+        """
+
+def end_transaction_marker(
+    *,
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    coordinator_epoch: int = 0,
+    base_offset: int = 0,
+    partition_leader_epoch: int = ...,
+) -> bytes:
+    """Return the batch that commits or aborts a producer's transaction in a partition: 78 bytes.
+
+    Args:
+        commit: else abort.
+        producer_id: whose.
+        producer_epoch: that of the id.
+        timestamp: ms.
+        coordinator_epoch: of the transaction coordinator that decided.
+        base_offset: of the marker; whoever appends it assigns it.
+        partition_leader_epoch: likewise; -1, unknown, by default.
+
+    Raises:
+        ValueError: no producer id or epoch.
+    """
+
+def partition_for_keys(keys: pa.Array[Any], partitions: int) -> pa.Int32Array:
+    """Return the partition to which Kafka's producers send each key: murmur2, modulo the number of partitions.
+
+    Args:
+        keys: binary or string.
+        partitions: how many there are.
+
+    Returns:
+        0 to partitions - 1; -1 for a null key, whose partition is the sender's choice.
+
+    Raises:
+        ValueError: no partitions, or keys of another type.
+    """
 
 def scan(data: _Data, position: int = 0, check_crcs: bool = False) -> tuple[pa.RecordBatch, int]:
     """Read the headers of whole batches from the start of `data`.
@@ -223,6 +352,9 @@ class OffsetIndex:
     def entries(self) -> pa.RecordBatch:
         """Return all entries: `offset` int64, `position` int32."""
 
+    def length_below(self, offset: int) -> int:
+        """Return how many bytes of the file are left once the entries from `offset` on are dropped."""
+
     def sanity_check(self) -> None:
         """Apply Kafka's own check.
 
@@ -248,6 +380,9 @@ class TimeIndex:
     def entries(self) -> pa.RecordBatch:
         """Return all entries: `timestamp` int64, `offset` int64."""
 
+    def length_below(self, offset: int) -> int:
+        """Return how many bytes of the file are left once the entries from `offset` on are dropped."""
+
     def sanity_check(self) -> None:
         """Apply Kafka's own check.
 
@@ -270,6 +405,9 @@ class TransactionIndex:
         The read is from `fetch_offset` to `upper_bound`; False: later segments may hold more.
         """
 
+    def length_below(self, offset: int) -> int:
+        """Return how many bytes of the file are left once the transactions whose marker is not below `offset` go."""
+
     def sanity_check(self) -> None:
         """Apply Kafka's own check.
 
@@ -286,6 +424,21 @@ def producer_snapshot(data: _Data) -> pa.RecordBatch:
 
     Raises:
         CorruptRecordError: version, CRC or length is wrong.
+    """
+
+def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.RecordBatch:
+    """Read JSON lines as `json_lines` writes them; what a line lacks is null.
+
+    Args:
+        data: whole lines; empty ones are passed over.
+        bytes: how key, value and header values are written: see `json_lines`. `{"base64": ...}` is understood in any.
+        first_line: the number of the first line, for errors.
+
+    Returns:
+        `topic partition offset timestamp timestampType leaderEpoch key value headers`, types as of rows.
+
+    Raises:
+        ValueError: a line is no such object; the message has its number.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
@@ -324,9 +477,417 @@ class JsonDump:
         A batch whose records are damaged has `"records": null`; the next call raises.
         """
 
+def kraft_snapshot(records: Sequence[_Data], timestamp: int) -> bytes:
+    """Frame metadata records as a KRaft snapshot that covers nothing else (`bootstrap.checkpoint`).
+
+    Args:
+        records: one metadata record each, as bytes (`brokerless.kraft`).
+        timestamp: ms, of every record.
+    """
+
 def crc32c(data: _Data) -> int:
     """Return the CRC-32C (Castagnoli) of `data`.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
     """
+
+@final
+class LeaderEpochs:
+    """Which leader epoch began at which offset (LeaderEpochFileCache): `leader-epoch-checkpoint`, and its rules.
+
+    Args:
+        entries: (epoch, start_offset), in any order.
+
+    >>> epochs = LeaderEpochs([(0, 0), (2, 10)])
+    >>> epochs.assign(3, 25), epochs.end_offset_for(2, 40)
+    (True, (2, 25))
+    """
+
+    @property
+    def latest(self) -> int | None:
+        """The newest epoch."""
+
+    def __new__(cls, entries: Sequence[tuple[int, int]] = ...) -> Self: ...
+    def entries(self) -> list[tuple[int, int]]:
+        """Return (epoch, start_offset), ascending."""
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Say that the epoch began there; what contradicts it is dropped. True: something changed.
+
+        Raises:
+            ValueError: a negative epoch or offset.
+        """
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drop the epochs that began at `end_offset` or later. True: there were some."""
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Drop the epochs that ended by `start_offset`; the one around it then starts there. True: that was news."""
+
+    def clear(self) -> bool:
+        """Drop all. True: there were some."""
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the greatest epoch not above `epoch` and the offset after its last record; (-1, -1) if unknown."""
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """Return the epoch that the offset was written in."""
+
+@final
+class Producers:
+    """What a log knows of its producers (ProducerStateManager): sequences, epochs, open transactions."""
+
+    @property
+    def is_empty(self) -> bool:
+        """No producer is known."""
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that is open, or ended and not forgotten."""
+
+    def __new__(cls) -> Self: ...
+    @staticmethod
+    def from_snapshot(data: _Data, *, now: int, producer_id_expiration_ms: int) -> Producers:
+        """Read a `.snapshot`. Producers idle for that long at `now` (ms), with no transaction open, are left out.
+
+        Raises:
+            CorruptRecordError: version, CRC or length is wrong.
+        """
+
+    def to_snapshot(self) -> bytes:
+        """Write a `.snapshot`, the producers by their ids."""
+
+    def entries(self) -> pa.RecordBatch:
+        """Return the columns of `producer_snapshot`, by producer id."""
+
+    def forget_ended(self, offset: int) -> None:
+        """Forget the ended transactions whose marker lies below `offset`: a high watermark that has passed them."""
+
+    def remove_expired(self, now: int, producer_id_expiration_ms: int) -> list[int]:
+        """Forget idle producers as `from_snapshot` does; return their ids."""
+
+@final
+class SegmentState:
+    """The segment that is appended to, as loading the log left it.
+
+    Args:
+        base_offset: in its name.
+        created_ms: when it was made or opened.
+        size: bytes of the `.log`.
+        first_timestamp: max_timestamp of its first batch, None if it is empty.
+        index: the `.index`; zeros behind the entries are ignored.
+        timeindex: the `.timeindex`; likewise.
+        txnindex: the `.txnindex`.
+        max_timestamp: the segment's largest and the last offset of the first batch that has it; None: the last entry of
+            the time index, as after a load.
+    """
+
+    def __new__(
+        cls,
+        base_offset: int,
+        *,
+        created_ms: int,
+        size: int = 0,
+        first_timestamp: int | None = None,
+        index: _Data | None = None,
+        timeindex: _Data | None = None,
+        txnindex: _Data | None = None,
+        max_timestamp: tuple[int, int] | None = None,
+    ) -> Self: ...
+
+@final
+class SegmentWrite:
+    """What is to be written to one segment: all of it at the ends of its files. A `pa.Buffer` where it is much."""
+
+    @property
+    def base_offset(self) -> int:
+        """The segment."""
+    @property
+    def is_new(self) -> bool:
+        """A roll comes first: `final_time_entry`, the snapshot, and this segment's files, made anew.
+
+        Files of these names that are there already are old, or those of an empty active segment.
+        """
+    @property
+    def snapshot(self) -> bytes | pa.Buffer | None:
+        """At a roll: the producer snapshot named by `base_offset`; None if it is there already."""
+    @property
+    def final_time_entry(self) -> bytes | pa.Buffer:
+        """At a roll: the last bytes for the time index of the segment left behind."""
+    @property
+    def log(self) -> bytes | pa.Buffer: ...
+    @property
+    def index(self) -> bytes | pa.Buffer: ...
+    @property
+    def timeindex(self) -> bytes | pa.Buffer: ...
+    @property
+    def txnindex(self) -> bytes | pa.Buffer: ...
+
+@final
+class Appended:
+    """The answer to an append, and what it leaves to be written."""
+
+    @property
+    def first_offset(self) -> int:
+        """Of the first record (of a duplicate: as it was stored); -1 if there was no batch, or no v2 one to say."""
+    @property
+    def last_offset(self) -> int:
+        """Of the last record; -1 if there was no batch."""
+    @property
+    def log_append_time(self) -> int:
+        """What the records were stamped with, -1 if nothing; of a duplicate the max timestamp stored before."""
+    @property
+    def max_timestamp(self) -> int:
+        """The largest of the last request taken, -1 if none."""
+    @property
+    def is_duplicate(self) -> bool:
+        """All of it was stored before, and nothing changed."""
+    @property
+    def count(self) -> int:
+        """Requests taken, duplicates included."""
+    @property
+    def duplicates(self) -> int:
+        """Duplicates among them."""
+    @property
+    def consumed(self) -> int:
+        """Bytes of `data` taken."""
+    @property
+    def has_new_epochs(self) -> bool:
+        """The leader epochs changed: their checkpoint is to be written before the log."""
+    @property
+    def writes(self) -> list[SegmentWrite]:
+        """In this order."""
+    @property
+    def error(self) -> Exception | None:
+        """Of `append_each`: why the next request was refused. What came before is to be written all the same."""
+
+@final
+class Closing:
+    """What a clean close leaves to be written."""
+
+    @property
+    def final_time_entry(self) -> bytes | pa.Buffer:
+        """The last bytes for the active segment's time index."""
+    @property
+    def snapshot(self) -> bytes | pa.Buffer | None:
+        """The producer snapshot named by the log end offset; None if it is there already."""
+
+@final
+class Appender:
+    """The broker on produce, for one log: it decides everything about an append and touches no file.
+
+    A refused append leaves it as it was, leader epochs and segments included (Kafka's own has assigned the epoch and
+    rolled by then). The settings are the topic's, under Kafka's names; sizes in bytes, times in ms. Not for use by two
+    threads at once.
+
+    Args:
+        segment: the active one.
+        producers: the state at the log end; copied.
+        leader_epochs: likewise.
+        log_start_offset: the first offset that counts.
+        log_end_offset: the next offset to be given.
+        segment_jitter_seed: with a base offset it gives that segment's share of `segment_jitter_ms`.
+        max_batch_bytes: cap on one batch's decompressed size.
+
+    Raises:
+        ValueError: a setting that cannot be.
+    """
+
+    @property
+    def producers(self) -> Producers:
+        """A copy."""
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        """A copy."""
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset that is undecided for consumers that read committed."""
+    @property
+    def last_stable_offset(self) -> int:
+        """Where they must stop."""
+    @property
+    def segment_base_offset(self) -> int:
+        """Of the active segment."""
+    @property
+    def segment_size(self) -> int:
+        """Of its `.log`."""
+    @property
+    def max_timestamp(self) -> tuple[int, int]:
+        """Its largest, and the last offset of the first batch that has it."""
+
+    def __new__(
+        cls,
+        *,
+        segment: SegmentState,
+        producers: Producers,
+        leader_epochs: LeaderEpochs,
+        log_start_offset: int,
+        log_end_offset: int,
+        segment_bytes: int,
+        segment_ms: int,
+        segment_jitter_ms: int,
+        segment_index_bytes: int,
+        index_interval_bytes: int,
+        max_message_bytes: int,
+        compression_type: str,
+        compression_gzip_level: int,
+        compression_lz4_level: int,
+        compression_zstd_level: int,
+        message_timestamp_type: str,
+        message_timestamp_before_max_ms: int,
+        message_timestamp_after_max_ms: int,
+        cleanup_policy: str,
+        max_compaction_lag_ms: int,
+        producer_id_expiration_ms: int,
+        message_format: int,
+        segment_jitter_seed: int = 0,
+        max_batch_bytes: int = ...,
+    ) -> Self: ...
+    def append(self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
+        """Take one produce request: the whole batches in `data`, all or none; a cut one at the end is ignored.
+
+        Args:
+            data: from a client one batch of magic 2 with base offset 0; with given offsets ("replication") any number.
+            leader_epoch: what a leader stores in the batches; with given offsets, batches of a higher one are left out.
+            now: the clock, ms.
+            origin: who appends; what is checked depends on it.
+
+        Raises:
+            AppendError: the leaf for Kafka's own answer.
+            CorruptRecordError: checksum or framing.
+        """
+
+    def append_each(self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
+        """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`."""
+
+    def roll(self, now: int) -> Appended:
+        """Begin a new segment at the log end offset."""
+
+    def close(self) -> Closing:
+        """Return what a clean close writes."""
+
+    def truncate_to(self, offset: int, segment: SegmentState, producers: Producers) -> None:
+        """Go on after the files were cut to `offset`: with the segment that is active now, and the state rebuilt."""
+
+    def set_log_start_offset(self, offset: int, batch_base_offset: int | None = None) -> bool:
+        """Move the log start offset up. True: the leader epochs changed.
+
+        `batch_base_offset` is that of the batch which holds it, None if it starts one.
+
+        Raises:
+            ValueError: it is above the high watermark.
+        """
+
+    def set_high_watermark(self, offset: int | None) -> None:
+        """Pin the high watermark, within log start and end. None: it follows the log end, as with a single replica."""
+
+    def assign_epoch(self, epoch: int) -> bool:
+        """Say that a new leader begins at the log end. True: something changed."""
+
+    def remove_expired_producers(self, now: int) -> list[int]:
+        """Forget producers idle for `producer_id_expiration_ms`; return their ids."""
+
+@final
+class SegmentRecovery:
+    """A segment read after a crash, as a broker's load does: what of it is valid, and its indexes made anew.
+
+    Feed it the file in order. It brings `producers` and `epochs` forward.
+
+    Args:
+        base_offset: in the segment's name.
+        producers: the state at its first batch; changed.
+        epochs: the leader epochs; changed.
+        index_interval_bytes: the topic's.
+        segment_index_bytes: the topic's.
+    """
+
+    @property
+    def producers(self) -> Producers: ...
+    @property
+    def epochs(self) -> LeaderEpochs: ...
+    @property
+    def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
+        """None: feed on. Else what Kafka's load does.
+
+        "whole" and "cut": the file is cut to `valid_bytes`, behind its last whole batch or before a bad one. "emptied":
+        the offsets do not increase, nothing stays. "split": they are too far apart, the segment becomes several.
+        "failed": the broker does not start.
+        """
+    @property
+    def error(self) -> str | None:
+        """Why, where it is not "whole"."""
+    @property
+    def needed(self) -> int:
+        """Bytes from the end of the last call's consumed bytes on that the next batch takes; 0: unknown."""
+    @property
+    def valid_bytes(self) -> int: ...
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last valid batch; the base offset if there is none."""
+    @property
+    def batches(self) -> int:
+        """Valid ones."""
+    @property
+    def max_timestamp(self) -> tuple[int, int]:
+        """The largest, and the last offset of the first batch that has it; (-1, base offset) if none."""
+    @property
+    def has_new_epochs(self) -> bool:
+        """`epochs` has changed."""
+    @property
+    def index(self) -> bytes:
+        """The whole `.index`, as are the next two of their kind."""
+    @property
+    def timeindex(self) -> bytes: ...
+    @property
+    def txnindex(self) -> bytes: ...
+    def __new__(
+        cls,
+        base_offset: int,
+        *,
+        producers: Producers,
+        epochs: LeaderEpochs,
+        index_interval_bytes: int,
+        segment_index_bytes: int,
+    ) -> Self: ...
+    def feed(self, data: _Data, position: int, end: int) -> int:
+        """Take the bytes of the file at `position`, where the last call stopped; `end` is the file's size.
+
+        Returns:
+            How many were consumed. Fewer than there are: more are `needed`, unless it has `ended`.
+
+        Raises:
+            ValueError: it is not at that position.
+        """
+
+@final
+class ProducerReplay:
+    """A segment read for its producers only, as a load does behind the newest snapshot. Checksums are not looked at.
+
+    Args:
+        producers: the state to be brought forward; changed at the end.
+        start_offset: batches that end below are passed over.
+        end_offset: the first batch that reaches it ends the replay.
+        position: of the first batch fed.
+    """
+
+    @property
+    def producers(self) -> Producers: ...
+    @property
+    def ended(self) -> Literal["whole", "failed"] | None:
+        """None: feed on. "failed": the broker does not start, and `producers` is as it was."""
+    @property
+    def error(self) -> str | None:
+        """Why it failed."""
+    @property
+    def needed(self) -> int:
+        """As in `SegmentRecovery`."""
+
+    def __new__(cls, producers: Producers, start_offset: int, end_offset: int = ..., *, position: int = 0) -> Self: ...
+    def feed(self, data: _Data, position: int, end: int) -> int:
+        """As `SegmentRecovery.feed`."""

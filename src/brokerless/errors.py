@@ -3,7 +3,22 @@
 BrokerlessError
 |-- CorruptRecordError        the bytes break the format
 |-- UnsupportedFormatError    legal Kafka that is not read here (unknown magic, codec, size cap)
-`-- OffsetOutOfRangeError     the offset asked for is not in the log
+|-- OffsetOutOfRangeError     the offset asked for is not in the log
+|-- LogInUseError             a broker, or another writer, holds the lock of the directory
+`-- AppendError               a broker would refuse this append; by itself: with "unknown server error"
+    |-- OutOfOrderSequenceError           the producer's sequence does not follow its last one
+    |-- InvalidProducerEpochError         a newer producer of that id has taken over
+    |-- InvalidTxnStateError              a batch outside a transaction while one is open
+    |-- TransactionCoordinatorFencedError a newer transaction coordinator has written a marker
+    |-- RecordTooLargeError               a batch is above max_message_bytes
+    |-- RecordBatchTooLargeError          more at once than a segment holds
+    |-- InvalidRecordError                the structure of a batch, or a record that the topic does not take
+    |   `-- InvalidTimestampError         a timestamp out of the topic's range
+    |-- UnsupportedForMessageFormatError  transactions and idempotence need magic 2
+    |-- UnsupportedCompressionTypeError   a codec that the topic's message format does not have
+    |-- OffsetsOutOfOrderError            last offsets within a call that do not increase
+    |-- UnexpectedAppendOffsetError       given offsets below the log end offset
+    `-- LogSegmentOffsetOverflowError     an offset too far from its segment's base
 
 Everything else is a builtin: ValueError and TypeError are the caller's mistake, OSError is the disk's. The native
 code knows positions but not files: whoever opened the file wraps the call in `located`, the one place that adds a path.
@@ -52,8 +67,24 @@ class _PlacedError(BrokerlessError):
             what += f" at position {self.position}"
         if self.base_offset is not None:
             what += f" (base_offset {self.base_offset})"
-        hint = self.hint if self.path is not None and self.path.endswith(".log") else ""
+        hint = self._hint()
         return what + colon + detail + hint
+
+    def _hint(self) -> str:
+        if self.path is None or not self.hint:
+            return ""
+        if self.path.endswith(".log"):
+            return self.hint
+        cure = next((cure for name, cure in _CURES.items() if self.path.endswith(name)), "")
+        return f"\nhint: {cure}" if cure else ""
+
+
+# What to do about the small files of a log directory. Indexes are not among them: no read needs them.
+_CURES = {
+    "leader-epoch-checkpoint": "move it aside; recovering the log finds the epochs again",
+    "partition.metadata": "move it aside to read; a broker needs the topic's id in it",
+    "meta.properties": "move it aside to read; a broker needs the ids in it",
+}
 
 
 class CorruptRecordError(_PlacedError):
@@ -103,6 +134,94 @@ def _out_of_range(message: str, log_start_offset: int, log_end_offset: int) -> O
     return OffsetOutOfRangeError(message, log_start_offset=log_start_offset, log_end_offset=log_end_offset)
 
 
+class LogInUseError(BrokerlessError):
+    """Somebody holds the lock of the log directory: a broker, or another process that writes there, or this one."""
+
+
+class AppendError(_PlacedError):
+    """A broker would refuse this append. The log is as it was.
+
+    A leaf is Kafka's own answer; AppendError itself stands for what Kafka answers with "unknown server error". A broken
+    checksum or framing is a CorruptRecordError.
+
+    Attributes:
+        path: None; the log is the one appended to.
+        position: byte position of the batch at fault in what was to be appended.
+        base_offset: the offset field of that batch as it came, None if it is no matter of one batch.
+        next_position: None.
+
+    >>> str(RecordTooLargeError("batch is 70 bytes: max_message_bytes is 69", position=0, base_offset=0))
+    'batch is 70 bytes at position 0 (base_offset 0): max_message_bytes is 69'
+    """
+
+
+class OutOfOrderSequenceError(AppendError):
+    """The producer's base_sequence does not follow its last sequence: a batch is missing, or was stored long before."""
+
+
+class InvalidProducerEpochError(AppendError):
+    """A newer producer of the same id has been seen (Kafka's fencing): this one must not write any more."""
+
+
+class InvalidTxnStateError(AppendError):
+    """The batch is not part of a transaction, but its producer's transaction is open."""
+
+
+class TransactionCoordinatorFencedError(AppendError):
+    """The marker comes from an older transaction coordinator than one seen before."""
+
+
+class RecordTooLargeError(AppendError):
+    """A batch, as it came or once rebuilt with the topic's codec, is larger than `max_message_bytes`."""
+
+
+class RecordBatchTooLargeError(AppendError):
+    """What is appended at once is larger than `segment_bytes`."""
+
+
+class InvalidRecordError(AppendError):
+    """The batch's structure is wrong, or the topic does not take one of its records. None of them was taken.
+
+    Attributes:
+        record_errors: (index in the batch, reason) of each record refused; empty where it is the batch.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        base_offset: int | None = None,
+        record_errors: Iterable[tuple[int, str]] = (),
+    ) -> None:
+        super().__init__(message, position=position, base_offset=base_offset)
+        self.record_errors = list(record_errors)
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A timestamp is out of the range that the topic takes, or the batch claims LogAppendTime. Same attributes."""
+
+
+class UnsupportedForMessageFormatError(AppendError):
+    """Idempotent or transactional batches, and the topic's message format is 0 or 1."""
+
+
+class UnsupportedCompressionTypeError(AppendError):
+    """zstd, and the topic's message format is 0 or 1."""
+
+
+class OffsetsOutOfOrderError(AppendError):
+    """The batches of an append with given offsets are not in the order of their offsets."""
+
+
+class UnexpectedAppendOffsetError(AppendError):
+    """The first offset of an append with given offsets is below the log end offset."""
+
+
+class LogSegmentOffsetOverflowError(AppendError):
+    """The offsets of one append with given offsets span more than a segment can: 2^31-1."""
+
+
 @contextmanager
 def located(path: str) -> Iterator[None]:
     """Add `path` to an error that knows only a position.
@@ -114,7 +233,7 @@ def located(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except _PlacedError as error:
+    except (CorruptRecordError, UnsupportedFormatError) as error:
         if error.path is None:
             error.path = os.fspath(path)
         raise

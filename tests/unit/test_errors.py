@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 import brokerless as bl
+from brokerless import errors
 from brokerless.errors import located, unknown
 
 
@@ -33,10 +34,10 @@ def test_the_innermost_path_stays():
 
 
 def test_no_hint_about_batches_where_there_are_none():
-    assert (
-        str(bl.CorruptRecordError("not an int32: 'x'", path="meta.properties"))
-        == "not an int32 at meta.properties: 'x'"
-    )
+    assert str(bl.CorruptRecordError("index: 'x'", path="0.index")) == "index at 0.index: 'x'"
+    said, hint = str(bl.CorruptRecordError("not an int32: 'x'", path="d/t-0/leader-epoch-checkpoint")).splitlines()
+    assert said == "not an int32 at d/t-0/leader-epoch-checkpoint: 'x'"
+    assert hint == "hint: move it aside; recovering the log finds the epochs again"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,9 @@ def test_no_hint_about_batches_where_there_are_none():
         bl.CorruptRecordError("crc: 1", path="p", position=1, base_offset=2, next_position=3),
         bl.UnsupportedFormatError("magic", position=1),
         bl.OffsetOutOfRangeError("offset 9", log_start_offset=1, log_end_offset=5),
+        errors.LogInUseError("locked"),
+        errors.AppendError("unknown", position=1),
+        errors.InvalidTimestampError("record 1", position=0, base_offset=0, record_errors=[(1, "too old")]),
     ],
 )
 def test_errors_are_pickled_with_all_they_say(error):

@@ -18,8 +18,10 @@
 
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::primitives::Reader;
+use crate::primitives::{Reader, Writer};
 use crate::record::Record;
+
+pub use crate::timestamp_type::TimestampType;
 
 /// Offset and length: what `batch length` does not count.
 pub(crate) const LOG_OVERHEAD: usize = 12;
@@ -30,45 +32,18 @@ pub(crate) const BATCH_OVERHEAD: usize = 61;
 /// Where the crc of magic 2 starts.
 const ATTRIBUTES_AT: usize = 21;
 /// Where the crc of magic 0 and 1 starts.
-const MAGIC_AT: usize = 16;
+pub(crate) const MAGIC_AT: usize = 16;
 /// The smallest length any magic can have: an empty v0 message.
 const MIN_LENGTH: i32 = 14;
+
+/// Where the crc of magic 2 stands, up to the attributes.
+const CRC_AT: usize = 17;
 
 const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME: i16 = 0x08;
 const TRANSACTIONAL: i16 = 0x10;
 const CONTROL: i16 = 0x20;
 const DELETE_HORIZON: i16 = 0x40;
-
-/// Who set the timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum TimestampType {
-    /// Magic 0 has no timestamps.
-    NoTimestampType = -1,
-    /// The producer.
-    CreateTime = 0,
-    /// The broker, one for the whole batch.
-    LogAppendTime = 1,
-}
-
-impl TimestampType {
-    /// By Kafka's number.
-    pub fn from_id(id: i32) -> Option<Self> {
-        [Self::NoTimestampType, Self::CreateTime, Self::LogAppendTime]
-            .into_iter()
-            .find(|&timestamp_type| timestamp_type as i32 == id)
-    }
-
-    /// Kafka's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoTimestampType => "NoTimestampType",
-            Self::CreateTime => "CreateTime",
-            Self::LogAppendTime => "LogAppendTime",
-        }
-    }
-}
 
 /// The fields of an entry's header, as Kafka's accessors give them.
 ///
@@ -112,6 +87,25 @@ impl Header {
     /// `position` is the place of `bytes` in the file. Framing is judged as strictly as any of Kafka's readers: a
     /// length below the format's minimum and a magic outside 0..=2 are errors as soon as they can be seen.
     pub fn parse(bytes: &[u8], position: u64) -> Result<Option<Self>> {
+        Self::parse_as(bytes, position, |magic| {
+            (0..=2).contains(&magic).then_some(magic)
+        })
+    }
+
+    /// The same, as Kafka's reader of files takes it: a magic above 2 for 2, a negative one for 1. No checksum covers that
+    /// byte of magic 2, so a load keeps the batch.
+    pub fn parse_stored(bytes: &[u8], position: u64) -> Result<Option<Self>> {
+        Self::parse_as(bytes, position, |magic| {
+            Some(if magic < 0 { 1 } else { magic.min(2) })
+        })
+    }
+
+    /// `layout` tells which magic's layout one has, or None for one that is not read.
+    fn parse_as(
+        bytes: &[u8],
+        position: u64,
+        layout: impl Fn(i8) -> Option<i8>,
+    ) -> Result<Option<Self>> {
         let mut reader = Reader::new(bytes);
         if bytes.len() < LOG_OVERHEAD {
             return Ok(None);
@@ -132,16 +126,16 @@ impl Header {
         let Some(&magic) = bytes.get(MAGIC_AT) else {
             return Ok(None);
         };
-        let magic = magic as i8;
+        let stored = magic as i8;
+        let Some(magic) = layout(stored) else {
+            return damage(Error::unsupported(format!(
+                "magic {stored} is not 0, 1 or 2"
+            )));
+        };
         let overhead = match magic {
             0 => 14,
             1 => 22,
-            2 => (BATCH_OVERHEAD - LOG_OVERHEAD) as i32,
-            _ => {
-                return damage(Error::unsupported(format!(
-                    "magic {magic} is not 0, 1 or 2"
-                )));
-            }
+            _ => (BATCH_OVERHEAD - LOG_OVERHEAD) as i32,
         };
         if batch_length < overhead {
             return damage(Error::corrupt(format!(
@@ -297,6 +291,60 @@ impl Header {
         }
     }
 
+    /// Gives the batch its last offset and, in magic 2, its leader epoch: no checksum covers these.
+    pub(crate) fn place_at(&mut self, last_offset: i64, leader_epoch: i32) {
+        self.base_offset = last_offset.wrapping_sub(i64::from(self.last_offset_delta));
+        if self.magic == 2 {
+            self.partition_leader_epoch = leader_epoch;
+        }
+    }
+
+    /// Gives the batch the timestamp type and the max timestamp that it is stored with; false if it has them already.
+    /// Magic 0 has neither. What is unknown in the attributes is cleared, as Kafka does when it writes them anew.
+    pub(crate) fn set_max_timestamp(
+        &mut self,
+        timestamp_type: TimestampType,
+        max_timestamp: i64,
+    ) -> bool {
+        if self.magic == 0
+            || (self.timestamp_type() == timestamp_type && self.max_timestamp == max_timestamp)
+        {
+            return false;
+        }
+        self.attributes &= match self.magic {
+            1 => COMPRESSION_MASK,
+            _ => COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON,
+        };
+        if timestamp_type == TimestampType::LogAppendTime {
+            self.attributes |= LOG_APPEND_TIME;
+        }
+        self.max_timestamp = max_timestamp;
+        true
+    }
+
+    /// Writes what [`Header::place_at`] and, with `is_resummed`, [`Header::set_max_timestamp`] changed into `entry`, the
+    /// whole entry. With the latter, the checksum is computed anew.
+    pub(crate) fn write_over(&mut self, entry: &mut [u8], is_resummed: bool) {
+        put(entry, 0, self.base_offset.to_be_bytes());
+        if self.magic == 2 {
+            put(entry, 12, self.partition_leader_epoch.to_be_bytes());
+        }
+        if !is_resummed {
+            return;
+        }
+        if self.magic == 2 {
+            put(entry, ATTRIBUTES_AT, self.attributes.to_be_bytes());
+            put(entry, 35, self.max_timestamp.to_be_bytes());
+            self.crc = self.computed_crc(entry);
+            put(entry, 17, self.crc.to_be_bytes());
+        } else {
+            put(entry, 17, [self.attributes as u8]);
+            put(entry, 18, self.max_timestamp.to_be_bytes());
+            self.crc = self.computed_crc(entry);
+            put(entry, 12, self.crc.to_be_bytes());
+        }
+    }
+
     /// The checksum that `entry`, the whole entry, should carry.
     pub fn computed_crc(&self, entry: &[u8]) -> u32 {
         if self.magic == 2 {
@@ -304,6 +352,28 @@ impl Header {
         } else {
             crc32(entry.get(MAGIC_AT..).unwrap_or_default())
         }
+    }
+
+    /// Writes the header of magic 2 over the start of `entry`, the whole entry, with the length and the crc that follow
+    /// from the bytes behind it. None if `entry` is no entry: shorter than a header, or longer than a length can say.
+    pub(crate) fn seal(&self, entry: &mut [u8]) -> Option<()> {
+        let length = i32::try_from(entry.len() - LOG_OVERHEAD.min(entry.len())).ok()?;
+        let mut writer = Writer::new(entry);
+        writer.array(self.base_offset.to_be_bytes())?;
+        writer.array(length.to_be_bytes())?;
+        writer.array(self.partition_leader_epoch.to_be_bytes())?;
+        writer.array([2, 0, 0, 0, 0])?;
+        writer.array(self.attributes.to_be_bytes())?;
+        writer.array(self.last_offset_delta.to_be_bytes())?;
+        writer.array(self.base_timestamp.to_be_bytes())?;
+        writer.array(self.max_timestamp.to_be_bytes())?;
+        writer.array(self.producer_id.to_be_bytes())?;
+        writer.array(self.producer_epoch.to_be_bytes())?;
+        writer.array(self.base_sequence.to_be_bytes())?;
+        writer.array(self.records_count.unwrap_or(0).to_be_bytes())?;
+        let (head, summed) = entry.split_at_mut_checked(ATTRIBUTES_AT)?;
+        *head.get_mut(CRC_AT..)?.first_chunk_mut()? = crc32c(summed).to_be_bytes();
+        Some(())
     }
 
     /// Compares the stored checksum with the bytes of `entry`, the whole entry.
@@ -322,6 +392,35 @@ impl Header {
             self.crc
         )))
     }
+}
+
+/// Writes `value` at `at`, if there is room.
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(place) = bytes
+        .get_mut(at..)
+        .and_then(|rest| rest.first_chunk_mut::<N>())
+    {
+        *place = value;
+    }
+}
+
+/// The attributes that say all this; the timestamp type matters for magic 1 and 2, the flags for magic 2.
+pub(crate) fn attributes(
+    compression: Compression,
+    timestamp_type: TimestampType,
+    is_transactional: bool,
+    is_control: bool,
+    has_delete_horizon: bool,
+) -> i16 {
+    let flag = |is_set: bool, bit: i16| if is_set { bit } else { 0 };
+    compression as i16
+        | flag(
+            timestamp_type == TimestampType::LogAppendTime,
+            LOG_APPEND_TIME,
+        )
+        | flag(is_transactional, TRANSACTIONAL)
+        | flag(is_control, CONTROL)
+        | flag(has_delete_horizon, DELETE_HORIZON)
 }
 
 /// CRC-32C (Castagnoli), as in magic 2 and producer snapshots.

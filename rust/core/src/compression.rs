@@ -3,8 +3,9 @@
 //! One `Decompressor` serves many batches: contexts and the output buffer are kept between calls,
 //! because a fresh zstd context or a fresh buffer costs more than decoding a 16 KB batch. Sizes
 //! that a payload declares are hints at best: the buffer grows only as far as bytes really come,
-//! and never past the caller's cap.
+//! and never past the caller's cap. The same holds for `Compressor`, the other direction.
 
+mod compressor;
 mod gzip;
 mod lz4;
 mod output;
@@ -15,6 +16,8 @@ use std::fmt;
 
 use crate::error::Result;
 use output::Output;
+
+pub use compressor::{Codec, Compressor};
 
 /// A codec, by the id in the low three bits of a batch's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,6 +46,13 @@ impl Compression {
             4 => Some(Self::Zstd),
             _ => None,
         }
+    }
+
+    /// By Kafka's name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        (0..5)
+            .filter_map(Self::from_id)
+            .find(|codec| codec.name() == name)
     }
 
     /// Kafka's name for it.

@@ -136,6 +136,13 @@ impl OffsetIndex {
             .map_or(self.base_offset, |slot| self.entry(slot).offset)
     }
 
+    /// How many bytes of the file are left once the entries from `offset` on are dropped.
+    pub fn length_below(&self, offset: i64) -> usize {
+        8 * self
+            .slots
+            .partition_point(|slot| self.entry(slot).offset < offset)
+    }
+
     /// Kafka's `sanityCheck`.
     pub fn sanity_check(&self) -> Result<()> {
         let (slots, stray) = self.length;
@@ -223,6 +230,13 @@ impl TimeIndex {
     /// The segment's largest timestamp as the index knows it.
     pub fn last_entry(&self) -> TimestampOffset {
         self.entry_or_none(self.slots.len().checked_sub(1))
+    }
+
+    /// How many bytes of the file are left once the entries from `offset` on are dropped.
+    pub fn length_below(&self, offset: i64) -> usize {
+        12 * self
+            .slots
+            .partition_point(|slot| self.entry(slot).offset < offset)
     }
 
     fn entry_or_none(&self, at: Option<usize>) -> TimestampOffset {
@@ -323,6 +337,16 @@ impl TransactionIndex {
             }
         }
         Ok((found, false))
+    }
+
+    /// How many bytes of the file are left once the transactions whose marker lies at `offset` or behind are dropped.
+    pub fn length_below(&self, offset: i64) -> Result<usize> {
+        for (index, entry) in self.entries().enumerate() {
+            if entry?.last_offset >= offset {
+                return Ok(index * TRANSACTION_ENTRY);
+            }
+        }
+        Ok(self.slots.len() * TRANSACTION_ENTRY)
     }
 
     /// Kafka's `sanityCheck`, which every load of a log runs.

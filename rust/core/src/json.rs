@@ -4,6 +4,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+
+use crate::error::{Error, Result};
 /// Numbers that JSON takes as they are.
 pub use itoa::Integer as JsonInteger;
 
@@ -26,6 +28,27 @@ impl BytesFormat {
             "base64" => Some(Self::Base64),
             "hex" => Some(Self::Hex),
             _ => None,
+        }
+    }
+
+    /// The bytes that are written so.
+    pub fn decode(self, text: &str) -> Result<Vec<u8>> {
+        match self {
+            Self::Utf8 => Ok(text.as_bytes().to_vec()),
+            Self::Base64 => STANDARD
+                .decode(text)
+                .map_err(|error| Error::invalid(format!("not base64: {error}"))),
+            Self::Hex => text
+                .as_bytes()
+                .chunks(2)
+                .map(|digits| {
+                    std::str::from_utf8(digits)
+                        .ok()
+                        .filter(|digits| digits.len() == 2 && !digits.starts_with('+'))
+                        .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+                        .ok_or_else(|| Error::invalid("not hexadecimal"))
+                })
+                .collect(),
         }
     }
 }

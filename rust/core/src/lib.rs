@@ -1,42 +1,73 @@
 //! Kafka's log formats as bytes.
 
+mod append;
 mod batch;
+mod batch_options;
+mod build;
 mod columns;
 mod compression;
 mod control;
 mod dump;
+mod encode;
+mod epochs;
 mod error;
 mod fetch;
 mod headers;
 mod index;
+mod indexing;
 mod json;
 mod kernel;
+mod kraft;
 mod message;
+mod partition;
+mod plain;
 mod primitives;
+mod producers;
 mod record;
+mod recovery;
+mod refusal;
+mod room;
 mod search;
 mod snapshot;
+mod timestamp_type;
 mod transactions;
 mod utf8;
+mod validate;
 mod walk;
 
+pub use append::{
+    ActiveSegment, Answer, Answers, Effects, LogAppender, Request, SegmentWrite, Settings,
+};
 pub use batch::{Header, TimestampType, crc32, crc32c, decrement_sequence, increment_sequence};
+pub use build::{BatchBuilder, BatchOptions, Built, NewRecord};
 pub use columns::{BinaryColumn, BinaryParts, Columns, HeadersColumn, Run};
-pub use compression::{Compression, Decompressor};
-pub use control::{ControlType, control_type, coordinator_epoch};
+pub use compression::{Codec, Compression, Compressor, Decompressor};
+pub use control::{ControlType, control_type, coordinator_epoch, end_transaction_marker};
 pub use dump::{JsonDump, LogDump};
+pub use encode::{BatchWriter, Cut, Place};
+pub use epochs::LeaderEpochs;
 pub use error::{Error, Kind, Result};
 pub use fetch::{AbortedTransaction, Fetch, Selection, Taken, payload};
 pub use headers::HeaderWalk;
 pub use index::{
     AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,
 };
+pub use indexing::{
+    IndexError, OffsetIndexEnd, SegmentIndexes, TimeIndexEnd, TransactionIndexEnd, relative_offset,
+};
 pub use json::{BytesFormat, Json, JsonInteger};
+pub use kraft::kraft_snapshot;
 pub use message::{Message, MessageSet, first_offset, open};
+pub use partition::{murmur2, partition_for_key};
+pub use plain::{PlainColumn, PlainRows};
 pub use primitives::Reader;
-pub use record::{Headers, Record};
+pub use producers::{Duplicate, Origin, Producers, Update};
+pub use record::{Headers, HeadersBuffer, Record};
+pub use recovery::{Ended, ProducerReplay, SegmentRecovery};
+pub use refusal::{Refusal, Refused};
 pub use search::{Found, Target, find_timestamp};
-pub use snapshot::{ProducerState, producer_snapshot};
+pub use snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
 pub use transactions::Transactions;
 pub use utf8::java_utf8;
+pub use validate::{Rules, topic_codec};
 pub use walk::{Next, framing_holds, next};

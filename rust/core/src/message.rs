@@ -4,10 +4,10 @@
 //! in magic 0 and relative in magic 1, where the wrapper carries the offset of the last inner message. Offset rules
 //! follow the wrapper's magic, field layout the inner message's (KAFKA-4298: old brokers wrote mixed sets).
 
-use crate::batch::Header;
+use crate::batch::{Header, MAGIC_AT, crc32};
 use crate::compression::{Compression, Decompressor};
 use crate::error::{Error, Result};
-use crate::primitives::Reader;
+use crate::primitives::{Reader, Writer};
 
 /// The smallest message of any magic, offset and size included.
 pub(crate) const MIN_SIZE: usize = 26;
@@ -30,7 +30,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn parse(header: Header, entry: &'a [u8]) -> Result<Self> {
+    pub(crate) fn parse(header: Header, entry: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(entry);
         reader.bytes(if header.magic == 0 { 18 } else { 26 })?;
         let key = nullable(&mut reader)?;
@@ -45,6 +45,12 @@ impl<'a> Message<'a> {
             header,
             entry,
         })
+    }
+
+    /// The value of a wrapper: its messages, compressed.
+    pub(crate) fn wrapped(&self) -> Result<&'a [u8]> {
+        self.value
+            .ok_or_else(|| Error::corrupt("wrapper message has a null value"))
     }
 }
 
@@ -72,21 +78,30 @@ pub fn open<'a>(
     decompressor: &'a mut Decompressor,
 ) -> Result<MessageSet<'a>> {
     let outer = Message::parse(*header, entry)?;
-    let codec = match header.compression()? {
-        Compression::None => return Ok(MessageSet::Single(outer)),
-        Compression::Zstd => return Err(Error::corrupt("zstd needs magic 2")),
-        codec => codec,
+    let Some(codec) = wrapper_codec(header)? else {
+        return Ok(MessageSet::Single(outer));
     };
-    let value = outer
-        .value
-        .ok_or_else(|| Error::corrupt("wrapper message has a null value"))?;
     // Kafka up to 0.9 summed the LZ4 frame header wrongly; with magic 0 any sum is accepted (KAFKA-3160).
-    let payload = decompressor.decompress(codec, value, header.magic == 0)?;
-    let shift = offset_shift(header, last_inner_offset(payload)?)?;
-    Ok(MessageSet::Wrapper(*header, payload, shift))
+    let payload = decompressor.decompress(codec, outer.wrapped()?, header.magic == 0)?;
+    MessageSet::of_wrapper(header, payload)
+}
+
+/// The codec of a wrapper, None for a message that is none.
+pub(crate) fn wrapper_codec(header: &Header) -> Result<Option<Compression>> {
+    match header.compression()? {
+        Compression::None => Ok(None),
+        Compression::Zstd => Err(Error::corrupt("zstd needs magic 2")),
+        codec => Ok(Some(codec)),
+    }
 }
 
 impl<'a> MessageSet<'a> {
+    /// The messages in the decompressed `payload` of a wrapper.
+    pub(crate) fn of_wrapper(header: &Header, payload: &'a [u8]) -> Result<Self> {
+        let shift = offset_shift(header, last_inner_offset(payload)?)?;
+        Ok(Self::Wrapper(*header, payload, shift))
+    }
+
     /// Keys and values lie in here.
     pub fn payload(&self) -> &'a [u8] {
         match self {
@@ -143,7 +158,7 @@ impl<'a> MessageSet<'a> {
 /// The entry `rest` starts with, and what follows.
 ///
 /// A cut inner tail is an error: Kafka ignores it, and then numbers the others of magic 1 too high.
-fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8])> {
+pub(crate) fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8])> {
     let cut = || {
         Error::corrupt(format!(
             "wrapper payload is cut inside the message at byte {at}"
@@ -193,4 +208,54 @@ pub fn first_offset(header: &Header, entry: &[u8], decompressor: &mut Decompress
         return Ok(header.base_offset);
     }
     open(header, entry, decompressor).map(|set| set.first_offset())
+}
+
+/// A message to be written: what its header says, and its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewMessage<'a> {
+    /// 0 or 1.
+    pub(crate) magic: i8,
+    pub(crate) attributes: i16,
+    pub(crate) offset: i64,
+    /// Of magic 1.
+    pub(crate) timestamp: i64,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl NewMessage<'_> {
+    /// The whole entry's.
+    pub(crate) fn size(&self) -> Result<usize> {
+        let length = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
+        let timestamp = if self.magic == 0 { 0 } else { 8 };
+        let size = MIN_SIZE + timestamp + length(self.key) + length(self.value);
+        if i32::try_from(size).is_err() {
+            return Err(Error::invalid(format!(
+                "message of {size} bytes; a message's length is 32 bits"
+            )));
+        }
+        Ok(size)
+    }
+
+    /// None if `room` is not exactly [`Self::size`] bytes.
+    pub(crate) fn write(&self, room: &mut [u8]) -> Option<()> {
+        let (head, summed) = room.split_first_chunk_mut::<MAGIC_AT>()?;
+        let mut writer = Writer::new(summed);
+        writer.array([self.magic as u8, self.attributes as u8])?;
+        if self.magic > 0 {
+            writer.array(self.timestamp.to_be_bytes())?;
+        }
+        for field in [self.key, self.value] {
+            let length = field.map_or(-1, |field| field.len() as i32);
+            writer.array(length.to_be_bytes())?;
+            writer.bytes(field.unwrap_or_default())?;
+        }
+        if writer.remaining() > 0 {
+            return None;
+        }
+        let mut writer = Writer::new(head);
+        writer.array(self.offset.to_be_bytes())?;
+        writer.array((4 + summed.len() as i32).to_be_bytes())?;
+        writer.array(crc32(summed).to_be_bytes())
+    }
 }

@@ -6,7 +6,7 @@
 //! key, value or header-value length is null; a negative header-key length is an error.
 
 use crate::error::{Error, Result};
-use crate::primitives::Reader;
+use crate::primitives::{Reader, Writer, varint_size, varlong_size};
 
 /// The headers of a record, not yet cut apart.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,54 @@ impl<'a> Headers<'a> {
             )));
         }
         Ok(())
+    }
+}
+
+/// The longest varint of 32 bits.
+const MAX_VARINT_BYTES: usize = 5;
+
+/// Headers being put together, in memory that is used again.
+#[derive(Debug, Default)]
+pub struct HeadersBuffer {
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl HeadersBuffer {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.bytes.clear();
+    }
+
+    /// Appends one. The key should be UTF-8: readers replace what is not.
+    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        field_size(Some(key), "header key")?;
+        field_size(value, "header value")?;
+        self.field(Some(key));
+        self.field(value);
+        self.count += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn field(&mut self, field: Option<&[u8]>) {
+        let mut room = [0; MAX_VARINT_BYTES];
+        let mut writer = Writer::new(&mut room);
+        // There is room for any length.
+        let _ = writer.varint(field.map_or(-1, |field| field.len() as i32));
+        let size = MAX_VARINT_BYTES - writer.remaining();
+        self.bytes
+            .extend_from_slice(room.get(..size).unwrap_or_default());
+        self.bytes.extend_from_slice(field.unwrap_or_default());
+    }
+
+    /// All of them, in order.
+    pub fn headers(&self) -> Headers<'_> {
+        Headers {
+            count: self.count,
+            bytes: &self.bytes,
+        }
     }
 }
 
@@ -149,6 +197,105 @@ pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>>
     })
 }
 
+/// Of a record, what is checked when it is appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outline {
+    pub(crate) timestamp_delta: i64,
+    pub(crate) offset_delta: i32,
+    pub(crate) has_key: bool,
+}
+
+/// The outline of the record at `at`, which moves behind it, with the structure of its headers checked too.
+#[inline]
+pub(crate) fn outline(payload: &[u8], at: &mut usize) -> Result<Outline> {
+    if let Some((outline, end)) = plain_outline(payload, *at) {
+        *at = end;
+        return Ok(outline);
+    }
+    let record = parse(payload, at)?;
+    record.headers.for_each(|_, _| Ok(()))?;
+    Ok(Outline {
+        timestamp_delta: record.timestamp_delta,
+        offset_delta: record.offset_delta,
+        has_key: record.key.is_some(),
+    })
+}
+
+/// The same for a sound record of short varints and not at the very end, and where it ends; None for any other.
+#[inline]
+fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline, usize)> {
+    let (length, body) = short_varint(payload, at)?;
+    let end = body + (length >> 1) as usize;
+    // The varints behind may not be read beyond the record: only what lies within counts.
+    let record = payload.get(..end)?;
+    let (timestamp_delta, at) = varlong(payload, body + 1)?;
+    let (offset_delta, at) = short_varint(payload, at)?;
+    let (key, at) = short_varint(payload, at)?;
+    let has_key = key & 1 == 0;
+    let at = if has_key {
+        at + (key >> 1) as usize
+    } else {
+        at
+    };
+    let (value, at) = short_varint(payload, at)?;
+    let at = at
+        + if value & 1 == 0 {
+            (value >> 1) as usize
+        } else {
+            0
+        };
+    let (headers, mut at) = short_varint(payload, at)?;
+    if (length | headers) & 1 != 0 {
+        return None;
+    }
+    for _ in 0..headers >> 1 {
+        let (key, next) = short_varint(record, at)?;
+        let (value, next) = short_varint(record, next + (key >> 1) as usize)?;
+        at = next
+            + if value & 1 == 0 {
+                (value >> 1) as usize
+            } else {
+                0
+            };
+        if key & 1 != 0 {
+            return None;
+        }
+    }
+    let outline = Outline {
+        timestamp_delta,
+        offset_delta: (offset_delta >> 1) as i32 ^ -((offset_delta & 1) as i32),
+        has_key,
+    };
+    (at == end).then_some((outline, end))
+}
+
+/// An unsigned varint of at most three bytes, and where it ends; None also where fewer than three bytes are left.
+#[inline(always)]
+fn short_varint(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
+    let &[first, second, third] = bytes.get(at..)?.first_chunk()?;
+    let (first, second, third) = (u32::from(first), u32::from(second), u32::from(third));
+    if first < 0x80 {
+        Some((first, at + 1))
+    } else if second < 0x80 {
+        Some((first & 0x7f | second << 7, at + 2))
+    } else if third < 0x80 {
+        Some((first & 0x7f | (second & 0x7f) << 7 | third << 14, at + 3))
+    } else {
+        None
+    }
+}
+
+/// A zigzag varlong, and where it ends.
+#[inline(always)]
+fn varlong(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    if let Some((value, next)) = short_varint(bytes, at) {
+        return Some((i64::from(value >> 1) ^ -i64::from(value & 1), next));
+    }
+    let mut reader = Reader::new(bytes.get(at..)?);
+    let value = reader.varlong().ok()?;
+    Some((value, bytes.len() - reader.remaining()))
+}
+
 /// A length and that many bytes; any negative length is null.
 fn field<'a>(bytes: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]>> {
     let length = varint(bytes, at)?;
@@ -173,4 +320,73 @@ fn varint(bytes: &[u8], at: &mut usize) -> Result<i32> {
     let value = reader.varint()?;
     *at = bytes.len() - reader.remaining();
     Ok(value)
+}
+
+/// Bytes that a record takes, without the length that stands before them.
+#[inline]
+pub(crate) fn body_size(record: &Record<'_>) -> Result<usize> {
+    let headers = &record.headers;
+    let count = i32::try_from(headers.count)
+        .map_err(|_| Error::invalid(format!("{} headers in one record", headers.count)))?;
+    let size = 1
+        + varlong_size(record.timestamp_delta)
+        + varint_size(record.offset_delta)
+        + field_size(record.key, "key")?
+        + field_size(record.value, "value")?
+        + varint_size(count)
+        + headers.bytes.len();
+    if i32::try_from(size).is_err() {
+        return Err(Error::invalid(format!(
+            "record of {size} bytes; a record's length is 32 bits"
+        )));
+    }
+    Ok(size)
+}
+
+/// Bytes that a record takes with its length, which is `body_size`.
+#[inline]
+pub(crate) fn framed_size(body_size: usize) -> usize {
+    varint_size(body_size as i32) + body_size
+}
+
+/// Writes the record whose [`body_size`] that is. None if `room` is not exactly its size.
+#[inline]
+pub(crate) fn write(room: &mut [u8], record: &Record<'_>, body_size: usize) -> Option<()> {
+    let mut writer = Writer::new(room);
+    writer.varint(body_size as i32)?;
+    writer.array(record.attributes.to_be_bytes())?;
+    writer.varlong(record.timestamp_delta)?;
+    writer.varint(record.offset_delta)?;
+    write_field(&mut writer, record.key)?;
+    write_field(&mut writer, record.value)?;
+    writer.varint(record.headers.count as i32)?;
+    writer.bytes(record.headers.bytes)?;
+    (writer.remaining() == 0).then_some(())
+}
+
+#[inline]
+fn write_field(writer: &mut Writer<'_>, field: Option<&[u8]>) -> Option<()> {
+    match field {
+        Some(field) => {
+            writer.varint(field.len() as i32)?;
+            writer.bytes(field)
+        }
+        None => writer.varint(-1),
+    }
+}
+
+#[inline]
+fn field_size(field: Option<&[u8]>, what: &str) -> Result<usize> {
+    match field {
+        None => Ok(varint_size(-1)),
+        Some(field) => match i32::try_from(field.len()) {
+            Ok(length) => Ok(varint_size(length) + field.len()),
+            Err(_) => Err(too_long(what, field.len())),
+        },
+    }
+}
+
+#[cold]
+fn too_long(what: &str, length: usize) -> Error {
+    Error::invalid(format!("{what} of {length} bytes; a length is 32 bits"))
 }

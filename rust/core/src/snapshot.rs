@@ -81,3 +81,24 @@ fn entry(reader: &mut Reader<'_>) -> Result<ProducerState> {
         current_txn_first_offset: reader.i64()?,
     })
 }
+
+/// A `.snapshot` file of these producers, in their order.
+pub fn write_producer_snapshot(producers: &[ProducerState]) -> Vec<u8> {
+    let mut entries = Vec::with_capacity(4 + ENTRY * producers.len());
+    entries.extend((producers.len() as i32).to_be_bytes());
+    for producer in producers {
+        entries.extend(producer.producer_id.to_be_bytes());
+        entries.extend(producer.producer_epoch.to_be_bytes());
+        entries.extend(producer.last_sequence.to_be_bytes());
+        entries.extend(producer.last_offset.to_be_bytes());
+        entries.extend(producer.offset_delta.to_be_bytes());
+        entries.extend(producer.timestamp.to_be_bytes());
+        entries.extend(producer.coordinator_epoch.to_be_bytes());
+        entries.extend(producer.current_txn_first_offset.to_be_bytes());
+    }
+    let mut file = Vec::with_capacity(6 + entries.len());
+    file.extend(VERSION.to_be_bytes());
+    file.extend(crate::batch::crc32c(&entries).to_be_bytes());
+    file.extend(entries);
+    file
+}

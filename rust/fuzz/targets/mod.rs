@@ -7,6 +7,7 @@
 // Each user takes a part.
 #![allow(dead_code)]
 
+mod append;
 mod codecs;
 mod decode;
 mod dump;
@@ -34,7 +35,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 14] = [
+pub(crate) const TARGETS: [Target; 16] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -49,6 +50,8 @@ pub(crate) const TARGETS: [Target; 14] = [
     target("snapshot", "snapshot", indexes::snapshot),
     target("dump", "log", dump::dump),
     target("control", "control", dump::control),
+    target("append", "log", append::append),
+    target("recovery", "log", append::recovery),
 ];
 
 /// One target, by its name.

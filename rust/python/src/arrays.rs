@@ -95,7 +95,7 @@ pub(crate) fn headers_type() -> DataType {
     )))
 }
 
-fn header_fields() -> Fields {
+pub(crate) fn header_fields() -> Fields {
     Fields::from(vec![
         Field::new("key", DataType::Utf8, true),
         Field::new("value", DataType::Binary, true),

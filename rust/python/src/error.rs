@@ -1,6 +1,6 @@
 //! Core errors as the exceptions of `brokerless.errors`. The caller who knows the file adds its path there.
 
-use brokerless_core::{Error, Kind};
+use brokerless_core::{Error, Kind, Refused};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,5 +22,26 @@ fn raise(py: Python<'_>, class: &str, error: Error) -> PyResult<PyErr> {
     let class = py.import("brokerless.errors")?.getattr(class)?;
     Ok(PyErr::from_value(
         class.call((error.message,), Some(&place))?,
+    ))
+}
+
+/// A refused append as the leaf of `AppendError` that is named like Kafka's answer.
+pub(crate) fn refused_to_py(py: Python<'_>, refused: Refused) -> PyErr {
+    refusal(py, refused).unwrap_or_else(|failure| failure)
+}
+
+fn refusal(py: Python<'_>, refused: Refused) -> PyResult<PyErr> {
+    let keywords = PyDict::new(py);
+    if refused.base_offset.is_some() || refused.position > 0 {
+        keywords.set_item("position", refused.position)?;
+        keywords.set_item("base_offset", refused.base_offset)?;
+    }
+    if !refused.records.is_empty() {
+        keywords.set_item("record_errors", refused.records)?;
+    }
+    let class = format!("{}Error", refused.refusal.name());
+    let class = py.import("brokerless.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(
+        class.call((refused.message,), Some(&keywords))?,
     ))
 }

@@ -1,19 +1,31 @@
 //! Registration only: each name lives in the file of that name.
 
+mod appended;
+mod appender;
 mod arrays;
 mod buffer;
+mod columns;
 mod decoder;
+mod encoder;
+mod end_transaction_marker;
 mod error;
 mod find_timestamp;
 mod hand_over;
 mod header_walk;
 mod json_dump;
 mod json_lines;
+mod json_rows;
+mod kraft_snapshot;
+mod leader_epochs;
 mod log_dump;
 mod offset_index;
+mod partition_for_keys;
 mod producer_snapshot;
+mod producers;
 mod rows;
 mod scan;
+mod segment_recovery;
+mod segment_state;
 mod table;
 mod time_index;
 mod transaction_index;
@@ -42,20 +54,40 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         "ROW_COLUMNS",
         PyTuple::new(module.py(), rows::column_names())?,
     )?;
+    module.add_class::<appended::Appended>()?;
+    module.add_class::<appended::Closing>()?;
+    module.add_class::<appended::SegmentWrite>()?;
+    module.add_class::<appender::Appender>()?;
     module.add_class::<decoder::Decoder>()?;
+    module.add_class::<encoder::Encoder>()?;
     module.add_class::<header_walk::HeaderWalk>()?;
     module.add_class::<json_dump::JsonDump>()?;
+    module.add_class::<leader_epochs::LeaderEpochs>()?;
     module.add_class::<log_dump::LogDump>()?;
     module.add_class::<offset_index::OffsetIndex>()?;
+    module.add_class::<producers::Producers>()?;
+    module.add_class::<segment_recovery::ProducerReplay>()?;
+    module.add_class::<segment_recovery::SegmentRecovery>()?;
+    module.add_class::<segment_state::SegmentState>()?;
     module.add_class::<time_index::TimeIndex>()?;
     module.add_class::<transaction_index::TransactionIndex>()?;
     module.add_function(wrap_pyfunction!(crc32c, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        end_transaction_marker::end_transaction_marker,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        partition_for_keys::partition_for_keys,
+        module
+    )?)?;
     module.add_function(wrap_pyfunction!(find_timestamp::find_timestamp, module)?)?;
     module.add_function(wrap_pyfunction!(
         producer_snapshot::producer_snapshot,
         module
     )?)?;
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(json_rows::json_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(kraft_snapshot::kraft_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(row_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::batch_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;

@@ -52,6 +52,10 @@ impl OffsetIndex {
         )
     }
 
+    fn length_below(&self, offset: i64) -> usize {
+        self.0.length_below(offset)
+    }
+
     fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {
         self.0.sanity_check().map_err(|error| to_py(py, error))
     }

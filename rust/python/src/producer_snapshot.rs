@@ -15,6 +15,14 @@ pub(crate) fn producer_snapshot(py: Python<'_>, data: Bytes) -> PyResult<Bound<'
     let producers = py
         .detach(|| brokerless_core::producer_snapshot(data.as_slice()))
         .map_err(|error| to_py(py, error))?;
+    producer_table(py, &producers)
+}
+
+/// One row a producer. The only home of that schema.
+pub(crate) fn producer_table<'py>(
+    py: Python<'py>,
+    producers: &[ProducerState],
+) -> PyResult<Bound<'py, PyAny>> {
     let int64 = |value: fn(&ProducerState) -> i64| -> ArrayRef {
         Arc::new(
             producers

@@ -72,6 +72,12 @@ impl TransactionIndex {
         Ok((ranges, is_complete))
     }
 
+    fn length_below(&self, py: Python<'_>, offset: i64) -> PyResult<usize> {
+        self.0
+            .length_below(offset)
+            .map_err(|error| to_py(py, error))
+    }
+
     fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {
         self.0.sanity_check().map_err(|error| to_py(py, error))
     }

@@ -1,4 +1,4 @@
-//! The subset of the LZ4 frame format that Kafka reads (its `Lz4BlockInputStream`).
+//! The subset of the LZ4 frame format that Kafka reads (its `Lz4BlockInputStream`) and the one form that it writes.
 //!
 //! ```text
 //! magic 04 22 4D 18 | FLG | BD | [content size, 8] | HC
@@ -10,11 +10,13 @@
 //! whatever follows the frame is ignored. The end mark must be there: without it a cut payload would
 //! look whole.
 
+use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
 use lz4_flex::block::{DecompressError, decompress_into};
 use twox_hash::XxHash32;
 
 use super::output::Output;
 use crate::error::{Error, Result};
+use crate::primitives::Writer;
 
 const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
@@ -29,6 +31,65 @@ const UNCOMPRESSED: u32 = 1 << 31;
 
 /// A length byte of 255 is the most that one compressed byte can stand for.
 const MAX_RATIO: usize = 255;
+
+/// What Kafka writes: version 1, independent blocks of 64 KiB, and no more.
+const WRITTEN_FLAGS: [u8; 2] = [0x60, 0x40];
+const BLOCK: usize = 64 << 10;
+/// The frame's header as written: magic, flags, checksum.
+const HEADER: usize = 7;
+
+/// Kafka's default level, which is no level of LZ4-HC: Kafka takes the fast compressor for it.
+pub(super) const FAST_LEVEL: i32 = 9;
+
+/// The most that `n` bytes can become, and what one block may need in between.
+pub(super) fn bound(n: usize) -> usize {
+    HEADER + n.div_ceil(BLOCK) * (4 + compress_bound(BLOCK).unwrap_or(2 * BLOCK)) + 4
+}
+
+/// Writes the frame that `data` becomes to the start of `room`, of at least its [`bound`]; returns its length.
+///
+/// `sums_magic`: the header checksum includes the magic number, which is wrong, and what readers of message magic 0
+/// expect (KAFKA-3160).
+pub(super) fn encode(
+    mode: CompressionMode,
+    sums_magic: bool,
+    data: &[u8],
+    room: &mut [u8],
+) -> Result<usize> {
+    let no_room = || Error::invalid("lz4: no room");
+    let described = [MAGIC.as_slice(), &WRITTEN_FLAGS].concat();
+    let summed = if sums_magic {
+        described.as_slice()
+    } else {
+        &WRITTEN_FLAGS
+    };
+    let mut writer = Writer::new(room);
+    writer.bytes(&described).ok_or_else(no_room)?;
+    writer
+        .array([(XxHash32::oneshot(0, summed) >> 8) as u8])
+        .ok_or_else(no_room)?;
+    let mut at = HEADER;
+    for block in data.chunks(BLOCK) {
+        let (word, rest) = room
+            .get_mut(at..)
+            .and_then(<[u8]>::split_first_chunk_mut::<4>)
+            .ok_or_else(no_room)?;
+        let mut n = compress_to_buffer(block, Some(mode), false, rest)
+            .map_err(|e| Error::invalid(format!("lz4: {e}")))?;
+        let mut flag = 0;
+        if n >= block.len() {
+            (n, flag) = (block.len(), UNCOMPRESSED);
+            rest.get_mut(..n)
+                .ok_or_else(no_room)?
+                .copy_from_slice(block);
+        }
+        *word = (n as u32 | flag).to_le_bytes();
+        at += word.len() + n;
+    }
+    let end_mark = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>);
+    *end_mark.ok_or_else(no_room)? = [0; 4];
+    Ok(at + 4)
+}
 
 struct Frame {
     flags: u8,

@@ -7,19 +7,51 @@
 //!
 //! Big-endian, no checksum, no end mark. Java writes at most 32 KiB in a block.
 
-use snap::raw::{Decoder, decompress_len};
+use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use super::output::Output;
 use crate::error::{Error, Result};
+use crate::primitives::Writer;
 
 const MAGIC: &[u8] = b"\x82SNAPPY\0";
 const HEADER: usize = 16;
+
+/// Version and minimum compatible version, as Java writes them.
+const VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
+/// What Java puts in a block.
+const BLOCK: usize = 32 << 10;
 
 /// snappy-java's own bound; without it the declared length is still checked against what is there.
 const MAX_BLOCK: i32 = 512 << 20;
 
 /// Three bytes can copy at most 64, so a block that declares more than 22 times its size lies.
 const MAX_RATIO: usize = 22;
+
+/// The most that `n` bytes can become.
+pub(super) fn bound(n: usize) -> usize {
+    HEADER + n.div_ceil(BLOCK) * (4 + max_compress_len(BLOCK))
+}
+
+/// Writes the stream that `data` becomes to the start of `room`, of at least its [`bound`]; returns its length.
+pub(super) fn encode(encoder: &mut Encoder, data: &[u8], room: &mut [u8]) -> Result<usize> {
+    let no_room = || Error::invalid("snappy: no room");
+    let mut writer = Writer::new(room);
+    writer.bytes(MAGIC).ok_or_else(no_room)?;
+    writer.array(VERSIONS).ok_or_else(no_room)?;
+    let mut at = HEADER;
+    for block in data.chunks(BLOCK) {
+        let (length, rest) = room
+            .get_mut(at..)
+            .and_then(<[u8]>::split_first_chunk_mut::<4>)
+            .ok_or_else(no_room)?;
+        let n = encoder
+            .compress(block, rest)
+            .map_err(|e| Error::invalid(format!("snappy: {e}")))?;
+        *length = (n as u32).to_be_bytes();
+        at += length.len() + n;
+    }
+    Ok(at)
+}
 
 pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut Output) -> Result<()> {
     if data.len() < HEADER || !data.starts_with(MAGIC) {

@@ -2,6 +2,7 @@
 //! Kafka refuses must not come back as rows, and one that it reads must not be refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod compressor;
 mod encode;
 mod gzip;
 mod lz4;

@@ -1,0 +1,179 @@
+//! Appends and recoveries.
+
+use brokerless_core::{
+    ActiveSegment, Codec, Compression, Effects, Ended, LeaderEpochs, LogAppender, Next, Origin,
+    Producers, Request, Rules, SegmentIndexes, SegmentRecovery, Settings, TimestampType,
+    TransactionIndexEnd, crc32c, next,
+};
+
+use super::MAX_BATCH_BYTES;
+
+const NOW: i64 = 1_700_000_000_000;
+
+fn settings(choice: u8) -> Settings {
+    let codecs = [
+        None,
+        Some(Compression::None),
+        Some(Compression::Gzip),
+        Some(Compression::Zstd),
+    ];
+    let codec = codecs[usize::from(choice & 3)].map(|compression| Codec {
+        compression,
+        level: None,
+    });
+    Settings {
+        rules: Rules {
+            message_format: [2, 2, 1, 0][usize::from(choice >> 2 & 3)],
+            codec,
+            timestamp_type: match choice & 16 {
+                0 => TimestampType::CreateTime,
+                _ => TimestampType::LogAppendTime,
+            },
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: i64::MAX,
+            is_compacted: choice & 32 != 0,
+            max_message_bytes: 1 << 20,
+        },
+        segment_bytes: 1 << 20,
+        segment_ms: 1000,
+        segment_jitter_ms: 10,
+        jitter_seed: 0,
+        segment_index_bytes: 1 << 10,
+        index_interval_bytes: 64,
+        producer_id_expiration_ms: 1000,
+        max_batch_bytes: MAX_BATCH_BYTES,
+    }
+}
+
+fn log(settings: Settings) -> LogAppender {
+    let Settings {
+        index_interval_bytes,
+        segment_index_bytes,
+        ..
+    } = settings;
+    let segment = ActiveSegment {
+        base_offset: 0,
+        size: 0,
+        created_ms: NOW,
+        first_timestamp: None,
+        indexes: SegmentIndexes::new(0, index_interval_bytes, segment_index_bytes),
+        transactions: TransactionIndexEnd::default(),
+    };
+    let (producers, epochs) = (Producers::default(), LeaderEpochs::default());
+    LogAppender::new(settings, segment, producers, epochs, 0, 0)
+}
+
+fn request(origin: Origin) -> Request {
+    Request {
+        origin,
+        leader_epoch: i32::MAX,
+        now: NOW,
+    }
+}
+
+/// `data` with right checksums, wherever a batch is framed; and with base offset 0, as a producer sends it, if asked for.
+fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
+    let mut sealed = data.to_vec();
+    let mut at = 0;
+    while let Ok(Next::Batch(header, entry)) = next(&data[at..], at as u64) {
+        let crc_at = at + if header.magic == 2 { 17 } else { 12 };
+        let crc = header.computed_crc(entry).to_be_bytes();
+        sealed[crc_at..crc_at + 4].copy_from_slice(&crc);
+        if is_first && header.magic == 2 {
+            sealed[at..at + 8].fill(0);
+        }
+        at += header.size();
+    }
+    sealed
+}
+
+/// The topic's settings and who appends follow from the bytes. A refused request leaves nothing. What a leader
+/// stores of a client, a follower takes as it is, and ends in the same state.
+pub(crate) fn append(data: &[u8]) {
+    let choice = crc32c(data) as u8;
+    let origin = [
+        Origin::Client,
+        Origin::Coordinator,
+        Origin::Client,
+        Origin::Replication,
+    ][usize::from(choice >> 6)];
+    let data = &sealed(data, origin != Origin::Replication)[..];
+    let mut leader = log(settings(choice));
+    let mut effects = Effects::default();
+    if leader.append(data, request(origin), &mut effects).is_err() {
+        assert_eq!(effects, Effects::default());
+        assert_eq!((leader.log_end_offset(), leader.segment().size), (0, 0));
+        assert_eq!(
+            (leader.producers().entries(), leader.epochs().entries()),
+            (vec![], &[][..])
+        );
+    }
+    let answers = leader.append_each(data, request(origin), &mut effects);
+    assert!(answers.consumed <= data.len() && answers.duplicates <= answers.count);
+    assert!(leader.last_stable_offset() <= leader.high_watermark());
+    // Only a client's batches are sure to lie one behind the other.
+    if origin != Origin::Client {
+        return;
+    }
+    let mut follower = log(settings(choice));
+    let stored: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
+    let stored = stored.concat();
+    let mut copied = Effects::default();
+    let answers = follower.append_each(&stored, request(Origin::Replication), &mut copied);
+    assert_eq!((answers.refused, answers.consumed), (None, stored.len()));
+    let copied: Vec<_> = copied.writes.iter().map(|write| &write.log[..]).collect();
+    assert_eq!(copied.concat(), stored);
+    assert_eq!(follower.log_end_offset(), leader.log_end_offset());
+    assert_eq!(follower.epochs(), leader.epochs());
+    assert_eq!(follower.producers().entries(), leader.producers().entries());
+}
+
+/// Windows of any size end alike, and what was valid is whole when it is recovered again.
+pub(crate) fn recovery(data: &[u8]) {
+    recovered_alike(data);
+    recovered_alike(&sealed(data, false));
+}
+
+fn recovered_alike(data: &[u8]) {
+    let whole = recovered(data, data.len().max(1));
+    for window in [64, 300] {
+        assert_eq!(recovered(data, window), whole, "window {window}");
+    }
+    let (ended, valid, ..) = whole;
+    if matches!(ended, Ended::Whole | Ended::Cut(_)) {
+        let (again, valid_again, ..) = recovered(&data[..valid], valid.max(1));
+        // A bad marker stays, and is met again.
+        assert!(again == Ended::Whole || again == ended);
+        assert_eq!(valid_again, valid);
+    }
+}
+
+type Recovered = (Ended, usize, i64, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+
+fn recovered(data: &[u8], window: usize) -> Recovered {
+    let mut recovery = SegmentRecovery::new(0, 64, 1 << 10);
+    let (mut producers, mut epochs) = (Producers::default(), LeaderEpochs::default());
+    let (mut at, mut size) = (0, window);
+    while recovery.ended.is_none() {
+        let bytes = &data[at..data.len().min(at + size)];
+        let end = data.len() as u64;
+        let taken = recovery.feed(bytes, at as u64, end, &mut producers, &mut epochs);
+        let taken = taken.unwrap();
+        if taken == 0 && recovery.ended.is_none() {
+            assert!(bytes.len() < data.len() - at, "asks for more than there is");
+            size = recovery.needed.max(size + 1);
+        } else {
+            (at, size) = (at + taken, window);
+        }
+    }
+    let ended = recovery.ended.clone().unwrap();
+    (
+        ended,
+        recovery.valid_bytes as usize,
+        recovery.next_offset,
+        recovery.index,
+        recovery.timeindex,
+        recovery.txnindex,
+        producers.snapshot(),
+    )
+}

@@ -1,0 +1,120 @@
+//! `Appended`, `SegmentWrite` and `Closing`: what an append, or a close, leaves to be written.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, UInt8Array};
+use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_pyarrow::ToPyArrow;
+use brokerless_core::{Answers, Effects, SegmentWrite as Write};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::refused_to_py;
+
+/// Up to this, a copy costs less than handing memory over.
+const COPIED_BYTES: usize = 64 << 10;
+
+/// Bytes for Python; many of them without a copy, as a `pyarrow.Buffer`.
+fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Py<PyAny>> {
+    if bytes.len() <= COPIED_BYTES {
+        return Ok(PyBytes::new(py, &bytes).into_any().unbind());
+    }
+    let length = bytes.len();
+    let values = ScalarBuffer::new(Buffer::from_vec(bytes), 0, length);
+    let array = Arc::new(UInt8Array::new(values, None));
+    let buffers = array
+        .to_data()
+        .to_pyarrow(py)?
+        .call_method0(intern!(py, "buffers"))?;
+    Ok(buffers.get_item(1)?.unbind())
+}
+
+#[pyclass(module = "brokerless._native", frozen, get_all)]
+#[derive(Debug)]
+pub(crate) struct SegmentWrite {
+    base_offset: i64,
+    is_new: bool,
+    snapshot: Option<Py<PyAny>>,
+    final_time_entry: Py<PyAny>,
+    log: Py<PyAny>,
+    index: Py<PyAny>,
+    timeindex: Py<PyAny>,
+    txnindex: Py<PyAny>,
+}
+
+impl SegmentWrite {
+    fn new(py: Python<'_>, write: Write) -> PyResult<Self> {
+        Ok(Self {
+            base_offset: write.base_offset,
+            is_new: write.is_new,
+            snapshot: write
+                .snapshot
+                .map(|snapshot| bytes(py, snapshot))
+                .transpose()?,
+            final_time_entry: bytes(py, write.final_time_entry)?,
+            log: bytes(py, write.log)?,
+            index: bytes(py, write.index)?,
+            timeindex: bytes(py, write.timeindex)?,
+            txnindex: bytes(py, write.txnindex)?,
+        })
+    }
+}
+
+#[pyclass(module = "brokerless._native", frozen, get_all)]
+#[derive(Debug)]
+pub(crate) struct Appended {
+    first_offset: i64,
+    last_offset: i64,
+    log_append_time: i64,
+    max_timestamp: i64,
+    is_duplicate: bool,
+    count: u64,
+    duplicates: u64,
+    consumed: usize,
+    has_new_epochs: bool,
+    writes: Vec<Py<SegmentWrite>>,
+    error: Option<Py<PyAny>>,
+}
+
+impl Appended {
+    pub(crate) fn new(py: Python<'_>, answers: Answers, effects: Effects) -> PyResult<Self> {
+        let last = answers.last;
+        let writes = effects.writes.into_iter();
+        let writes = writes.map(|write| Py::new(py, SegmentWrite::new(py, write)?));
+        let error = answers.refused.map(|refused| refused_to_py(py, refused));
+        Ok(Self {
+            first_offset: last.first_offset,
+            last_offset: last.last_offset,
+            log_append_time: last.log_append_time,
+            max_timestamp: last.max_timestamp,
+            is_duplicate: answers.count > 0 && answers.duplicates == answers.count,
+            count: answers.count,
+            duplicates: answers.duplicates,
+            consumed: answers.consumed,
+            has_new_epochs: effects.has_new_epochs,
+            writes: writes.collect::<PyResult<_>>()?,
+            error: error.map(|error| error.into_value(py).into_any()),
+        })
+    }
+}
+
+#[pyclass(module = "brokerless._native", frozen, get_all)]
+#[derive(Debug)]
+pub(crate) struct Closing {
+    final_time_entry: Py<PyAny>,
+    snapshot: Option<Py<PyAny>>,
+}
+
+impl Closing {
+    pub(crate) fn new(
+        py: Python<'_>,
+        final_time_entry: Vec<u8>,
+        snapshot: Option<Vec<u8>>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            final_time_entry: bytes(py, final_time_entry)?,
+            snapshot: snapshot.map(|snapshot| bytes(py, snapshot)).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,295 @@
+//! `Appender`: the broker on produce, for one log.
+
+use brokerless_core::{
+    ActiveSegment, Answer, Answers, Effects, Error, LogAppender, Origin, Request, Rules,
+    SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, topic_codec,
+};
+use pyo3::prelude::*;
+
+use crate::appended::{Appended, Closing};
+use crate::buffer::Bytes;
+use crate::error::{refused_to_py, to_py};
+use crate::leader_epochs::LeaderEpochs;
+use crate::producers::Producers;
+use crate::segment_state::SegmentState;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct Appender {
+    log: LogAppender,
+    settings: Settings,
+}
+
+#[pymethods]
+impl Appender {
+    #[new]
+    #[pyo3(signature = (*, segment, producers, leader_epochs, log_start_offset, log_end_offset, segment_bytes,
+        segment_ms, segment_jitter_ms, segment_index_bytes, index_interval_bytes, max_message_bytes,
+        compression_type, compression_gzip_level, compression_lz4_level, compression_zstd_level,
+        message_timestamp_type, message_timestamp_before_max_ms, message_timestamp_after_max_ms, cleanup_policy,
+        max_compaction_lag_ms, producer_id_expiration_ms, message_format, segment_jitter_seed=0,
+        max_batch_bytes=1 << 30))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        segment: &SegmentState,
+        producers: &Producers,
+        leader_epochs: &LeaderEpochs,
+        log_start_offset: i64,
+        log_end_offset: i64,
+        segment_bytes: i32,
+        segment_ms: i64,
+        segment_jitter_ms: i64,
+        segment_index_bytes: usize,
+        index_interval_bytes: i64,
+        max_message_bytes: i64,
+        compression_type: &str,
+        compression_gzip_level: i32,
+        compression_lz4_level: i32,
+        compression_zstd_level: i32,
+        message_timestamp_type: &str,
+        message_timestamp_before_max_ms: i64,
+        message_timestamp_after_max_ms: i64,
+        cleanup_policy: &str,
+        max_compaction_lag_ms: i64,
+        producer_id_expiration_ms: i64,
+        message_format: i8,
+        segment_jitter_seed: u64,
+        max_batch_bytes: usize,
+    ) -> PyResult<Self> {
+        let is_compacted = cleanup_policy
+            .split(',')
+            .any(|policy| policy.trim() == "compact");
+        let (gzip, lz4, zstd) = (
+            compression_gzip_level,
+            compression_lz4_level,
+            compression_zstd_level,
+        );
+        let settings = topic_codec(compression_type, gzip, lz4, zstd)
+            .and_then(|codec| {
+                let rules = Rules {
+                    message_format,
+                    codec,
+                    timestamp_type: timestamp_type(message_timestamp_type)?,
+                    timestamp_before_max_ms: message_timestamp_before_max_ms,
+                    timestamp_after_max_ms: message_timestamp_after_max_ms,
+                    is_compacted,
+                    max_message_bytes,
+                };
+                Ok(Settings {
+                    rules,
+                    segment_bytes: i64::from(segment_bytes),
+                    segment_ms: match is_compacted {
+                        true => segment_ms.min(max_compaction_lag_ms),
+                        false => segment_ms,
+                    },
+                    segment_jitter_ms,
+                    jitter_seed: segment_jitter_seed,
+                    segment_index_bytes,
+                    index_interval_bytes,
+                    producer_id_expiration_ms,
+                    max_batch_bytes,
+                })
+            })
+            .map_err(|error| to_py(py, error))?;
+        let log = LogAppender::new(
+            settings,
+            active(&settings, segment),
+            producers.0.clone(),
+            leader_epochs.0.clone(),
+            log_start_offset,
+            log_end_offset,
+        );
+        Ok(Self { log, settings })
+    }
+
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client"))]
+    fn append(
+        &mut self,
+        py: Python<'_>,
+        data: Bytes,
+        leader_epoch: i32,
+        now: i64,
+        origin: &str,
+    ) -> PyResult<Appended> {
+        let request = request(py, origin, leader_epoch, now)?;
+        let mut effects = Effects::default();
+        let length = data.as_slice().len();
+        let answer = py
+            .detach(|| self.log.append(data.as_slice(), request, &mut effects))
+            .map_err(|refused| refused_to_py(py, refused))?;
+        Appended::new(py, one(answer, length), effects)
+    }
+
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client"))]
+    fn append_each(
+        &mut self,
+        py: Python<'_>,
+        data: Bytes,
+        leader_epoch: i32,
+        now: i64,
+        origin: &str,
+    ) -> PyResult<Appended> {
+        let request = request(py, origin, leader_epoch, now)?;
+        let mut effects = Effects::default();
+        let answers = py.detach(|| self.log.append_each(data.as_slice(), request, &mut effects));
+        Appended::new(py, answers, effects)
+    }
+
+    fn roll(&mut self, py: Python<'_>, now: i64) -> PyResult<Appended> {
+        let mut effects = Effects::default();
+        self.log
+            .roll(now, &mut effects)
+            .map_err(|refused| refused_to_py(py, refused))?;
+        Appended::new(py, one(Answer::EMPTY, 0), effects)
+    }
+
+    fn close(&mut self, py: Python<'_>) -> PyResult<Closing> {
+        let (final_time_entry, snapshot) = self
+            .log
+            .close()
+            .map_err(|refused| refused_to_py(py, refused))?;
+        Closing::new(py, final_time_entry, snapshot)
+    }
+
+    fn truncate_to(&mut self, offset: i64, segment: &SegmentState, producers: &Producers) {
+        let segment = active(&self.settings, segment);
+        self.log.truncate_to(offset, segment, producers.0.clone());
+    }
+
+    #[pyo3(signature = (offset, batch_base_offset=None))]
+    fn set_log_start_offset(
+        &mut self,
+        py: Python<'_>,
+        offset: i64,
+        batch_base_offset: Option<i64>,
+    ) -> PyResult<bool> {
+        self.log
+            .set_log_start_offset(offset, batch_base_offset.unwrap_or(offset))
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn set_high_watermark(&mut self, offset: Option<i64>) {
+        self.log.set_high_watermark(offset);
+    }
+
+    fn assign_epoch(&mut self, py: Python<'_>, epoch: i32) -> PyResult<bool> {
+        let start_offset = self.log.log_end_offset();
+        self.log
+            .epochs()
+            .assign(epoch, start_offset)
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn remove_expired_producers(&mut self, now: i64) -> Vec<i64> {
+        self.log.remove_expired_producers(now)
+    }
+
+    #[getter]
+    fn producers(&self) -> Producers {
+        Producers(self.log.producers().clone())
+    }
+
+    #[getter]
+    fn leader_epochs(&mut self) -> LeaderEpochs {
+        LeaderEpochs(self.log.epochs().clone())
+    }
+
+    #[getter]
+    fn log_start_offset(&self) -> i64 {
+        self.log.log_start_offset()
+    }
+
+    #[getter]
+    fn log_end_offset(&self) -> i64 {
+        self.log.log_end_offset()
+    }
+
+    #[getter]
+    fn high_watermark(&self) -> i64 {
+        self.log.high_watermark()
+    }
+
+    #[getter]
+    fn first_unstable_offset(&self) -> Option<i64> {
+        self.log.first_unstable_offset()
+    }
+
+    #[getter]
+    fn last_stable_offset(&self) -> i64 {
+        self.log.last_stable_offset()
+    }
+
+    #[getter]
+    fn segment_base_offset(&self) -> i64 {
+        self.log.segment().base_offset
+    }
+
+    #[getter]
+    fn segment_size(&self) -> u64 {
+        self.log.segment().size
+    }
+
+    #[getter]
+    fn max_timestamp(&self) -> (i64, i64) {
+        let found = self.log.segment().indexes.max_timestamp;
+        (found.timestamp, found.offset)
+    }
+}
+
+fn timestamp_type(name: &str) -> brokerless_core::Result<TimestampType> {
+    [TimestampType::CreateTime, TimestampType::LogAppendTime]
+        .into_iter()
+        .find(|timestamp_type| timestamp_type.name() == name)
+        .ok_or_else(|| {
+            Error::invalid(format!(
+                "message_timestamp_type is {name:?}, not one of CreateTime, LogAppendTime"
+            ))
+        })
+}
+
+fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResult<Request> {
+    let found = Origin::from_name(origin).ok_or_else(|| {
+        Error::invalid(format!(
+            "origin is {origin:?}, not one of client, coordinator, replication, raft_leader"
+        ))
+    });
+    let origin = found.map_err(|error| to_py(py, error))?;
+    Ok(Request {
+        origin,
+        leader_epoch,
+        now,
+    })
+}
+
+fn active(settings: &Settings, state: &SegmentState) -> ActiveSegment {
+    let (interval, max_bytes) = (settings.index_interval_bytes, settings.segment_index_bytes);
+    let mut indexes = SegmentIndexes::new(state.base_offset, interval, max_bytes)
+        .reopened(&state.index, &state.timeindex);
+    if let Some(max_timestamp) = state.max_timestamp {
+        indexes.max_timestamp = max_timestamp;
+    }
+    ActiveSegment {
+        base_offset: state.base_offset,
+        size: state.size,
+        created_ms: state.created_ms,
+        first_timestamp: state.first_timestamp,
+        indexes,
+        transactions: TransactionIndexEnd {
+            last_offset: state.last_txn_offset,
+        },
+    }
+}
+
+fn one(answer: Answer, consumed: usize) -> Answers {
+    Answers {
+        count: u64::from(answer.last_offset >= 0),
+        duplicates: u64::from(answer.is_duplicate),
+        last: answer,
+        consumed,
+        refused: None,
+    }
+}

@@ -1,0 +1,325 @@
+//! `Encoder`: Arrow rows to batches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{Array, RecordBatch, UInt8Array};
+use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_pyarrow::{FromPyArrow, ToPyArrow};
+use brokerless_core::{
+    BatchOptions, BatchWriter, Codec, Compression, Cut, Error, Headers, HeadersBuffer, NewRecord,
+    Place, PlainRows, TimestampType,
+};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::columns::{BytesColumn, HeadersColumn, TimeColumn, column, int32, int64};
+use crate::error::to_py;
+
+/// Memory that batches were in, for the batches to come: fresh memory costs a page fault for every 4 KiB.
+type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// As much is kept; whoever hands on each buffer before asking for the next needs two.
+const KEPT_SPARES: usize = 2;
+/// What is larger goes back to the system: one outsized call must not be held for ever.
+const KEPT_SPARE_BYTES: usize = 16 << 20;
+
+/// Batches on loan to Python.
+struct Lent {
+    memory: Vec<u8>,
+    length: usize,
+    spares: Spares,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.memory.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < KEPT_SPARES && self.memory.len() <= KEPT_SPARE_BYTES {
+            spares.push(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+#[pyclass(module = "brokerless._native")]
+pub(crate) struct Encoder {
+    writer: BatchWriter,
+    headers: HeadersBuffer,
+    spares: Spares,
+    keep_offsets: bool,
+}
+
+#[pymethods]
+impl Encoder {
+    #[new]
+    #[pyo3(signature = (*, magic=2, compression="none", level=None, batch_size=16384, max_records=None,
+        keep_offsets=false, timestamp_type="CreateTime", log_append_time=-1, base_offset=0, partition_leader_epoch=-1,
+        producer_id=-1, producer_epoch=-1, base_sequence=-1, is_transactional=false))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        magic: i8,
+        compression: &str,
+        level: Option<i32>,
+        batch_size: usize,
+        max_records: Option<i32>,
+        keep_offsets: bool,
+        timestamp_type: &str,
+        log_append_time: i64,
+        base_offset: i64,
+        partition_leader_epoch: i32,
+        producer_id: i64,
+        producer_epoch: i16,
+        base_sequence: i32,
+        is_transactional: bool,
+    ) -> PyResult<Self> {
+        let writer = || {
+            let compression = Compression::from_name(compression).ok_or_else(|| {
+                Error::invalid(format!("there is no compression {compression:?}"))
+            })?;
+            let timestamp_type = TimestampType::from_name(timestamp_type).ok_or_else(|| {
+                Error::invalid(format!("there is no timestamp type {timestamp_type:?}"))
+            })?;
+            let options = BatchOptions {
+                magic,
+                codec: Codec::new(compression, level)?,
+                timestamp_type,
+                log_append_time,
+                base_offset,
+                partition_leader_epoch,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                is_transactional,
+                ..BatchOptions::default()
+            };
+            let cut = Cut {
+                batch_size,
+                max_records: max_records.unwrap_or(i32::MAX),
+            };
+            BatchWriter::new(options, cut)
+        };
+        Ok(Self {
+            writer: writer().map_err(|error| to_py(py, error))?,
+            headers: HeadersBuffer::default(),
+            spares: Spares::default(),
+            keep_offsets,
+        })
+    }
+
+    /// The sequence of the next record.
+    #[getter]
+    fn next_sequence(&self) -> i32 {
+        self.writer.next_sequence()
+    }
+
+    #[pyo3(signature = (rows, *, timestamp))]
+    fn encode<'py>(
+        &mut self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        timestamp: i64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let rows = RecordBatch::from_pyarrow_bound(rows)?;
+        let lent = py
+            .detach(|| self.batches(&rows, timestamp))
+            .map_err(|error| to_py(py, error))?;
+        let length = lent.length;
+        let memory = Buffer::from(bytes::Bytes::from_owner(lent));
+        UInt8Array::new(ScalarBuffer::new(memory, 0, length), None)
+            .to_data()
+            .to_pyarrow(py)?
+            .call_method0(intern!(py, "buffers"))?
+            .get_item(1)
+    }
+}
+
+impl Encoder {
+    /// All rows or none: an error takes back what came before it.
+    fn batches(&mut self, rows: &RecordBatch, timestamp: i64) -> Result<Lent, Error> {
+        let spare = self
+            .spares
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        match self
+            .push(rows, timestamp)
+            .and_then(|()| self.writer.finish(spare.unwrap_or_default()))
+        {
+            Ok((memory, length)) => Ok(Lent {
+                memory,
+                length,
+                spares: Arc::clone(&self.spares),
+            }),
+            Err(error) => {
+                self.writer.discard();
+                Err(error)
+            }
+        }
+    }
+
+    fn push(&mut self, rows: &RecordBatch, timestamp: i64) -> Result<(), Error> {
+        let records = Records::new(rows, timestamp)?;
+        if self.keep_offsets {
+            let places = Places::new(rows)?;
+            for row in 0..rows.num_rows() {
+                records
+                    .get(row, &mut self.headers)
+                    .and_then(|mut record| {
+                        let (offset, place) = places.get(row)?;
+                        record.offset = offset;
+                        self.writer.push_at(&record, place)
+                    })
+                    .map_err(|error| numbered(error, row))?;
+            }
+            return Ok(());
+        }
+        let same_times;
+        let times = match &records.times {
+            None => {
+                same_times = vec![timestamp; rows.num_rows()];
+                Some(same_times.as_slice())
+            }
+            Some(times) => times.plain(),
+        };
+        let plain = times.and_then(|times| records.plain(times));
+        let mut row = 0;
+        while row < rows.num_rows() {
+            records
+                .get(row, &mut self.headers)
+                .and_then(|record| self.writer.push(record))
+                .map_err(|error| numbered(error, row))?;
+            row += 1;
+            if let Some(plain) = &plain {
+                row += self.writer.push_plain(plain, row);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn numbered(mut error: Error, row: usize) -> Error {
+    error.message = format!("row {row}: {}", error.message);
+    error
+}
+
+/// What records are made of.
+struct Records<'a> {
+    keys: BytesColumn<'a>,
+    values: BytesColumn<'a>,
+    headers: Option<HeadersColumn<'a>>,
+    times: Option<TimeColumn<'a>>,
+    timestamp: i64,
+}
+
+impl<'a> Records<'a> {
+    fn new(rows: &'a RecordBatch, timestamp: i64) -> Result<Self, Error> {
+        if rows.column_by_name("value").is_none() {
+            return Err(Error::invalid("there is no column value"));
+        }
+        Ok(Self {
+            keys: BytesColumn::new("key", column(rows, "key"))?,
+            values: BytesColumn::new("value", column(rows, "value"))?,
+            headers: column(rows, "headers")
+                .map(HeadersColumn::new)
+                .transpose()?,
+            times: column(rows, "timestamp")
+                .map(|array| TimeColumn::new("timestamp", array))
+                .transpose()?,
+            timestamp,
+        })
+    }
+
+    /// The same, if all rows have what the short way takes.
+    fn plain<'b>(&'b self, timestamps: &'b [i64]) -> Option<PlainRows<'b>> {
+        if self
+            .headers
+            .as_ref()
+            .is_some_and(|column| !column.is_empty())
+        {
+            return None;
+        }
+        Some(PlainRows {
+            keys: match &self.keys {
+                BytesColumn::Absent => None,
+                keys => Some(keys.plain()?),
+            },
+            values: self.values.plain()?,
+            timestamps,
+        })
+    }
+
+    #[inline]
+    fn get<'b>(&self, row: usize, headers: &'b mut HeadersBuffer) -> Result<NewRecord<'b>, Error>
+    where
+        'a: 'b,
+    {
+        let timestamp = match &self.times {
+            None => None,
+            Some(times) => times.millis(row)?,
+        };
+        let headers = match &self.headers {
+            None => Headers::NONE,
+            Some(column) => {
+                column.get(row, headers)?;
+                headers.headers()
+            }
+        };
+        Ok(NewRecord {
+            offset: 0,
+            timestamp: timestamp.unwrap_or(self.timestamp),
+            key: self.keys.get(row),
+            value: self.values.get(row),
+            headers,
+        })
+    }
+}
+
+/// Where records were.
+struct Places<'a> {
+    offsets: &'a arrow_array::Int64Array,
+    leader_epochs: Option<&'a arrow_array::Int32Array>,
+    timestamp_types: Option<&'a arrow_array::Int32Array>,
+}
+
+impl<'a> Places<'a> {
+    fn new(rows: &'a RecordBatch) -> Result<Self, Error> {
+        Ok(Self {
+            offsets: int64(rows, "offset")?,
+            leader_epochs: int32(rows, "leaderEpoch")?,
+            timestamp_types: int32(rows, "timestampType")?,
+        })
+    }
+
+    fn get(&self, row: usize) -> Result<(i64, Place), Error> {
+        if self.offsets.is_null(row) {
+            return Err(Error::invalid("offset is null"));
+        }
+        let known = |column: Option<&arrow_array::Int32Array>| {
+            column
+                .filter(|column| column.is_valid(row))
+                .map(|column| column.value(row))
+        };
+        let timestamp_type = known(self.timestamp_types)
+            .map(|id| {
+                TimestampType::from_id(id)
+                    .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))
+            })
+            .transpose()?;
+        Ok((
+            self.offsets.value(row),
+            Place {
+                leader_epoch: known(self.leader_epochs),
+                timestamp_type,
+            },
+        ))
+    }
+}

@@ -1,0 +1,36 @@
+//! `end_transaction_marker`: the batch that commits or aborts.
+
+use brokerless_core::BatchOptions;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::to_py;
+
+#[pyfunction]
+#[pyo3(signature = (*, commit, producer_id, producer_epoch, timestamp, coordinator_epoch=0, base_offset=0,
+    partition_leader_epoch=-1))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(crate) fn end_transaction_marker<'py>(
+    py: Python<'py>,
+    commit: bool,
+    producer_id: i64,
+    producer_epoch: i16,
+    timestamp: i64,
+    coordinator_epoch: i32,
+    base_offset: i64,
+    partition_leader_epoch: i32,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let options = BatchOptions {
+        base_offset,
+        partition_leader_epoch,
+        producer_id,
+        producer_epoch,
+        ..BatchOptions::default()
+    };
+    brokerless_core::end_transaction_marker(&options, commit, coordinator_epoch, timestamp)
+        .map(|marker| PyBytes::new(py, &marker))
+        .map_err(|error| to_py(py, error))
+}

@@ -1,0 +1,22 @@
+//! `kraft_snapshot`: metadata records as a KRaft snapshot.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+
+#[pyfunction]
+pub(crate) fn kraft_snapshot(
+    py: Python<'_>,
+    records: Vec<Bytes>,
+    timestamp: i64,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let mut snapshot = Vec::new();
+    py.detach(|| {
+        let records = records.iter().map(Bytes::as_slice);
+        brokerless_core::kraft_snapshot(records, timestamp, &mut snapshot)
+    })
+    .map_err(|error| to_py(py, error))?;
+    Ok(PyBytes::new(py, &snapshot))
+}

@@ -1,0 +1,60 @@
+//! `Producers`: what a log knows of its producers.
+
+use brokerless_core::Producers as State;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::producer_snapshot::producer_table;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct Producers(pub(crate) State);
+
+#[pymethods]
+impl Producers {
+    #[new]
+    fn new() -> Self {
+        Self(State::default())
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (data, *, now, producer_id_expiration_ms))]
+    fn from_snapshot(
+        py: Python<'_>,
+        data: Bytes,
+        now: i64,
+        producer_id_expiration_ms: i64,
+    ) -> PyResult<Self> {
+        py.detach(|| State::from_snapshot(data.as_slice(), 0, now, producer_id_expiration_ms))
+            .map(Self)
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn to_snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.0.snapshot()))
+    }
+
+    fn entries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        producer_table(py, &self.0.entries())
+    }
+
+    #[getter]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[getter]
+    fn first_unstable_offset(&self) -> Option<i64> {
+        self.0.first_unstable_offset()
+    }
+
+    fn forget_ended(&mut self, offset: i64) {
+        self.0.forget_ended(offset);
+    }
+
+    fn remove_expired(&mut self, now: i64, producer_id_expiration_ms: i64) -> Vec<i64> {
+        self.0.remove_expired(now, producer_id_expiration_ms)
+    }
+}

@@ -1,0 +1,159 @@
+//! `SegmentRecovery` and `ProducerReplay`: a segment read again after a crash.
+
+use brokerless_core::{Ended, ProducerReplay as Replay, SegmentRecovery as Recovery};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::leader_epochs::LeaderEpochs;
+use crate::producers::Producers;
+
+/// How it ended, and why; a word and None where all is well.
+fn ended(ended: Option<&Ended>) -> (Option<&'static str>, Option<&str>) {
+    match ended {
+        None => (None, None),
+        Some(Ended::Whole) => (Some("whole"), None),
+        Some(Ended::Cut(why)) => (Some("cut"), Some(why)),
+        Some(Ended::Emptied(why)) => (Some("emptied"), Some(why)),
+        Some(Ended::Split(why)) => (Some("split"), Some(why)),
+        Some(Ended::Failed(why)) => (Some("failed"), Some(why)),
+    }
+}
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SegmentRecovery {
+    recovery: Recovery,
+    #[pyo3(get)]
+    producers: Py<Producers>,
+    #[pyo3(get)]
+    epochs: Py<LeaderEpochs>,
+}
+
+#[pymethods]
+impl SegmentRecovery {
+    #[new]
+    #[pyo3(signature = (base_offset, *, producers, epochs, index_interval_bytes, segment_index_bytes))]
+    fn new(
+        base_offset: i64,
+        producers: Py<Producers>,
+        epochs: Py<LeaderEpochs>,
+        index_interval_bytes: i64,
+        segment_index_bytes: usize,
+    ) -> Self {
+        Self {
+            recovery: Recovery::new(base_offset, index_interval_bytes, segment_index_bytes),
+            producers,
+            epochs,
+        }
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64, end: u64) -> PyResult<usize> {
+        let mut producers = self.producers.bind(py).try_borrow_mut()?;
+        let mut epochs = self.epochs.bind(py).try_borrow_mut()?;
+        let (producers, epochs) = (&mut producers.0, &mut epochs.0);
+        let recovery = &mut self.recovery;
+        py.detach(|| recovery.feed(data.as_slice(), position, end, producers, epochs))
+            .map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn ended(&self) -> Option<&'static str> {
+        ended(self.recovery.ended.as_ref()).0
+    }
+
+    #[getter]
+    fn error(&self) -> Option<&str> {
+        ended(self.recovery.ended.as_ref()).1
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.recovery.needed
+    }
+
+    #[getter]
+    fn valid_bytes(&self) -> u64 {
+        self.recovery.valid_bytes
+    }
+
+    #[getter]
+    fn next_offset(&self) -> i64 {
+        self.recovery.next_offset
+    }
+
+    #[getter]
+    fn batches(&self) -> u64 {
+        self.recovery.batches
+    }
+
+    #[getter]
+    fn max_timestamp(&self) -> (i64, i64) {
+        let found = self.recovery.indexes().max_timestamp;
+        (found.timestamp, found.offset)
+    }
+
+    #[getter]
+    fn has_new_epochs(&self) -> bool {
+        self.recovery.has_new_epochs
+    }
+
+    #[getter]
+    fn index<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.recovery.index)
+    }
+
+    #[getter]
+    fn timeindex<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.recovery.timeindex)
+    }
+
+    #[getter]
+    fn txnindex<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.recovery.txnindex)
+    }
+}
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct ProducerReplay {
+    replay: Replay,
+    #[pyo3(get)]
+    producers: Py<Producers>,
+}
+
+#[pymethods]
+impl ProducerReplay {
+    #[new]
+    #[pyo3(signature = (producers, start_offset, end_offset=i64::MAX, *, position=0))]
+    fn new(producers: Py<Producers>, start_offset: i64, end_offset: i64, position: u64) -> Self {
+        Self {
+            replay: Replay::new(position, start_offset, end_offset),
+            producers,
+        }
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64, end: u64) -> PyResult<usize> {
+        let mut producers = self.producers.bind(py).try_borrow_mut()?;
+        let producers = &mut producers.0;
+        let replay = &mut self.replay;
+        py.detach(|| replay.feed(data.as_slice(), position, end, producers))
+            .map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn ended(&self) -> Option<&'static str> {
+        ended(self.replay.ended.as_ref()).0
+    }
+
+    #[getter]
+    fn error(&self) -> Option<&str> {
+        ended(self.replay.ended.as_ref()).1
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.replay.needed
+    }
+}
