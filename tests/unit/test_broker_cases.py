@@ -1,5 +1,7 @@
 """Small cases with the results of Kafka's own classes: what they read, we read; what they refuse, we refuse."""
 
+import re
+
 import pytest
 
 import brokerless as bl
@@ -31,6 +33,10 @@ def test_the_cases_are_all_there():
         "checkpoint-read": 30,
         "partition-metadata-read": 16,
         "clean-shutdown-file": 9,
+        "dir-name-make": 6,
+        "checkpoint-write": 2,
+        "leader-epoch-checkpoint": 11,
+        "partition-metadata-write": 1,
         "offset-for-timestamp": 5,
         "read": 1,
     }
@@ -78,6 +84,40 @@ def test_clean_shutdown_marker(case, tmp_path):
     root = bl.Root(str(tmp_path))
     assert root.is_clean is case["clean"]
     assert root.broker_epoch == case["brokerEpoch"]
+
+
+@pytest.mark.parametrize("case", broker_cases("dir-name-make"))
+def test_names_of_directories_that_do_not_count(case):
+    topic = "t" if case["topicLength"] == 1 else "x" * case["topicLength"]
+    name = files.leftover_directory_name(topic, case["partition"], case["kind"], "0123456789abcdef" * 2)
+    assert len(name) == case["length"]
+    assert re.sub("xx+", "x*", name).replace("0123456789abcdef" * 2, "<32hex>") == case["pattern"]
+    assert files.parse_directory_name(name).leftover == case["kind"]
+
+
+@pytest.mark.parametrize("case", broker_cases("checkpoint-write"))
+def test_checkpoints_as_kafka_writes_them(case):
+    entries = {(case["topic"], case["partition"]): case["offset"]} if "topic" in case else {}
+    assert texts.format_offset_checkpoint(entries) == case["text"].encode()
+
+
+@pytest.mark.parametrize("case", broker_cases("leader-epoch-checkpoint"))
+def test_leader_epochs_as_kafka_writes_them(case):
+    if not case["ops"]:
+        assert case["fileText"] == ""  # what was never written to
+        return
+    entries = [texts.LeaderEpoch(entry["epoch"], entry["startOffset"]) for entry in case["ops"][-1]["entries"]]
+    assert texts.format_leader_epochs(entries) == case["fileText"].encode()
+
+
+@pytest.mark.parametrize("case", broker_cases("partition-metadata-write"))
+def test_partition_metadata_as_kafka_writes_it(case):
+    assert texts.format_partition_metadata(case["topicId"]) == case["text"].encode()
+
+
+@pytest.mark.parametrize("case", [c for c in broker_cases("clean-shutdown-file") if "clean" not in c.values[0]])
+def test_the_marker_as_kafka_writes_it(case):
+    assert texts.format_clean_shutdown(case["brokerEpoch"]) == case["text"].encode()
 
 
 @pytest.mark.parametrize("case", broker_cases("offset-index"))

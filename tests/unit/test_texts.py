@@ -58,3 +58,31 @@ def test_a_shutdown_marker_may_hold_anything(content):
 def test_an_offset_beyond_int64_is_refused():
     with pytest.raises(bl.CorruptRecordError, match="not an int64"):
         texts.parse_leader_epochs(b"0\n1\n0 9223372036854775808\n")
+
+
+NAMES = ["x", "with space", " leading", "a=b:c#d!e", "back\\slash", ""]
+
+
+@pytest.mark.parametrize("cluster_id", NAMES)
+@pytest.mark.parametrize("version", [0, 1])
+def test_meta_properties_are_read_back_as_java_reads_them(cluster_id, version):
+    meta = texts.MetaProperties(
+        version=version, cluster_id=cluster_id, node_id=7, directory_id="VxOSAnLfzy4RI5jgcY3wIQ"
+    )
+    content = texts.format_meta_properties(meta)
+    assert content.isascii()
+    assert texts.parse_meta_properties(content) == meta
+    assert (b"broker.id" in content, b"node.id" in content) == (version == 0, version == 1)
+
+
+@pytest.mark.parametrize("cluster_id", ["caf\u00e9", "two\nlines"])
+def test_an_id_that_kafka_cannot_have_is_not_written(cluster_id):
+    meta = texts.MetaProperties(version=1, cluster_id=cluster_id, node_id=7, directory_id=None)
+    with pytest.raises(ValueError, match=r"not a cluster\.id"):
+        texts.format_meta_properties(meta)
+
+
+@pytest.mark.parametrize("topic_id", ["", "x", "A" * 22, "A" * 21 + "=", "!" * 22, "A" * 23])
+def test_what_is_no_topic_id_is_not_written(topic_id):
+    with pytest.raises(ValueError, match="not a topic id"):
+        texts.format_partition_metadata(topic_id)

@@ -69,6 +69,41 @@ def parse_directory_name(name: str) -> DirectoryName:
     return DirectoryName(topic, int(number), leftover)
 
 
+def leftover_directory_name(topic: str, partition: int, kind: str, unique: str) -> str:
+    """Name the directory of a partition that no longer, or not yet, counts.
+
+    Args:
+        topic: it is cut where the whole would not fit into the 255 characters of a file's name; not for "future".
+        partition: its number.
+        kind: "delete", "stray" or "future".
+        unique: 32 hex digits that no other directory has.
+
+    >>> leftover_directory_name("orders", 0, "delete", "0123456789abcdef0123456789abcdef")
+    'orders-0.0123456789abcdef0123456789abcdef-delete'
+    """
+    rest = f"-{partition}.{unique}-{kind}"
+    return (topic if kind == "future" else topic[: 255 - len(rest)]) + rest
+
+
+def check_topic_name(name: str, others: Iterable[str] = ()) -> None:
+    """Refuse a name for a new topic as Kafka would (`Topic.validate`, and for metrics no two that differ in . and _).
+
+    Raises:
+        ValueError: it is no name, or collides with one of `others`.
+
+    >>> check_topic_name("page.views", ["page_views"])
+    Traceback (most recent call last):
+    ValueError: topic 'page.views' collides with topic 'page_views': Kafka's metrics take . and _ for the same
+    """
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or name in (".", ".."):
+        raise ValueError(f"not a topic name: {name!r}; 1 to 249 letters, digits, '.', '_' or '-' expected")
+    for other in others:
+        if other == name:
+            raise ValueError(f"topic {name!r} exists")
+        if other.replace(".", "_") == name.replace(".", "_"):
+            raise ValueError(f"topic {name!r} collides with topic {other!r}: Kafka's metrics take . and _ for the same")
+
+
 def is_internal(topic: str | None) -> bool:
     """Tell whether Kafka itself writes the topic: not read unless it is named.
 

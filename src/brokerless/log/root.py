@@ -6,15 +6,13 @@ checkpoint counts as one without entries, with a warning.
 
 from __future__ import annotations
 
-import struct
-import sys
 import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
-from brokerless.log import texts
+from brokerless.log import lock, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +65,11 @@ class Root:
         """The directory's own id (Kafka 3.7 and later)."""
         return self._meta.directory_id
 
+    @property
+    def is_kraft(self) -> bool:
+        """Whether it is of a cluster without ZooKeeper, whose brokers take only what their metadata names."""
+        return self._meta.version >= 1
+
     @cached_property
     def is_clean(self) -> bool:
         """Whether a broker shut down cleanly here: the marker exists, whatever it holds."""
@@ -74,8 +77,8 @@ class Root:
 
     @property
     def is_locked(self) -> bool:
-        """Whether another process, a live broker, holds the lock: now. A `.lock` left by a killed one is not held."""
-        return _is_held(self._file(texts.LOCK))
+        """Whether a live broker, or one who writes here, holds the lock: now. What a killed one left is not held."""
+        return lock.is_held(self._file(texts.LOCK))
 
     @cached_property
     def broker_epoch(self) -> int | None:
@@ -126,24 +129,3 @@ class Root:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
-
-
-# struct flock with its padding. Asking with F_GETLK takes no lock, so a broker that starts meanwhile is not refused.
-_FLOCK = {"linux": ("hhqqi4x", 0), "darwin": ("qqihh", 3)}
-
-
-def _is_held(path: str) -> bool:
-    if sys.platform not in _FLOCK:
-        return False
-    import fcntl  # noqa: PLC0415 - there is none on Windows
-
-    layout, type_at = _FLOCK[sys.platform]
-    question = [0, 0, 0, 0, 0]
-    question[type_at] = fcntl.F_WRLCK
-    try:
-        with storage.open_regular(path) as file:
-            answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(layout, *question))
-    except FileNotFoundError:
-        return False
-    lock_type: int = struct.unpack(layout, answer)[type_at]
-    return lock_type != fcntl.F_UNLCK

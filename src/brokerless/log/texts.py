@@ -2,7 +2,7 @@
 
 Each `parse_*` takes a file's content and returns what Kafka's own reader makes of it; what that reader refuses raises
 `CorruptRecordError`. What Kafka tolerates (CRLF, a missing last newline, duplicate entries, a newer version of
-partition.metadata) is tolerated here.
+partition.metadata) is tolerated here. Each `format_*` gives the content that Kafka itself would write.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ import binascii
 import io
 import json
 import re
-from typing import NamedTuple
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.errors import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+BOOTSTRAP = "bootstrap.checkpoint"
 LOCK = ".lock"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -62,6 +67,15 @@ def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
     }
 
 
+def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    r"""Write a `topic partition offset` checkpoint, its entries sorted.
+
+    >>> format_offset_checkpoint({("orders", 1): 9, ("orders", 0): 17})
+    b'0\n2\norders 0 17\norders 1 9\n'
+    """
+    return _checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+
+
 def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
     r"""Read a leader-epoch-checkpoint, in file order.
 
@@ -71,6 +85,15 @@ def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
     return [
         LeaderEpoch(_integer(epoch, 32), _integer(start, 64)) for epoch, start in _checkpoint_entries(content, fields=2)
     ]
+
+
+def format_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    r"""Write a leader-epoch-checkpoint, its entries in this order.
+
+    >>> format_leader_epochs([LeaderEpoch(3, 17)])
+    b'0\n1\n3 17\n'
+    """
+    return _checkpoint(f"{epoch} {start_offset}" for epoch, start_offset in epochs)
 
 
 def parse_partition_metadata(content: bytes) -> PartitionMetadata:
@@ -96,6 +119,42 @@ def parse_partition_metadata(content: bytes) -> PartitionMetadata:
     return PartitionMetadata(version, values[1])
 
 
+def format_partition_metadata(topic_id: str) -> bytes:
+    r"""Write a partition.metadata.
+
+    Raises:
+        ValueError: `topic_id` is no id that a topic can have.
+
+    >>> format_partition_metadata("AAECAwQFBgcICQoLDA0ODw")
+    b'version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw'
+    """
+    check_topic_id(topic_id)
+    return f"version: 0\ntopic_id: {topic_id}".encode()
+
+
+def random_id() -> str:
+    """Return a new id for a topic, a cluster or a directory: 22 characters of URL-safe base64, as Kafka makes them."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # so that it does not look like an option on a command line (Uuid.randomUuid)
+        if not text.startswith("-"):
+            return text
+
+
+def check_topic_id(topic_id: str) -> None:
+    """Refuse what Kafka would not read back as this topic's id.
+
+    Raises:
+        ValueError: it is not 22 characters of URL-safe base64, or the zero id.
+    """
+    try:
+        is_id = len(topic_id) == 22 and any(_uuid_bytes(topic_id))
+    except CorruptRecordError:
+        is_id = False
+    if not is_id:
+        raise ValueError(f"not a topic id: {topic_id!r}; it is 22 characters of URL-safe base64, as `ls` shows it")
+
+
 def parse_meta_properties(content: bytes) -> MetaProperties:
     r"""Read a meta.properties of either version.
 
@@ -113,6 +172,32 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
     )
 
 
+def format_meta_properties(meta: MetaProperties) -> bytes:
+    r"""Write a meta.properties of either version; ids that are None are left out.
+
+    Raises:
+        ValueError: an id is not printable ASCII, as all of Kafka's are.
+
+    >>> format_meta_properties(MetaProperties(version=0, cluster_id=None, node_id=3, directory_id=None))
+    b'broker.id=3\nversion=0\n'
+    """
+    properties = {
+        "broker.id" if meta.version == 0 else "node.id": meta.node_id,
+        "directory.id": meta.directory_id,
+        "version": meta.version,
+        "cluster.id": meta.cluster_id,
+    }
+    lines = []
+    for name, value in properties.items():
+        text = str(value)
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError(f"not a {name}: {text!r} has other characters than printable ASCII")
+        if value is not None:
+            escaped = _SPECIAL.sub(r"\\\g<0>", text)
+            lines.append(f"{name}={escaped}\n")
+    return "".join(lines).encode("ascii")
+
+
 def parse_clean_shutdown(content: bytes) -> int | None:
     r"""Return the broker epoch in a shutdown marker, None where it holds none: the file's existence is what counts.
 
@@ -124,6 +209,15 @@ def parse_clean_shutdown(content: bytes) -> int | None:
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
     return epoch if type(epoch) is int else None
+
+
+def format_clean_shutdown(broker_epoch: int) -> bytes:
+    r"""Write a shutdown marker; -1: no broker's.
+
+    >>> format_clean_shutdown(9)
+    b'{"version":0,"brokerEpoch":9}'
+    """
+    return b'{"version":0,"brokerEpoch":%d}' % broker_epoch
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
@@ -142,6 +236,7 @@ def parse_properties(content: bytes) -> dict[str, str]:
 
 _PROPERTY = re.compile(r"(?P<key>(?:[^\\=: \t\f]|\\.)*)(?:[ \t\f]*[=:])?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
+_SPECIAL = re.compile(r"[\\=:#! ]")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -185,6 +280,11 @@ def _checkpoint_entries(content: bytes, fields: int) -> list[list[str]]:
     if len(entries) != announced:
         raise CorruptRecordError(f"checkpoint is malformed: {announced} entries announced, {len(entries)} present")
     return entries
+
+
+def _checkpoint(entries: Iterable[str]) -> bytes:
+    lines = list(entries)
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
 
 def _lines(content: bytes) -> list[str]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
@@ -27,13 +27,23 @@ MAX_BATCH = 1 << 30
 _MAX_PROBE = 16 << 20
 
 
+class Readable(Protocol):
+    """What is read here: a `storage.File`, or what stands in for one."""
+
+    def size(self) -> int:
+        """Return its length in bytes, now."""
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on and return how many bytes there were."""
+
+
 class Window:
     """The bytes of a file from `position` on, as far as they are in memory.
 
     Reads up to `end` only, unless a batch that starts before it goes on: then exactly as far as that batch.
     """
 
-    def __init__(self, file: File, position: int, end: int, length: int = SIZE) -> None:
+    def __init__(self, file: Readable, position: int, end: int, length: int = SIZE) -> None:
         self.position = position
         self._file = file
         self._end = end
@@ -77,7 +87,7 @@ class Window:
         return self._to >= max(needed, held + 1)
 
 
-def sweep(file: File, position: int, end: int, step: Callable[[memoryview, int, int], int]) -> None:
+def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, int, int], int]) -> None:
     """Feed `step(data, position, end)` from `position` on, each time with the position that it returned.
 
     Ends when it returns `end`, or wants bytes that the file does not have.

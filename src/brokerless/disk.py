@@ -1,0 +1,147 @@
+"""The write half of the storage seam: every change that the package makes to a file system is made here.
+
+`storage` reads, this writes, and nothing else touches files. So a test can put a disk that dies in its place, at any
+call, and look at what a power failure would have left. Callers name the module (`disk.remove(path)`), never import
+from it: what is replaced here is replaced everywhere. Paths are `str`.
+
+Nothing is durable by itself. `Output.sync` makes a file's content so, `sync_directory` the names in a directory:
+those that came, went or changed. `atomic_write` does both, in the order that leaves the old content or the new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Output:
+    r"""One file open for writing (`create`, `open_existing`). Not shared between threads.
+
+    Attributes:
+        path: the file; the name it was opened by, if it is renamed meanwhile.
+
+    >>> with create(NEW) as output:
+    ...     output.append(b"0\n0\n")
+    ...     output.sync()
+    """
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, flags: int) -> None:
+        self.path = path
+        self._descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor: for locks, not for writing."""
+        return self._descriptor
+
+    def size(self) -> int:
+        """Return the file's length in bytes, now."""
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, content: Buffer) -> None:
+        """Write at the end. After an error, any beginning of `content` may be there."""
+        self.write_at(self.size(), content)
+
+    def write_at(self, position: int, content: Buffer) -> None:
+        """Write at `position`; what is there is replaced, a gap up to it reads as zeros."""
+        os.lseek(self._descriptor, position, os.SEEK_SET)
+        left = memoryview(content).cast("B")
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+
+    def truncate(self, length: int) -> None:
+        """Make the file this long: cut it, or extend it with zeros, as Kafka preallocates."""
+        os.ftruncate(self._descriptor, length)
+
+    def sync(self) -> None:
+        """Make the content durable. Its name is, when the directory is (`sync_directory`)."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close it, nothing more; a second time is harmless."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def create(path: str) -> Output:
+    """Make a new, empty file.
+
+    Raises:
+        FileExistsError: there is something at `path`.
+    """
+    return Output(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+
+def open_existing(path: str) -> Output:
+    """Open a file that is there, its content unchanged.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    return Output(path, os.O_RDWR)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory in one that exists.
+
+    Raises:
+        FileExistsError: there is something at `path`.
+    """
+    os.mkdir(path)
+
+
+def remove_directory(path: str) -> None:
+    """Remove an empty directory."""
+    os.rmdir(path)
+
+
+def rename(path: str, to: str) -> None:
+    """Give a file or a directory another name; a file of that name is replaced, at one instant."""
+    os.replace(path, to)
+
+
+def remove(path: str) -> None:
+    """Remove a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    os.unlink(path)
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    # Windows opens no directories, and needs no such thing: Kafka leaves it out there too.
+    if os.name != "nt":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def atomic_write(path: str, content: bytes) -> None:
+    """Write a small file as Kafka writes its checkpoints: a crash leaves the old content or the new, whole.
+
+    A `.tmp` that a crash left is overwritten. When the call returns, the new content is durable.
+    """
+    temporary = f"{path}.tmp"
+    with contextlib.suppress(FileNotFoundError):
+        remove(temporary)
+    with create(temporary) as output:
+        output.append(content)
+        output.sync()
+    rename(temporary, path)
+    sync_directory(os.path.dirname(path) or ".")

@@ -1,0 +1,164 @@
+"""`TopicSettings`: how a topic's logs are written. Kafka's names in snake_case, Kafka's values and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from brokerless.errors import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_INT = (1 << 31) - 1
+_LONG = (1 << 63) - 1
+
+# What each number may be. A `segment.bytes` below 1 MiB is refused by brokers since 4.0, and was none before.
+_RANGES = {
+    "segment_bytes": (14, _INT),
+    "segment_ms": (1, _LONG),
+    "segment_jitter_ms": (0, _LONG),
+    "segment_index_bytes": (4, _INT),
+    "index_interval_bytes": (0, _INT),
+    "max_message_bytes": (0, _INT),
+    "compression_lz4_level": (1, 17),
+    "compression_zstd_level": (-131072, 22),
+    "message_timestamp_before_max_ms": (0, _LONG),
+    "message_timestamp_after_max_ms": (0, _LONG),
+    "retention_ms": (-1, _LONG),
+    "retention_bytes": (-1, _LONG),
+    "max_compaction_lag_ms": (1, _LONG),
+    "producer_id_expiration_ms": (1, _INT),
+    "flush_messages": (1, _LONG),
+    "message_format": (0, 2),
+}
+_WORDS = {
+    "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "message_timestamp_type": ("CreateTime", "LogAppendTime"),
+}
+# A broker's settings, and the one that ended with format 2: no topic of 4.x has them.
+_NOT_IN_TOPICS = {"producer_id_expiration_ms", "message_format"}
+# The smallest segment.bytes that 4.x takes, and the name under which it takes a smaller one.
+_SMALLEST_SEGMENT = 1 << 20
+_SMALL_SEGMENT = "internal.segment.bytes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings:
+    """The settings of one topic. Times in ms, sizes in bytes.
+
+    `retention_ms` and `retention_bytes` delete nothing here: they are handed on to the broker that takes over. What
+    `message_format` 0 and 1 mean is what brokers up to 3.x did for such a topic.
+
+    Raises:
+        ValueError: a value out of the range that Kafka allows.
+        TypeError: a value of another type.
+
+    >>> TopicSettings(segment_ms=3600_000).segment_bytes
+    1073741824
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = (1 << 20) + 12
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = _LONG
+    message_timestamp_after_max_ms: int = 3_600_000
+    cleanup_policy: str = "delete"
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    max_compaction_lag_ms: int = _LONG
+    producer_id_expiration_ms: int = 86_400_000
+    preallocate: bool = False
+    flush_messages: int = _LONG
+    message_format: int = 2
+
+    def __post_init__(self) -> None:
+        for name, default in _defaults().items():
+            value: Any = getattr(self, name)
+            found, wanted = type(value).__name__, type(default).__name__
+            if found != wanted:
+                raise TypeError(f"topic setting {name}={value!r}: {wanted} expected, not {found}")
+            if name in _RANGES:
+                low, high = _RANGES[name]
+                if not low <= value <= high:
+                    raise ValueError(f"topic setting {name}={value}: {low} to {high} allowed")
+            if name in _WORDS and value not in _WORDS[name]:
+                raise ValueError(f"topic setting {name}={value!r}: one of {', '.join(_WORDS[name])} expected")
+        level = self.compression_gzip_level
+        if level != -1 and not 1 <= level <= 9:
+            raise ValueError(f"topic setting compression_gzip_level={level}: -1 or 1 to 9 allowed")
+        policies = _policies(self.cleanup_policy)
+        if not policies or not policies <= {"delete", "compact"}:
+            raise ValueError(
+                f"topic setting cleanup_policy={self.cleanup_policy!r}: delete, compact or compact,delete expected"
+            )
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether records need keys: the cleaner keeps the last of each."""
+        return "compact" in _policies(self.cleanup_policy)
+
+    def with_keywords(self, settings: Mapping[str, object]) -> TopicSettings:
+        """Return these settings with some changed.
+
+        Raises:
+            ValueError: an unknown name, or a value out of range.
+            TypeError: a value of another type.
+
+        >>> TopicSettings().with_keywords({"segment_byte": 1})
+        Traceback (most recent call last):
+        ValueError: unknown topic setting 'segment_byte': did you mean 'segment_bytes'?
+        """
+        known = _defaults()
+        for name in settings:
+            if name not in known:
+                raise unknown("topic setting", name, known)
+        return replace(self, **settings)  # type: ignore[arg-type] # __post_init__ checks the types
+
+    def to_configs(self) -> dict[str, str]:
+        """Return what differs from the defaults, as a topic's configuration in Kafka.
+
+        >>> TopicSettings(segment_ms=3600_000, preallocate=True).to_configs()
+        {'segment.ms': '3600000', 'preallocate': 'true'}
+        """
+        configs = {}
+        for name, default in _defaults().items():
+            value: Any = getattr(self, name)
+            if value != default and name not in _NOT_IN_TOPICS:
+                is_small = name == "segment_bytes" and value < _SMALLEST_SEGMENT
+                config = _SMALL_SEGMENT if is_small else name.replace("_", ".")
+                configs[config] = str(value).lower() if isinstance(value, bool) else str(value)
+        return configs
+
+    @classmethod
+    def from_configs(cls, configs: Mapping[str, str]) -> TopicSettings:
+        """Read a topic's configuration in Kafka; what does not concern writing is passed over.
+
+        >>> TopicSettings.from_configs({"segment.ms": "3600000", "min.insync.replicas": "2"}).segment_ms
+        3600000
+        """
+        settings: dict[str, object] = {}
+        for name, default in _defaults().items():
+            text = configs.get(name.replace("_", "."))
+            if name == "segment_bytes":
+                text = configs.get(_SMALL_SEGMENT, text)
+            if text is not None and name not in _NOT_IN_TOPICS:
+                is_number = type(default) is int
+                settings[name] = text == "true" if default is False else int(text) if is_number else text
+        return cls().with_keywords(settings)
+
+
+def _defaults() -> dict[str, object]:
+    return {field.name: field.default for field in fields(TopicSettings)}
+
+
+def _policies(text: str) -> set[str]:
+    return {word.strip() for word in text.split(",") if word.strip()}

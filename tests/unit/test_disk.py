@@ -1,0 +1,83 @@
+"""What is written arrives whole, where it belongs, and replaces nothing that it should not."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import brokerless
+from brokerless import disk
+
+
+def test_a_new_file_replaces_none(tmp_path):
+    (tmp_path / "f").write_bytes(b"old")
+    with pytest.raises(FileExistsError):
+        disk.create(str(tmp_path / "f"))
+    with pytest.raises(FileNotFoundError):
+        disk.open_existing(str(tmp_path / "g"))
+    assert (tmp_path / "f").read_bytes() == b"old"
+
+
+def test_appends_and_writes_in_place(tmp_path):
+    path = str(tmp_path / "f")
+    with disk.create(path) as output:
+        output.append(b"01234")
+        output.append(memoryview(bytearray(b"56789")))
+        output.write_at(2, b"ab")
+        output.write_at(12, b"z")
+        assert output.size() == 13
+        output.truncate(14)
+    assert (tmp_path / "f").read_bytes() == b"01ab456789\0\0z\0"
+    with disk.open_existing(path) as output:
+        output.truncate(3)
+        output.append(b"!")
+    assert (tmp_path / "f").read_bytes() == b"01a!"
+
+
+def test_a_write_that_the_system_takes_in_pieces_is_whole(tmp_path, monkeypatch):
+    """A signal or a full pipe makes `write` take less than it was given; what is left must follow."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, bytes(content[:3])))
+    with disk.create(str(tmp_path / "f")) as output:
+        output.append(b"0123456789")
+    assert (tmp_path / "f").read_bytes() == b"0123456789"
+
+
+def test_arrays_of_wider_items_are_written_as_their_bytes(tmp_path):
+    with disk.create(str(tmp_path / "f")) as output:
+        output.append(memoryview(bytearray(16)).cast("q"))
+    assert (tmp_path / "f").read_bytes() == bytes(16)
+
+
+def test_a_closed_file_may_be_closed_again(tmp_path):
+    output = disk.create(str(tmp_path / "f"))
+    output.close()
+    output.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        output.append(b"x")
+
+
+def test_an_atomic_write_into_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    disk.atomic_write("f", b"x")
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_writes_go_to_a_files_place_whatever_its_name_becomes(tmp_path):
+    with disk.create(str(tmp_path / "f")) as output:
+        disk.rename(str(tmp_path / "f"), str(tmp_path / "g"))
+        output.append(b"x")
+    assert (tmp_path / "g").read_bytes() == b"x"
+
+
+def test_nothing_but_the_seam_changes_files():
+    """A change that goes past it would not be seen by the disk that dies, and the crash tests would prove nothing."""
+    changing = re.compile(
+        r"os\.(remove|unlink|rename|replace|mkdir|makedirs|rmdir|f?truncate|fsync|write|link|symlink)\b|shutil|tempfile"
+    )
+    package = Path(brokerless.__file__).parent
+    # what the command line writes goes where the user says: into no log directory
+    sources = {path for path in package.rglob("*.py") if path.parent.name != "cli"} - {package / "disk.py"}
+    examples = re.compile(r"^ *(>>>|\.\.\.) .*$", re.MULTILINE)
+    assert [str(path) for path in sources if changing.search(examples.sub("", path.read_text()))] == []

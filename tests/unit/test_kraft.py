@@ -1,0 +1,95 @@
+"""The metadata a new cluster starts with: what Kafka wrote is kept, and what we add is read back."""
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.kraft import Bootstrap, Topic, _values
+
+# What `kafka.tools.StorageTool format` of 4.1.0 wrote.
+FORMATTED = bytes.fromhex(
+    "0000000000000000000000470000000002525c27be002000000000000001a1feb470a7000001a1feb470a7ffffffffffffff"
+    "ffffffffffffff000000012a0000000800000003160000000000000000000000000000000000000001000000b90000000002"
+    "b5726e99000000000003000001a1feb470d8000001a1feb470d8ffffffffffffffffffffffffffff000000043a000000012e"
+    "010c00116d657461646174612e76657273696f6e001b00005a000002014e010c0021656c696769626c652e6c65616465722e"
+    "7265706c696361732e76657273696f6e00010000340000040128010c000e67726f75702e76657273696f6e00010000400000"
+    "060134010c00147472616e73616374696f6e2e76657273696f6e0002000000000000000000050000003f00000000029df8e6"
+    "e4002000000000000001a1feb470d9000001a1feb470d9ffffffffffffffffffffffffffff000000011a0000000800000004"
+    "0600000000"
+)
+TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
+
+
+def test_a_new_cluster_has_the_features_that_kafka_gives_it():
+    assert _values(Bootstrap(node_id=1).format(timestamp=0)) == _values(FORMATTED)
+
+
+def test_what_kafka_wrote_stays_and_topics_come_behind_it():
+    bootstrap = Bootstrap.parse(FORMATTED, node_id=1)
+    assert bootstrap.topics == {}
+    bootstrap.topics["orders"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0, 1: 7})
+    records = _values(bootstrap.format(timestamp=0))
+    assert records[:4] == _values(FORMATTED)
+    assert [record.hex() for record in records[4:]] == [
+        "01020007" + b"orders".hex() + "000102030405060708090a0b0c0d0e0f" + "00",
+        "01040002" + "07" + b"orders".hex() + "0f" + b"cleanup.policy".hex() + "08" + b"compact".hex() + "00",
+        *(
+            "010301" + f"{partition:08x}" + "000102030405060708090a0b0c0d0e0f"
+            "020000000102000000010101"
+            "00000001" + f"{epoch:08x}" + "0000000002" + "00" * 15 + "01" + "00"
+            for partition, epoch in ((0, 0), (1, 7))
+        ),
+    ]  # fmt: skip
+
+
+def test_all_is_read_back():
+    bootstrap = Bootstrap(node_id=70000)
+    for number in range(200):
+        partitions = dict.fromkeys(range(number), number)
+        bootstrap.topics[f"t{number}"] = Topic(f"{number:021d}A", {"retention.ms": str(number)}, partitions)
+    assert Bootstrap.parse(bootstrap.format(timestamp=0), node_id=70000).topics == bootstrap.topics
+
+
+def test_records_of_other_kinds_are_kept(golden):
+    """A cluster formatted with SCRAM credentials would lose its only way in."""
+    other = bytes.fromhex("010b00") + b"scram" + b"\0"
+    content = _native.kraft_snapshot([*_values(FORMATTED), other], 0)
+    bootstrap = Bootstrap.parse(content, node_id=1)
+    bootstrap.topics["orders"] = Topic(TOPIC_ID, {}, {0: 0})
+    assert other in _values(bootstrap.format(timestamp=0))
+
+
+def test_partitions_that_are_elsewhere_are_not_made_ours():
+    bootstrap = Bootstrap(node_id=2)
+    bootstrap.topics["orders"] = Topic(TOPIC_ID, {}, {3: 0})
+    with pytest.raises(bl.UnsupportedFormatError, match=r"partition 3 of topic id .* has other replicas than node 1"):
+        Bootstrap.parse(bootstrap.format(timestamp=0), node_id=1)
+
+
+@pytest.mark.parametrize("cut", range(1, len(FORMATTED), 7))
+def test_a_cut_snapshot_is_not_taken_for_a_shorter_one(cut):
+    whole_batches = (83, 280)
+    if cut not in whole_batches:
+        with pytest.raises(bl.CorruptRecordError, match="cut"):
+            Bootstrap.parse(FORMATTED[:cut], node_id=1)
+
+
+def records_cut_short():
+    bootstrap = Bootstrap(node_id=1)
+    bootstrap.topics["orders"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0})
+    *features, topic, config, partition = _values(bootstrap.format(timestamp=0))
+    for before, record, needed in (([], topic, 26), ([topic], config, 34), ([topic, config], partition, 45)):
+        for cut in range(needed):
+            yield [*features, *before, record[:cut]]
+
+
+@pytest.mark.parametrize("records", list(records_cut_short()))
+def test_a_cut_record_is_refused(records):
+    with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError)):
+        Bootstrap.parse(_native.kraft_snapshot(records, 0), node_id=1)
+
+
+def test_a_record_that_never_ends_is_refused():
+    for record in (b"\xff" * 20, b"\x02\x02\x00", b"\x01\x02\x00\xff\xff\xff\xff\x0f"):
+        with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError), match="metadata record"):
+            Bootstrap.parse(_native.kraft_snapshot([record], 0), node_id=1)
