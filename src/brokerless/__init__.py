@@ -8,35 +8,73 @@
 """
 
 from brokerless.errors import (
+    AppendError,
     BrokerlessError,
     CorruptRecordError,
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTxnStateError,
+    LogInUseError,
+    LogSegmentOffsetOverflowError,
     OffsetOutOfRangeError,
+    OffsetsOutOfOrderError,
+    OutOfOrderSequenceError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    TransactionCoordinatorFencedError,
+    UnexpectedAppendOffsetError,
+    UnsupportedCompressionTypeError,
     UnsupportedFormatError,
+    UnsupportedForMessageFormatError,
 )
 from brokerless.log.log import Log
 from brokerless.log.reader import KAFKA_COLUMNS, Lost, Reader, read_split
 from brokerless.log.root import Root
 from brokerless.log.segment import Segment
+from brokerless.log.settings import TopicSettings
 from brokerless.log.split import Split
 from brokerless.log.texts import LeaderEpoch
 from brokerless.log.times import OffsetAndTimestamp
+from brokerless.log.writer import LogWriter
 from brokerless.log_dir import Leftover, LogDir
+from brokerless.log_dir_writer import LogDirWriter
+from brokerless.producer import Producer
 
 __all__ = [
     "KAFKA_COLUMNS",
+    "AppendError",
     "BrokerlessError",
     "CorruptRecordError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTxnStateError",
     "LeaderEpoch",
     "Leftover",
     "Log",
     "LogDir",
+    "LogDirWriter",
+    "LogInUseError",
+    "LogSegmentOffsetOverflowError",
+    "LogWriter",
     "Lost",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
+    "Producer",
     "Reader",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
     "Root",
     "Segment",
     "Split",
+    "TopicSettings",
+    "TransactionCoordinatorFencedError",
+    "UnexpectedAppendOffsetError",
+    "UnsupportedCompressionTypeError",
+    "UnsupportedForMessageFormatError",
     "UnsupportedFormatError",
     "read_split",
 ]

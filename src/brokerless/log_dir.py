@@ -1,4 +1,4 @@
-"""`LogDir`: the log directories of one broker or several, seen as one set of topics."""
+"""`LogDir`: the log directories of one broker or several, seen as one set of topics; the way to write to one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from brokerless.errors import unknown
 from brokerless.log import files
 from brokerless.log.log import Log
 from brokerless.log.root import Root
+from brokerless.log_dir_writer import LogDirWriter, create_log_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +57,51 @@ class LogDir:
         for path in paths:
             self._add(os.fspath(path))
         self._check()
+
+    @staticmethod
+    def create(
+        path: str | os.PathLike[str],
+        *,
+        cluster_id: str | None = None,
+        node_id: int = 1,
+        directory_id: str | None = None,
+        kraft: bool = True,
+    ) -> LogDirWriter:
+        """Make a new log directory, for a broker that has not run yet, and open it for writing.
+
+        A KRaft broker with this `node.id`, that is its own and only controller (`controller.quorum.voters`), starts
+        on it as on one that it formatted itself, with all topics that were created in it. It needs Kafka 4.1 or newer.
+
+        Args:
+            path: what does not exist yet, in a directory that does; or an empty directory.
+            cluster_id: None: a random one; before KRaft none, the cluster that takes it has one.
+            node_id: the broker's `node.id`, or `broker.id` before KRaft.
+            directory_id: the directory's own; None: a random one; before KRaft none.
+            kraft: whether it is for a cluster without ZooKeeper.
+
+        Raises:
+            FileExistsError: the directory is not empty.
+            ValueError: an id is none.
+
+        >>> with LogDir.create(NEW) as log_dir:
+        ...     topic_id = log_dir.create_topic("orders", partitions=2)
+        >>> LogDir(NEW).topics(), LogDir(NEW).roots[0].is_clean
+        (['orders'], True)
+        """
+        return create_log_dir(
+            os.fspath(path), cluster_id=cluster_id, node_id=node_id, directory_id=directory_id, kraft=kraft
+        )
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> LogDirWriter:
+        """Open one log directory for writing: see `LogDirWriter`, which takes the same arguments.
+
+        Raises:
+            LogInUseError: a broker, or another writer, is there.
+            ValueError: it is no log directory.
+            CorruptRecordError: a file of the directory is damaged; a broker would not start either.
+        """
+        return LogDirWriter(path, sole_replica=sole_replica, recover=recover)
 
     def topics(self) -> list[str]:
         """Return the topics, sorted, internal ones (`__consumer_offsets`) included."""

@@ -60,3 +60,22 @@ def test_spark_options():
 
 def test_no_line_is_about_this_machine(text):
     assert not re.search(r"/work/|/tmp/|/root/|/home/", text)
+
+
+def test_every_refusal_is_listed():
+    """With what Kafka calls it: whoever catches an error looks it up there."""
+    from brokerless import errors
+
+    def leaves(error):
+        return {error.__name__}.union(*(leaves(leaf) for leaf in error.__subclasses__()))
+
+    text = (ROOT / "docs/supported.md").read_text()
+    table = text[text.index("### Refused appends") : text.index("### Not as in Kafka")]
+    listed = re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE)
+    assert sorted(listed) == sorted({*leaves(errors.AppendError), "CorruptRecordError"})
+
+
+def test_every_guide_is_found():
+    nav = (ROOT / "mkdocs.yml").read_text()
+    guides = {f"guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")}
+    assert set(re.findall(r"guides/\S+", nav)) == guides

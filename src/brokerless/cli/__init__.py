@@ -16,7 +16,9 @@ import click
 from brokerless.cli.dump import dump
 from brokerless.cli.ls import ls
 from brokerless.cli.offsets import offsets
+from brokerless.cli.produce import produce
 from brokerless.cli.read import read
+from brokerless.cli.recover import recover
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ INTERRUPTED = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="brokerless")
 def cli() -> None:
-    """Read Kafka log directories with no broker running.
+    """Read and write Kafka log directories with no broker running.
 
     PATH is, throughout, the data directory of a broker (its log.dirs, or a copy or snapshot of it), one
     topic-partition directory in it, or one .log file.
@@ -40,12 +42,14 @@ def cli() -> None:
     brokerless read /var/lib/kafka/data/orders-0         its records, as JSON lines
     brokerless offsets orders-0 --timestamp 2024-05-01   where a day begins
     brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
+    brokerless produce data --topic orders --input F     records into a topic
+    brokerless recover data                              after a crash: what a broker does when it starts
 
     Exit codes: 0 done, 1 damage was met, 2 could not run.
     """
 
 
-for command in (ls, read, offsets, dump):
+for command in (ls, read, offsets, dump, produce, recover):
     cli.add_command(command)
 
 

@@ -35,7 +35,8 @@ def dump(
     """Show the inside of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
     Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
-    beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong. JSON
+    beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong. A damaged
+    file is shown up to the damage, and the next one follows. JSON
     has one object a batch or an entry, and also takes the text files of a log directory: checkpoints,
     partition.metadata, meta.properties. Files of no such kind are named on stderr and passed over.
 
@@ -45,8 +46,10 @@ def dump(
     brokerless dump orders-0/*.log --format json --records     the same for programs
     brokerless dump orders-0/*index --verify-index-only        do the indexes fit the log?
     """
+    from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.log.dump import Dump
 
+    is_damaged = False
     if records and form == "text":
         raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
     write = sys.stdout.buffer.write
@@ -61,10 +64,16 @@ def dump(
     try:
         for path in files:
             pieces = dump.text(path) if form == "text" else dump.json_lines(path, records=records, bytes_as=bytes_as)
-            for piece in pieces:
-                write(piece)
+            try:
+                for piece in pieces:
+                    write(piece)
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                # What is wrong with one file is no reason not to show the others.
+                sys.stdout.flush()
+                click.echo(f"brokerless: {error}", err=True)
+                is_damaged = True
     finally:
         sys.stdout.flush()
         click.echo(dump.report(), err=True, nl=False)
-    if dump.is_damaged:
+    if is_damaged or dump.is_damaged:
         raise SystemExit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from collections import Counter
@@ -35,6 +36,9 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     JSON has one object a replica, with high watermark and last stable offset too. What damage hides is left out
     (JSON: null), the other partitions are listed all the same, exit 1.
 
+    Directories that are not read, and those that a KRaft broker would rename -stray because they have no topic id, are
+    named on stderr.
+
     \b
     brokerless ls /var/lib/kafka/data
     brokerless ls /disk1/kafka /disk2/kafka --topic orders
@@ -63,6 +67,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     for log_dir in log_dirs:
         for leftover in log_dir.leftovers():
             click.echo(f"not read: {leftover.path} ({leftover.kind})", err=True)
+    _name_strays([log for log, _ in logs])
     # A file of the log directory is damaged for every partition.
     damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
     # What a read goes on without, and only warns of, is a finding here.
@@ -133,6 +138,16 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "compressions": walk.compressions if walk else [],
         "damage": damage or None,
     }
+
+
+def _name_strays(logs: list[Log]) -> None:
+    for log in logs:
+        # The metadata log is the Raft layer's own, and a damaged file is told of already.
+        if log.topic not in (None, "__cluster_metadata") and not log.is_file:
+            with contextlib.suppress(*_DAMAGE):
+                if log.root.is_kraft and log.topic_id is None:
+                    what = "a KRaft broker renames it -stray: no partition.metadata"
+                    click.echo(f"no topic id: {log.path} ({what})", err=True)
 
 
 def _first_timestamp(log: Log) -> int | None:

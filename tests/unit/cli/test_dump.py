@@ -179,6 +179,17 @@ def test_a_wrong_checksum_is_not_exit_0(options, run, tmp_path):
     assert (after.out.count("\n"), after.err) == (before.out.count("\n"), "")
 
 
+def test_files_behind_a_damaged_one_are_shown(run, tmp_path):
+    building.write_segment(tmp_path, 0, [building.batch(0, [b"value"])])
+    (tmp_path / f"{7:020d}.snapshot").write_bytes(b"damaged")
+    names = [f"{0:020d}.log", f"{7:020d}.snapshot", f"{0:020d}.index", f"{0:020d}.timeindex"]
+    result = run("dump", *(tmp_path / name for name in names))
+    assert result.code == 1
+    assert "00000000000000000007.snapshot" in result.err
+    assert "baseOffset: 0" in result.out
+    assert f"timestamp: {building.NOW} offset: 0" in result.out
+
+
 def test_records_that_hold_the_words_of_a_wrong_checksum_are_no_damage(run, tmp_path):
     words = b'crc: 1 isvalid: false\nisvalid: false "is_valid":false'
     path = building.write_segment(tmp_path, 0, [building.batch(0, [words])])

@@ -62,6 +62,19 @@ def test_replicas_and_leftovers(copied, run):
     assert "-delete (delete)" in result.err
 
 
+@pytest.mark.parametrize(("version", "said"), [("1", ["nulls-0"]), ("0", [])])
+def test_a_directory_that_a_kraft_broker_would_rename_is_named(copied, run, version, said):
+    """It has no topic id, so no metadata can name it; brokers before KRaft take it by its name."""
+    root = copied("kafka-4.1", "codec-gzip-0", "nulls-0")
+    (root / "nulls-0" / "partition.metadata").unlink()
+    properties = root / "meta.properties"
+    properties.write_text(properties.read_text().replace("version=1", f"version={version}"))
+    result = run("ls", root)
+    assert result.code == 0
+    assert [line.split()[3].rpartition("/")[2] for line in result.err.splitlines() if "-stray" in line] == said
+    assert run("ls", root / "nulls-0" / "00000000000000000000.log").err == ""
+
+
 def test_a_delete_horizon_is_no_first_time(golden, run):
     partition = golden / "logs/kafka-4.1-compacted/compact-delete-0"
     row = json.loads(run("ls", partition, "--format", "json").out)

@@ -1,0 +1,61 @@
+"""Where `produce` takes its rows from: JSON lines, an Arrow file or stream, or a Parquet file; stdin for all."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+from brokerless import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = 1 << 22
+
+
+def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `source` ("-": stdin).
+
+    Raises:
+        ValueError: a line is not what `read` writes; the message names it.
+    """
+    if form == "json":
+        if source == "-":
+            yield from _json(sys.stdin.buffer, bytes_as)
+        else:
+            with open(source, "rb") as file:
+                yield from _json(file, bytes_as)
+        return
+    content = pa.BufferReader(sys.stdin.buffer.read()) if source == "-" else pa.memory_map(source)
+    with content:
+        if form == "parquet":
+            import pyarrow.parquet as pq
+
+            yield from pq.ParquetFile(content).iter_batches()
+        else:
+            yield from _arrow(content)
+
+
+def _arrow(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    is_file = content.read(6) == b"ARROW1"
+    content.seek(0)
+    if is_file:
+        reader = pa.ipc.open_file(content)
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+    else:
+        yield from pa.ipc.open_stream(content)
+
+
+def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of whole lines, some megabytes at a time."""
+    left, line = b"", 1
+    while block := file.read(_BLOCK):
+        whole, newline, left = (left + block).rpartition(b"\n")
+        if newline:
+            yield _native.json_rows(whole, bytes_as, line)
+            line += whole.count(b"\n") + 1
+    if left:
+        yield _native.json_rows(left, bytes_as, line)

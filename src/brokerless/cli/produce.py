@@ -1,0 +1,107 @@
+"""`brokerless produce`: rows from a file or stdin into a topic of a log directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.options import Progress, bytes_as
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command(short_help="Write records into a topic.")
+@click.argument("path", type=click.Path(file_okay=False))
+@click.option("--topic", required=True, help="Made if it is not there.")
+@click.option("--partitions", type=click.IntRange(min=1), help="How many a new topic has.  [default: 1]")
+@click.option("--topic-id", help="The id of a new topic, where a cluster has given it one (22 characters).")
+@click.option(
+    "--input", "source", default="-", type=click.Path(dir_okay=False), help="Rows; - for stdin.  [default: -]"
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "arrow", "parquet"]),
+    help="Of the input.  [default: by its name, else json]",
+)
+@bytes_as
+@click.option("--compression", type=click.Choice(_CODECS), default="none", show_default=True)
+@click.option("--compression-level", type=int, help="Kafka's default unless given.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=16384, show_default=True, help="Bytes.")
+@click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")
+@click.option("--idempotent", is_flag=True, help="Give batches a producer id and sequences.")
+@click.option("--transactional-id", help="Write all of the input in one transaction.")
+@click.option("--keep-offsets", is_flag=True, help="Keep offsets, gaps, leader epochs and timestamp types of the rows.")
+@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
+def produce(
+    path: str,
+    topic: str,
+    partitions: int | None,
+    topic_id: str | None,
+    source: str,
+    form: str | None,
+    bytes_as: str,
+    compression: str,
+    compression_level: int | None,
+    batch_size: int,
+    magic: int,
+    idempotent: bool,
+    transactional_id: str | None,
+    keep_offsets: bool,
+    sole_replica: bool,
+) -> None:
+    """Write records into a topic of the log directory PATH, which must not be in use by a broker.
+
+    The input is what `brokerless read` writes: JSON lines, Arrow or Parquet. All that a row may have is key, value,
+    headers, timestamp (ms), partition, and with --keep-offsets offset, leaderEpoch and timestampType. Without a
+    partition, the key decides as in Kafka's own producer. A row's topic is not looked at.
+
+    With --keep-offsets, reading the copy gives the identical JSON lines. Not copied are transaction markers, producer
+    state and codecs: where an aborted transaction matters, read with --isolation-level read_committed.
+
+    \b
+    brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
+    brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
+    """
+    from brokerless.log_dir_writer import open_or_create
+    from brokerless.producer import Producer
+
+    with open_or_create(path, sole_replica=sole_replica) as directory:
+        if topic not in {name for name, _ in directory.partitions()}:
+            directory.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic)
+        producer = Producer(
+            directory,
+            topic,
+            partitions=partitions,
+            compression=compression,
+            compression_level=compression_level,
+            batch_size=batch_size,
+            idempotent=idempotent,
+            transactional_id=transactional_id,
+            keep_offsets=keep_offsets,
+            magic=magic,
+        )
+        sent = 0
+        with producer, Progress(prints=False) as progress:
+            if transactional_id is not None:
+                producer.begin()
+            for rows in _rows(source, form, bytes_as):
+                producer.send(rows)
+                sent += rows.num_rows
+                progress(f"{sent:,} records")
+            if transactional_id is not None:
+                producer.commit()
+    click.echo(f"{sent:,} records written to {topic} in {path}", err=True)
+
+
+def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[pa.RecordBatch]:
+    from brokerless.cli.input import open_rows
+
+    suffix = source.rpartition(".")[2]
+    return open_rows(source, form or (suffix if suffix in ("arrow", "parquet") else "json"), bytes_as)

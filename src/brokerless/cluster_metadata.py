@@ -1,0 +1,55 @@
+"""The topics' settings, as the directory itself has them: what a new cluster starts with, or its metadata log."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from brokerless import storage
+from brokerless.errors import located
+from brokerless.kraft import Bootstrap, snapshot_records, topic_configs
+from brokerless.log import files, texts
+from brokerless.log.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+
+
+def bootstrap(path: str, node_id: int | None) -> Bootstrap | None:
+    """Return what the cluster of a log directory will start with; None if it has started, or there is none.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+        UnsupportedFormatError: it gives a partition other replicas than this node.
+    """
+    # A controller that has a metadata log does not look at the snapshot any more.
+    has_metadata_log = storage.exists(f"{path}/__cluster_metadata-0/{files.segment_file(0, files.LOG)}")
+    file = f"{path}/{texts.BOOTSTRAP}"
+    if node_id is None or has_metadata_log or not storage.exists(file):
+        return None
+    with located(file):
+        return Bootstrap.parse(storage.read_all(file), node_id)
+
+
+def metadata_configs(directory: str) -> dict[str, dict[str, str]]:
+    """Return the settings of each topic, by Kafka's names; nothing where there is no metadata log.
+
+    Args:
+        directory: the `__cluster_metadata-0` of a log directory.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+    """
+    return topic_configs(_records(directory)) if storage.exists(directory) else {}
+
+
+def _records(directory: str) -> Iterator[bytes]:
+    snapshots = sorted(name for name in storage.list_directory(directory) if _SNAPSHOT.fullmatch(name))
+    if snapshots:
+        path = f"{directory}/{snapshots[-1]}"
+        with located(path):
+            yield from snapshot_records(storage.read_all(path))
+    for rows in Log(directory).read(columns=["value"]):
+        yield from (value or b"" for value in rows["value"].to_pylist())

@@ -1,0 +1,85 @@
+"""The files of the segment that is written to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import disk, storage
+from brokerless.log import files
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_INDEXES = (files.INDEX, files.TIMEINDEX, files.TXNINDEX)
+# Index entries wait in memory: after a crash they are rebuilt, so they need not be on the disk before the batches are.
+_MAX_WAITING = 1 << 16
+
+
+class ActiveSegment:
+    """The `.log` and the indexes of the segment with this base offset, open for writing.
+
+    Args:
+        directory: the partition's.
+        base_offset: the segment's.
+        preallocate: the length to which a new `.log` is made at once; 0 for none. The rest is cut off at `finish`.
+
+    Attributes:
+        size: bytes of batches in the `.log`.
+    """
+
+    def __init__(self, directory: str, base_offset: int, *, preallocate: int = 0) -> None:
+        self.base_offset = base_offset
+        self._directory = directory
+        self._log = self._open(files.LOG)
+        self.size = self._log.size()
+        self._is_preallocated = bool(preallocate) and self.size == 0
+        if self._is_preallocated:
+            self._log.truncate(preallocate)
+        self._waiting = {kind: bytearray() for kind in _INDEXES}
+        self._unsynced: set[int] = set()
+        for kind in (files.INDEX, files.TIMEINDEX):
+            self._open(kind).close()
+            self._unsynced.add(kind)
+
+    def append(self, batches: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
+        """Append batches and the index entries that go with them."""
+        length = memoryview(batches).nbytes
+        self._log.write_at(self.size, batches)
+        self.size += length
+        for kind, entries in zip(_INDEXES, (index, timeindex, txnindex), strict=True):
+            self._waiting[kind] += memoryview(entries)
+        if sum(map(len, self._waiting.values())) > _MAX_WAITING:
+            self._write_entries()
+
+    def sync(self) -> None:
+        """Make durable what was appended; the names are, when the directory is."""
+        self._log.sync()
+        self._write_entries()
+        for kind in sorted(self._unsynced):
+            with self._open(kind) as file:
+                file.sync()
+        self._unsynced.clear()
+
+    def finish(self, final_time_entry: Buffer = b"") -> None:
+        """Add the last time index entry, cut off what was preallocated, make all durable, and close."""
+        if self._is_preallocated:
+            self._log.truncate(self.size)
+        self._waiting[files.TIMEINDEX] += memoryview(final_time_entry)
+        self.sync()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        self._log.close()
+
+    def _write_entries(self) -> None:
+        for kind, entries in self._waiting.items():
+            if entries:
+                with self._open(kind) as file:
+                    file.append(bytes(entries))
+                entries.clear()
+                self._unsynced.add(kind)
+
+    def _open(self, kind: int) -> disk.Output:
+        path = f"{self._directory}/{files.segment_file(self.base_offset, kind)}"
+        return disk.open_existing(path) if storage.exists(path) else disk.create(path)

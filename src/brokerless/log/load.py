@@ -1,0 +1,428 @@
+"""What a broker does to a partition directory when it starts (LogLoader), worked out on a view of it.
+
+The steps and their order are Kafka's, so that a broker that opens the directory next finds nothing left to do. Where
+Kafka refuses to start, `CorruptRecordError` says so and names the cure. Where it would lose data without a word, the
+result says so under `losses`: whoever opens the log decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.log import files, texts
+from brokerless.log.changes import Changes
+from brokerless.log.snapshots import Snapshots
+from brokerless.log.window import Window, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.log.changes import View
+    from brokerless.log.settings import TopicSettings
+
+_INDEXES = (files.INDEX, files.TIMEINDEX, files.TXNINDEX)
+_MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+class Loaded(NamedTuple):
+    """A log as it is once `changes` are applied.
+
+    Attributes:
+        changes: what is to be done.
+        base_offsets: of its segments, ascending; at least one.
+        log_start_offset: the first offset that counts.
+        log_end_offset: the next offset to be given.
+        recovery_point: what is below needs no recovery.
+        leader_epochs: the epochs and where they start.
+        producers: the producer state at the end.
+        losses: what a broker would lose silently, a sentence each.
+    """
+
+    changes: Changes
+    base_offsets: list[int]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    leader_epochs: _native.LeaderEpochs
+    producers: _native.Producers
+    losses: list[str]
+
+
+def load(
+    directory: str, settings: TopicSettings, *, is_clean: bool, recovery_point: int, log_start_offset: int, now: int
+) -> Loaded:
+    """Work out what opening a partition directory does.
+
+    Args:
+        directory: the partition's.
+        settings: the topic's.
+        is_clean: whether the log directory was shut down cleanly.
+        recovery_point: as checkpointed; 0 for none.
+        log_start_offset: as checkpointed; 0 for none.
+        now: ms since the epoch, for the expiry of producers.
+
+    Raises:
+        CorruptRecordError: a broker would not start on it.
+        OSError: a file cannot be read.
+    """
+    changes = Changes(directory)
+    with located(directory):
+        return _Loader(changes, settings, is_clean, recovery_point, log_start_offset, now).load()
+
+
+@dataclass
+class _Loader:
+    changes: Changes
+    settings: TopicSettings
+    is_clean: bool
+    recovery_point: int
+    checkpointed_start: int
+    now: int
+    segments: list[int] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+
+    def load(self) -> Loaded:
+        self._sweep_leftovers()
+        self._complete_swaps()
+        self.epochs = self._read_epochs()
+        while not self._load_segments():
+            pass
+        end_offset = self._end_offset()
+        recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(self.checkpointed_start)
+        self._write_epochs()
+        start_offset = max(self.checkpointed_start, self.segments[0])
+        snapshots = self._snapshots()
+        snapshots.remove_strays(self.segments)
+        snapshots.rebuild(
+            self.segments, start_offset, end_offset, self._replay, believe_absence=self.is_clean or self._is_legacy
+        )
+        return Loaded(
+            self.changes,
+            self.segments,
+            start_offset,
+            end_offset,
+            recovery_point,
+            self.epochs,
+            snapshots.producers,
+            self.losses,
+        )
+
+    @property
+    def _is_legacy(self) -> bool:
+        return self.settings.message_format < 2
+
+    def _sweep_leftovers(self) -> None:
+        changes = self.changes
+        for name in changes.names():
+            if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+                changes.remove(name, "scheduled for deletion")
+        cleaned = [name for name in changes.names() if name.endswith(".cleaned")]
+        lowest = min((self._base_offset(name) for name in cleaned), default=1 << 63)
+        for name in changes.names():
+            if name.endswith(".swap") and self._base_offset(name) >= lowest:
+                changes.remove(name, "left by an interrupted split")
+        for name in cleaned:
+            changes.remove(name, "left by an interrupted cleaning")
+
+    def _complete_swaps(self) -> None:
+        """Finish what a cleaning or a split had ready: the new files stand in for all in the range they cover."""
+        changes = self.changes
+        swapped = [name for name in changes.names() if name.endswith(".swap")]
+        logs = [name for name in swapped if name.endswith(".log.swap")]
+        if logs:
+            for name in logs:
+                index = files.segment_file(files.base_offset(name), files.INDEX, ".swap")
+                if index not in changes:
+                    # To look at the segment, a broker opens its index, and so makes one of full length.
+                    changes.write(
+                        index, bytes(self.settings.segment_index_bytes // 8 * 8), "missing beside its segment"
+                    )
+                    swapped.append(index)
+            start = min(map(files.base_offset, logs))
+            end = max(self._next_offset(files.base_offset(name), ".swap") for name in logs)
+            for name in changes.names():
+                offset = files.live_base_offset(name)
+                if offset is not None and name not in swapped and start <= offset < end:
+                    changes.remove(name, "replaced by a cleaned segment")
+        for name in swapped:
+            changes.rename(name, name.removesuffix(".swap"), "complete")
+
+    def _load_segments(self) -> bool:
+        """Load, and where needed recover, all segments. False: one was split, and all is to be looked at again."""
+        changes, self.segments = self.changes, []
+        self._remove_orphans()
+        for base_offset in sorted({self._base_offset(name) for name in changes.names() if name.endswith(".log")}):
+            name = files.segment_file(base_offset, files.LOG)
+            if name not in changes:
+                changes.write(name, b"", "a broker opens only names of 20 digits")
+                self.losses.append(
+                    f"a segment's name is not padded to 20 digits: its records are not seen ({name}); rename the file"
+                )
+            is_sound = self._check_indexes(base_offset)
+            if not is_sound and not self._recover(base_offset):
+                return False
+            self.segments.append(base_offset)
+        if not self.is_clean and not self._recover_unflushed():
+            return False
+        if not self.segments or self._end_offset() < self.checkpointed_start:
+            if self.is_clean and any(changes.size(files.segment_file(base, files.LOG)) for base in self.segments):
+                self.losses.append(
+                    f"a broker deletes all of it, for it ends below its start offset {self.checkpointed_start}; "
+                    f"correct {texts.LOG_START_OFFSETS} first"
+                )
+            for base_offset in reversed(self.segments):
+                delete_segment(
+                    changes, base_offset, f"all of the log is below its start offset {self.checkpointed_start}"
+                )
+            if self.segments:
+                self.epochs.truncate_from_end(0)
+            self.segments = [self.checkpointed_start]
+            for kind in (files.LOG, files.INDEX, files.TIMEINDEX):
+                changes.write(files.segment_file(self.checkpointed_start, kind), b"", "the first segment")
+        self._check_sizes(self.segments[-1])
+        return True
+
+    def _remove_orphans(self) -> None:
+        for name in self.changes.names():
+            offset = files.live_base_offset(name)
+            is_index = name.endswith((".index", ".timeindex", ".txnindex")) and offset is not None
+            if is_index and files.segment_file(offset or 0, files.LOG) not in self.changes:
+                self.changes.remove(name, "an index without its segment")
+
+    def _base_offset(self, name: str) -> int:
+        try:
+            return files.base_offset(name)
+        except ValueError:
+            raise CorruptRecordError(
+                f"a broker does not start: {name} is no segment's name; move it out of the directory"
+            ) from None
+
+    def _check_indexes(self, base_offset: int) -> bool:
+        """Tell whether the indexes are there; their content is believed, as Kafka does."""
+        index, time_index, txn_index = (files.segment_file(base_offset, kind) for kind in _INDEXES)
+        if time_index not in self.changes and index in self.changes:
+            self.changes.write(time_index, b"", "a time index that is missing alone stays empty")
+        if txn_index in self.changes:
+            found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
+            try:
+                found.sanity_check()
+            except CorruptRecordError:
+                return False
+            except UnsupportedFormatError as error:
+                raise CorruptRecordError(
+                    f"a broker does not start: {txn_index} cannot be read: {error}; remove it together with "
+                    f"{index}, and both are rebuilt"
+                ) from error
+        return index in self.changes
+
+    def _check_sizes(self, base_offset: int) -> None:
+        """A broker maps the active segment's indexes at their full size, and cannot where they are larger."""
+        limit = self.settings.segment_index_bytes
+        for kind, entry in ((files.INDEX, 8), (files.TIMEINDEX, 12)):
+            name = files.segment_file(base_offset, kind)
+            if name in self.changes and self.changes.size(name) > limit // entry * entry:
+                raise CorruptRecordError(
+                    f"a broker does not start: {name} has {self.changes.size(name)} bytes, at most {limit} "
+                    "(segment.index.bytes); remove it, and it is rebuilt"
+                )
+
+    def _recover_unflushed(self) -> bool:
+        """Recover from the segment with the recovery point on, up to the first that had to be cut."""
+        start = max((base for base in self.segments if base <= self.recovery_point), default=0)
+        for base_offset in [base for base in self.segments if base >= start]:
+            size = self.changes.size(files.segment_file(base_offset, files.LOG))
+            before = len(self.changes.steps)
+            try:
+                if not self._recover(base_offset):
+                    return False
+            except _IndexOrderError:
+                self._empty(base_offset)
+            if self.changes.size(files.segment_file(base_offset, files.LOG)) < size:
+                cut = len(self.changes.steps)
+                for later in reversed([base for base in self.segments if base > base_offset]):
+                    delete_segment(self.changes, later, f"behind the damage in segment {base_offset}")
+                    self.segments.remove(later)
+                self.changes.move_last(cut, before)
+                break
+        return True
+
+    def _recover(self, base_offset: int) -> bool:
+        """Recover one segment (LogSegment.recover). False: its offsets did not fit, so it was split."""
+        log = files.segment_file(base_offset, files.LOG)
+        snapshots = self._snapshots()
+        snapshots.rebuild(
+            self.segments, self.checkpointed_start, base_offset, self._replay, believe_absence=self._is_legacy
+        )
+        recovery = _native.SegmentRecovery(
+            base_offset,
+            producers=snapshots.producers,
+            epochs=self.epochs,
+            index_interval_bytes=self.settings.index_interval_bytes,
+            segment_index_bytes=self.settings.segment_index_bytes,
+        )
+        with self.changes.open(log) as file:
+            _feed(recovery, file)
+        why = recovery.error or "less than a batch behind its last one"
+        if recovery.ended == "split":
+            self._split(base_offset)
+            return False
+        if recovery.ended == "emptied":
+            raise _IndexOrderError(f"a broker does not start: {log}: {why}; remove the clean-shutdown marker")
+        if recovery.ended == "failed":
+            raise CorruptRecordError(
+                f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
+            )
+        self.changes.truncate(log, recovery.valid_bytes, why)
+        for kind, content in zip(_INDEXES, (recovery.index, recovery.timeindex, recovery.txnindex), strict=True):
+            name = files.segment_file(base_offset, kind)
+            if content or name in self.changes or kind != files.TXNINDEX:
+                self.changes.write(name, content, "rebuilt from the segment")
+        if not self._is_legacy and recovery.batches:
+            snapshots.end_offset = recovery.next_offset
+        snapshots.take()
+        return True
+
+    def _empty(self, base_offset: int) -> None:
+        """Kafka's answer to a segment whose index offsets do not ascend."""
+        self.changes.truncate(files.segment_file(base_offset, files.LOG), 0, "its offsets do not ascend")
+        for kind in _INDEXES:
+            name = files.segment_file(base_offset, kind)
+            if name in self.changes:
+                self.changes.write(name, b"", "its segment is empty")
+
+    def _split(self, base_offset: int) -> None:
+        """Cut a segment whose offsets lie too far apart into several (LogLoader.splitOverflowedSegment)."""
+        changes, log = self.changes, files.segment_file(base_offset, files.LOG)
+        why = f"the offsets of segment {base_offset} lie too far apart for one"
+        parts: list[tuple[int, int]] = []
+        with changes.open(log) as file:
+            size = file.size()
+            for batch in headers(file):
+                first, last = batch["base_offset"], batch["last_offset"]
+                if not parts or last - parts[-1][0] > _MAX_RELATIVE_OFFSET:
+                    if last < first or last - first > _MAX_RELATIVE_OFFSET or (not parts and first < base_offset):
+                        raise CorruptRecordError(
+                            f"a broker does not start: offset {last} cannot be in a segment of base offset {first}; "
+                            f"truncate {log} there",
+                            position=batch["position"],
+                        )
+                    parts.append((first, batch["position"]))
+        ends = [position for _, position in parts[1:]] + [size]
+        names = [files.segment_file(first, files.LOG) for first, _ in parts]
+        for name, (_, start), end in zip(names, parts, ends, strict=True):
+            changes.copy(f"{name}.cleaned", log, start, end, why)
+            # no index: it is rebuilt, which is what an index that is missing makes a broker do, too
+        for name in reversed(names):
+            changes.rename(f"{name}.cleaned", f"{name}.swap", why)
+        delete_segment(changes, base_offset, why)
+        for name in names:
+            changes.rename(f"{name}.swap", name, why)
+
+    def _snapshots(self) -> Snapshots:
+        expiration_ms = self.settings.producer_id_expiration_ms
+        return Snapshots(self.changes, now=self.now, producer_id_expiration_ms=expiration_ms)
+
+    def _end_offset(self) -> int:
+        """Find the end of the last segment as a broker does: from its last index entry on."""
+        return self._next_offset(self.segments[-1])
+
+    def _next_offset(self, base_offset: int, suffix: str = "") -> int:
+        log = files.segment_file(base_offset, files.LOG) + suffix
+        index_name = files.segment_file(base_offset, files.INDEX) + suffix
+        content = self.changes.read(index_name) if index_name in self.changes else b""
+        index = _native.OffsetIndex(content, base_offset, raw=True)
+        last_offset = index.last_offset
+        walk = _native.HeaderWalk()
+
+        def step(data: memoryview, position: int, end: int) -> int:
+            wanted = walk.feed(data, position, end)
+            return end if walk.done else wanted
+
+        with self.changes.open(log) as file:
+            size = file.size()
+            try:
+                sweep(file, index.lookup(last_offset)[1], size, step)
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                raise CorruptRecordError(
+                    f"a broker does not start: {log} is damaged behind its last whole batch: {error}; remove the "
+                    f"clean-shutdown marker, and it is cut there",
+                    position=walk.end_position,
+                ) from error
+            next_offset = walk.next_offset
+            reached = next_offset is not None and next_offset > last_offset
+            if not suffix and self.is_clean and (walk.end_position < size if reached else size > 0):
+                what = f"{size - walk.end_position} bytes behind its last whole batch" if reached else "its end"
+                self.losses.append(f"a broker does not see {what} ({log})")
+        return next_offset if reached and next_offset is not None else base_offset
+
+    def _replay(self, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
+        replay(self.changes, base_offset, start_offset, producers)
+
+    def _read_epochs(self) -> _native.LeaderEpochs:
+        if texts.LEADER_EPOCHS not in self.changes:
+            return _native.LeaderEpochs([])
+        try:
+            return _native.LeaderEpochs(texts.parse_leader_epochs(self.changes.read(texts.LEADER_EPOCHS)))
+        except CorruptRecordError as error:
+            raise CorruptRecordError(
+                f"a broker does not start: {texts.LEADER_EPOCHS} cannot be read: {error}; remove it, and recover the "
+                "log to find the epochs again"
+            ) from error
+
+    def _write_epochs(self) -> None:
+        entries = self.epochs.entries()
+        is_missing = texts.LEADER_EPOCHS not in self.changes
+        if is_missing and not entries:
+            self.changes.write(texts.LEADER_EPOCHS, b"", "every log has one")
+        elif is_missing or entries != texts.parse_leader_epochs(self.changes.read(texts.LEADER_EPOCHS)):
+            self.changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs(entries), "the epochs of the log")
+
+
+class _IndexOrderError(CorruptRecordError):
+    """Offsets in a segment do not ascend where its index needs them to."""
+
+
+def headers(file: View) -> Iterator[dict[str, int]]:
+    """Yield `position`, `base_offset` and `last_offset` of each whole batch."""
+    window = Window(file, 0, file.size())
+    window.fill(0)
+    while window.position < file.size():
+        batches, consumed = _native.scan(window.data, window.position)
+        yield from batches.select(["position", "base_offset", "last_offset"]).to_pylist()
+        window.advance(consumed)
+        if not consumed and not window.fill(0):
+            return
+
+
+def replay(changes: Changes, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
+    """Bring producer state forward over one segment, from the first batch that reaches `start_offset`."""
+    name = files.segment_file(base_offset, files.LOG)
+    walk = _native.ProducerReplay(producers, start_offset)
+    with changes.open(name) as file:
+        _feed(walk, file)
+    if walk.ended == "failed":
+        raise CorruptRecordError(f"a broker does not start: {name}: {walk.error}; truncate the log there")
+
+
+def _feed(walk: _native.SegmentRecovery | _native.ProducerReplay, file: View) -> None:
+    window = Window(file, 0, file.size())
+    window.fill(0)
+    while walk.ended is None:
+        consumed = walk.feed(window.data, window.position, file.size())
+        window.advance(consumed)
+        if walk.ended is None and not window.fill(walk.needed):
+            return
+
+
+def delete_segment(changes: Changes, base_offset: int, why: str) -> None:
+    """Delete a segment's files as a broker does: by another name first, so that a crash leaves no half of it."""
+    for kind in (files.LOG, *_INDEXES, files.SNAPSHOT):
+        name = files.segment_file(base_offset, kind)
+        if name in changes:
+            changes.rename(name, f"{name}.deleted", why)
+            changes.remove(f"{name}.deleted", why)

@@ -1,0 +1,116 @@
+"""Producer state from snapshot files and the batches behind them, as a broker builds it (ProducerStateManager).
+
+A snapshot at offset n holds the state before the record with offset n. It is taken only if the state has moved on since
+the last one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError
+from brokerless.log import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from brokerless.log.changes import Changes
+
+
+class Snapshots:
+    """The snapshots of a directory, and the producer state at `end_offset` while it is built.
+
+    Attributes:
+        producers: the state.
+        end_offset: up to where it holds.
+    """
+
+    def __init__(self, changes: Changes, *, now: int, producer_id_expiration_ms: int) -> None:
+        self._changes = changes
+        self._now = now
+        self._expiration_ms = producer_id_expiration_ms
+        self._last = 0
+        self.end_offset = 0
+        self.producers = _native.Producers()
+
+    def offsets(self) -> list[int]:
+        """Return the offsets of the snapshots that are there, ascending."""
+        found = ((files.live_base_offset(name), name) for name in self._changes.names() if name.endswith(".snapshot"))
+        return sorted(offset for offset, _ in found if offset is not None)
+
+    def remove_strays(self, base_offsets: Sequence[int]) -> None:
+        """Remove those at no segment's base offset, but for the last one if no segment starts behind it."""
+        strays = [offset for offset in self.offsets() if offset not in base_offsets]
+        for offset in strays:
+            if offset != strays[-1] or (base_offsets and offset < base_offsets[-1]):
+                self._remove(offset, "a producer snapshot at no segment's base offset")
+
+    def rebuild(
+        self,
+        base_offsets: Sequence[int],
+        start_offset: int,
+        end_offset: int,
+        replay: Callable[[int, int, _native.Producers], None],
+        *,
+        believe_absence: bool,
+    ) -> None:
+        """Build the state at `end_offset` (UnifiedLog.rebuildProducerState), with snapshots on the way.
+
+        Args:
+            base_offsets: of the segments there are, ascending.
+            start_offset: the log start offset: nothing below it counts.
+            end_offset: where the state is wanted.
+            replay: called with a segment's base offset, the offset to start at, and the state to be brought forward.
+            believe_absence: no snapshot means no producers: the log was shut down cleanly, or knows none (magic < 2).
+        """
+        wanted = [*base_offsets[-2:], end_offset]
+        if believe_absence and not self.offsets():
+            for offset in wanted:
+                self._take_at(offset)
+            return
+        was_empty = self.producers.is_empty and self.end_offset >= end_offset
+        self._reload(start_offset, end_offset)
+        if end_offset > self.end_offset and not was_empty:
+            first = max((base for base in base_offsets if base <= self.end_offset), default=0)
+            for base in base_offsets:
+                if first <= base < end_offset:
+                    self.end_offset = max(base, self.end_offset, start_offset)
+                    if base in wanted:
+                        self.take()
+                    replay(base, self.end_offset, self.producers)
+        self._take_at(end_offset)
+
+    def take(self) -> None:
+        """Write a snapshot, if the state has moved on since the last one."""
+        if self.end_offset > self._last:
+            name = files.segment_file(self.end_offset, files.SNAPSHOT)
+            self._changes.write(name, self.producers.to_snapshot(), "the producers at this offset")
+            self._last = self.end_offset
+
+    def _take_at(self, offset: int) -> None:
+        self.end_offset = offset
+        self.take()
+
+    def _reload(self, start_offset: int, end_offset: int) -> None:
+        for offset in self.offsets():
+            if offset > end_offset or offset <= start_offset:
+                self._remove(offset, f"a producer snapshot outside the log, {start_offset} to {end_offset}")
+        if end_offset == self.end_offset:
+            return
+        for offset in reversed(self.offsets()):
+            content = self._changes.read(files.segment_file(offset, files.SNAPSHOT))
+            try:
+                self.producers = _native.Producers.from_snapshot(
+                    content, now=self._now, producer_id_expiration_ms=self._expiration_ms
+                )
+            except CorruptRecordError as error:
+                self._remove(offset, f"a producer snapshot that cannot be read: {error}")
+            else:
+                self.end_offset = self._last = offset
+                return
+        self.producers = _native.Producers()
+        self.end_offset = self._last = start_offset
+
+    def _remove(self, offset: int, why: str) -> None:
+        self._changes.remove(files.segment_file(offset, files.SNAPSHOT), why)

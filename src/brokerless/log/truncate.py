@@ -1,0 +1,77 @@
+"""What truncating a log to an offset does to its files (UnifiedLog.truncateTo), worked out on a view of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.log import files, texts
+from brokerless.log.changes import Changes
+from brokerless.log.load import Loaded, delete_segment, headers, replay
+from brokerless.log.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from brokerless.log.settings import TopicSettings
+
+
+def truncate(
+    directory: str, settings: TopicSettings, offset: int, *, log_start_offset: int, recovery_point: int, now: int
+) -> Loaded:
+    """Work out what dropping everything from `offset` on does. The log was closed or recovered before.
+
+    A batch that `offset` lies in is dropped as a whole. Below the first segment, the log starts anew at `offset`.
+
+    Args:
+        directory: the partition's.
+        settings: the topic's.
+        offset: the log end offset wanted, below the present one.
+        log_start_offset: the present one.
+        recovery_point: the present one.
+        now: ms since the epoch, for the expiry of producers.
+    """
+    changes = Changes(directory)
+    why = f"truncated to offset {offset}"
+    base_offsets = sorted(files.base_offset(name) for name in changes.names() if name.endswith(".log"))
+    kept = [base for base in base_offsets if base <= offset]
+    # The last one first: a crash then leaves no gap.
+    for base in reversed(base_offsets):
+        if base > offset:
+            delete_segment(changes, base, why)
+    if kept:
+        _cut(changes, kept[-1], offset, why)
+    else:
+        kept = [offset]
+        for kind in (files.LOG, files.INDEX, files.TIMEINDEX):
+            changes.write(files.segment_file(offset, kind), b"", why)
+    epochs = _native.LeaderEpochs(texts.parse_leader_epochs(changes.read(texts.LEADER_EPOCHS)))
+    epochs.truncate_from_end(offset)
+    changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs(epochs.entries()), why)
+    start_offset = min(log_start_offset, offset)
+    snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=settings.producer_id_expiration_ms)
+    snapshots.rebuild(
+        kept,
+        start_offset,
+        offset,
+        lambda base, start, producers: replay(changes, base, start, producers),
+        believe_absence=settings.message_format < 2,
+    )
+    return Loaded(
+        changes, kept, start_offset, offset, min(recovery_point, offset), epochs, snapshots.producers, losses=[]
+    )
+
+
+def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> None:
+    """Cut a segment at its first batch that reaches `offset`, and what its indexes say of that and later ones."""
+    log = files.segment_file(base_offset, files.LOG)
+    with changes.open(log) as file:
+        # Without a batch that reaches it, the offset lies in a gap, and the segment stays as it is.
+        cut = next((batch["position"] for batch in headers(file) if batch["last_offset"] >= offset), file.size())
+    changes.truncate(log, cut, why)
+    for kind, index in ((files.INDEX, _native.OffsetIndex), (files.TIMEINDEX, _native.TimeIndex)):
+        name = files.segment_file(base_offset, kind)
+        if name in changes:
+            found = index(changes.read(name), base_offset)
+            changes.truncate(name, found.length_below(offset), why)
+    name = files.segment_file(base_offset, files.TXNINDEX)
+    if name in changes:
+        changes.truncate(name, _native.TransactionIndex(changes.read(name), base_offset).length_below(offset), why)

@@ -1,0 +1,431 @@
+"""`LogDirWriter`: one log directory open for writing, in a broker's place. `LogDir.create` and `LogDir.open` make it.
+
+While it is open the directory is as a running broker has it: locked, and without the clean-shutdown marker, so that
+whatever happens a broker (or we) will recover the logs. The marker is moved aside, not removed: to a name that brokers
+pass over at start, from where a complete `close` puts it back byte for byte, with the broker epoch in it.
+
+The order of `close` is Kafka's (`LogManager.shutdown`): the logs are closed, then the checkpoints are written, then the
+marker, which says that all of that was done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+import warnings
+from functools import cached_property
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from brokerless import disk, storage
+from brokerless.cluster_metadata import bootstrap, metadata_configs
+from brokerless.errors import CorruptRecordError, located, unknown
+from brokerless.kraft import Bootstrap, Topic
+from brokerless.log import files, texts
+from brokerless.log.lock import Lock
+from brokerless.log.root import Root
+from brokerless.log.settings import TopicSettings
+from brokerless.log.transactional_ids import TransactionalIds
+from brokerless.log.writer import LogWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+
+# Brokers look at directories only when they load, so a file of any other name is passed over.
+ASIDE = f"{texts.CLEAN_SHUTDOWN}.aside"
+# Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+class LogDirWriter:
+    """One log directory, open for writing. Also a context manager: leaving it closes it, an exception or not.
+
+    An error in the caller's block says nothing about the logs: an append is whole or was refused. So the directory is
+    closed cleanly then, too; only a log that cannot be closed leaves it to be recovered.
+
+    Args:
+        path: the log directory: what a broker's `log.dirs` names.
+        sole_replica: no other broker has replicas of these partitions, or none that matters: do not warn.
+        recover: recover each log when it is opened, even if the directory was left clean.
+
+    Attributes:
+        path: as given.
+        was_clean: whether the last who wrote here shut down cleanly. If not, each log is recovered when it is opened.
+        node_id: the broker's; None if the directory does not say.
+        cluster_id: likewise.
+        directory_id: likewise.
+        transactional_ids: those of the producers that wrote here.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        ValueError: it is no log directory.
+        CorruptRecordError: a file of the directory is damaged; a broker would not start either.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> None:
+        self.path = os.fspath(path)
+        names = storage.list_directory(self.path)
+        if files.is_partition_directory(names):
+            raise ValueError(f"not a log directory: {self.path!r} is one partition's; open the directory around it")
+        if not Root.is_root(names):
+            raise ValueError(f"not a log directory: {self.path!r} has none of its files; `create` makes a new one")
+        self._logs: dict[tuple[str, int], LogWriter] = {}
+        self._settings: dict[str, TopicSettings] = {}
+        self._opened_with: dict[tuple[str, int], TopicSettings] = {}
+        # Those that could not be opened, at a point where some of their files may have been changed.
+        self._unsure: set[tuple[str, int]] = set()
+        self._process = os.getpid()
+        self._lock: Lock | None = Lock(self._file(texts.LOCK))
+        try:
+            self.transactional_ids = TransactionalIds(self.path, self.log)
+            self._load(recover=recover)
+            if self.cluster_id is not None and self._bootstrap is None and not sole_replica:
+                warnings.warn(
+                    f"{self.path} belongs to cluster {self.cluster_id}: if another broker of it has a replica of what "
+                    "is written here and becomes its leader, it truncates ours; say sole_replica if none has",
+                    stacklevel=3,  # the caller of LogDir.open
+                )
+            if storage.exists(self._file(texts.CLEAN_SHUTDOWN)):
+                disk.rename(self._file(texts.CLEAN_SHUTDOWN), self._file(ASIDE))
+                disk.sync_directory(self.path)
+            self.transactional_ids.finish()
+        except BaseException:
+            self._unlock()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        try:
+            self.close()
+        except Exception as closing:
+            if error is None:
+                raise
+            # What went wrong first says more.
+            error.add_note(f"{self.path} is left to be recovered: {closing}")
+
+    def __repr__(self) -> str:
+        return f"LogDirWriter({self.path!r})"
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """Return all (topic, partition) here, sorted; deleted, stray and future ones are left out."""
+        return sorted(self._partitions)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        topic_id: str | None = None,
+        leader_epoch: int = 0,
+        **settings: object,
+    ) -> str | None:
+        """Create a topic: its partitions' directories and, in a new cluster, its metadata.
+
+        A KRaft broker takes only topics that its cluster's metadata names, and renames other directories `-stray`. In
+        a directory that no broker has started on yet, the metadata is written here. Else the topic has to be created
+        in its cluster, and `topic_id` is the id that it got there. Before KRaft a broker takes any directory.
+
+        Args:
+            name: as Kafka allows.
+            partitions: how many.
+            topic_id: 22 characters of URL-safe base64; None: a random one, where it may be.
+            leader_epoch: of the partitions' leader; not below that of any batch that will be written.
+            settings: the topic's (`TopicSettings`); a new cluster's broker is told them.
+
+        Returns:
+            The topic's id; None if it has none.
+
+        Raises:
+            ValueError: the topic exists; Kafka does not allow the name; the cluster's own id is needed.
+        """
+        self._check_open()
+        files.check_topic_name(name, {topic for topic, _ in self._partitions})
+        if partitions < 1:
+            raise ValueError(f"topic {name!r} of {partitions} partitions: at least 1 needed")
+        if leader_epoch < 0:
+            raise ValueError(f"leader epoch {leader_epoch} of topic {name!r}: 0 or more needed")
+        if topic_id is not None:
+            texts.check_topic_id(topic_id)
+        chosen = TopicSettings().with_keywords(settings)
+        if self._bootstrap is not None:
+            topic_id = topic_id or texts.random_id()
+            if topic_id in [topic.topic_id for topic in self._bootstrap.topics.values()]:
+                raise ValueError(f"topic id {topic_id} is another topic's")
+            epochs = dict.fromkeys(range(partitions), leader_epoch)
+            self._bootstrap.topics[name] = Topic(topic_id, chosen.to_configs(), epochs)
+            # Before the directories: those of a topic that the metadata does not name become stray.
+            self._write_bootstrap()
+        elif topic_id is None and self._is_kraft:
+            raise ValueError(
+                f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
+                "topic_id; without it a broker renames the directory -stray"
+            )
+        self._settings[name] = chosen
+        for partition in range(partitions):
+            self._make_partition(name, partition, topic_id)
+        disk.sync_directory(self.path)
+        return topic_id
+
+    def log(self, topic: str, partition: int, *, leader_epoch: int | None = None, **settings: object) -> LogWriter:
+        """Open a partition for writing, the first time; recovered, if the directory was not left clean.
+
+        One that was closed is opened again.
+
+        Args:
+            topic: one that is here.
+            partition: likewise.
+            leader_epoch: what appended batches are stamped with; None: that of the topic's metadata, if it is
+                written here, else the last one that the log knows.
+            settings: what differs from those the topic has: as it was created here, or as the cluster's metadata log in
+                this directory says, else Kafka's defaults.
+
+        Raises:
+            ValueError: it is not here; it is open with other settings.
+            CorruptRecordError: a broker would not load it either.
+        """
+        self._check_open()
+        key = (topic, partition)
+        if key not in self._partitions:
+            raise self._unknown(topic, partition)
+        chosen = (self._opened_with.get(key) or self._settings_of(topic)).with_keywords(settings)
+        before = self._logs.get(key)
+        if before is not None and not before.is_closed:
+            if settings and chosen != self._opened_with[key]:
+                raise ValueError(f"{topic}-{partition} is open with other settings")
+            return before
+        described = self._bootstrap.topics.get(topic) if self._bootstrap else None
+        if described is not None:
+            known = described.leader_epochs.get(partition, 0)
+            leader_epoch = known if leader_epoch is None else leader_epoch
+            if leader_epoch > known:
+                described.leader_epochs[partition] = leader_epoch
+                self._write_bootstrap()
+            # A crash in the middle of create_topic leaves these to be made.
+            if not storage.exists(self._file(f"{topic}-{partition}/{texts.PARTITION_METADATA}")):
+                self._make_partition(topic, partition, described.topic_id)
+                disk.sync_directory(self.path)
+        is_unsure = key in self._unsure
+        self._unsure.add(key)
+        try:
+            log = LogWriter.open(
+                self._file(self._partitions[key]),
+                settings=chosen,
+                is_clean=(self.was_clean or key in self._made or before is not None) and not is_unsure,
+                recovery_point=before.recovery_point if before else self._recovery_points.get(key, 0),
+                log_start_offset=before.log_start_offset if before else self._log_start_offsets.get(key, 0),
+                leader_epoch=leader_epoch,
+            )
+        except CorruptRecordError:
+            # Found before anything is changed.
+            if not is_unsure:
+                self._unsure.remove(key)
+            raise
+        self._unsure.remove(key)
+        if before is not None:
+            log.truncated_segment = before.truncated_segment
+        self._logs[key], self._opened_with[key] = log, chosen
+        return log
+
+    def checkpoint(self) -> None:
+        """Write down how far the open logs are flushed, as a broker does each minute: recovery starts from there."""
+        self._check_open()
+        self._write_checkpoints()
+
+    def close(self) -> None:
+        """Close all logs, and leave what a broker leaves that shut down cleanly; a second time is harmless.
+
+        The marker of a directory that had none is written only if every log of it was opened, and so recovered. In a
+        process that was forked from the one that opened the directory nothing is done.
+
+        Raises:
+            OSError: a log could not be closed; the directory will be recovered by whoever opens it next.
+            ValueError: likewise, and it had been broken by an error before.
+        """
+        if self._lock is None or os.getpid() != self._process:
+            return
+        try:
+            with contextlib.ExitStack() as closing:
+                for log in self._logs.values():
+                    closing.callback(log.close)
+            self._write_checkpoints()
+            self._raise_leader_epochs()
+            is_recovered = self._partitions.keys() <= self._logs.keys() | self._made
+            if not self._unsure and (self._had_marker or is_recovered):
+                self._write_marker()
+        finally:
+            self._unlock()
+
+    @property
+    def _is_kraft(self) -> bool:
+        return self._meta is not None and self._meta.version >= 1
+
+    def _load(self, *, recover: bool) -> None:
+        """Read what the directory's own files say; a damaged one stops a broker, and us, before anything is changed."""
+        self._meta = self._parsed(texts.META_PROPERTIES, texts.parse_meta_properties)
+        self.node_id = self._meta.node_id if self._meta else None
+        self.cluster_id = self._meta.cluster_id if self._meta else None
+        self.directory_id = self._meta.directory_id if self._meta else None
+        self._recovery_points = self._parsed(texts.RECOVERY_POINTS, texts.parse_offset_checkpoint) or {}
+        self._log_start_offsets = self._parsed(texts.LOG_START_OFFSETS, texts.parse_offset_checkpoint) or {}
+        self._high_watermarks = self._parsed(texts.HIGH_WATERMARKS, texts.parse_offset_checkpoint) or {}
+        self._had_marker = storage.exists(self._file(texts.CLEAN_SHUTDOWN))
+        self.was_clean = self._had_marker and not recover
+        # The directory's name of each partition, also of those that only the metadata names yet.
+        self._partitions: dict[tuple[str, int], str] = {}
+        for name in storage.list_subdirectories(self.path):
+            with contextlib.suppress(ValueError):
+                topic, partition, leftover = files.parse_directory_name(name)
+                if not leftover and topic != _METADATA_TOPIC:
+                    other = self._partitions.setdefault((topic, partition), name)
+                    if other != name:
+                        raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
+        self._bootstrap = bootstrap(self.path, self.node_id)
+        for topic, described in self._bootstrap.topics.items() if self._bootstrap else ():
+            for partition in described.leader_epochs:
+                self._partitions.setdefault((topic, partition), f"{topic}-{partition}")
+        # Partitions that were made here: empty, so there is nothing to recover in them.
+        self._made: set[tuple[str, int]] = set()
+
+    def _unknown(self, topic: str, partition: int) -> ValueError:
+        if topic == _METADATA_TOPIC:
+            return ValueError(f"{_METADATA_TOPIC} is the Raft layer's: its records are not written here")
+        of_topic = sorted(number for name, number in self._partitions if name == topic)
+        if of_topic:
+            return unknown("partition", str(partition), map(str, of_topic))
+        return unknown("topic", topic, (name for name, _ in self._partitions))
+
+    def _settings_of(self, topic: str) -> TopicSettings:
+        if topic not in self._settings and self._bootstrap and topic in self._bootstrap.topics:
+            self._settings[topic] = TopicSettings.from_configs(self._bootstrap.topics[topic].configs)
+        elif topic not in self._settings:
+            self._settings[topic] = TopicSettings.from_configs(self._cluster_configs.get(topic, {}))
+        return self._settings[topic]
+
+    @cached_property
+    def _cluster_configs(self) -> dict[str, dict[str, str]]:
+        """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
+        return metadata_configs(self._file(f"{_METADATA_TOPIC}-0"))
+
+    def _make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
+        name = f"{topic}-{partition}"
+        if not storage.exists(self._file(name)):
+            disk.make_directory(self._file(name))
+            self._made.add((topic, partition))
+        if topic_id is not None:
+            content = texts.format_partition_metadata(topic_id)
+            disk.atomic_write(self._file(f"{name}/{texts.PARTITION_METADATA}"), content)
+        self._partitions[topic, partition] = name
+
+    def _write_bootstrap(self) -> None:
+        assert self._bootstrap is not None
+        content = self._bootstrap.format(timestamp=time.time_ns() // 1_000_000)
+        disk.atomic_write(self._file(texts.BOOTSTRAP), content)
+
+    def _raise_leader_epochs(self) -> None:
+        """Let the metadata know the highest epoch of each log: a leader of a lower one forgets the higher ones."""
+        if self._bootstrap is None:
+            return
+        before = self._bootstrap.format(timestamp=0)
+        for topic, partition in self._logs:
+            described = self._bootstrap.topics.get(topic)
+            if described is not None and partition in described.leader_epochs:
+                name = f"{self._partitions[topic, partition]}/{texts.LEADER_EPOCHS}"
+                epochs = self._parsed(name, texts.parse_leader_epochs) or []
+                highest = max((epoch for epoch, _ in epochs), default=0)
+                described.leader_epochs[partition] = max(described.leader_epochs[partition], highest)
+        if self._bootstrap.format(timestamp=0) != before:
+            self._write_bootstrap()
+
+    def _lower_first_dirty_offsets(self) -> None:
+        """Let the cleaner look at what came after a truncation: it takes what is below its checkpoint for cleaned."""
+        truncated = {key: log.truncated_segment for key, log in self._logs.items()}
+        if all(base is None for base in truncated.values()):
+            return
+        before = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
+        after = {
+            key: offset if (base := truncated.get(key)) is None else min(offset, base) for key, offset in before.items()
+        }
+        if after != before:
+            disk.atomic_write(self._file(texts.FIRST_DIRTY_OFFSETS), texts.format_offset_checkpoint(after))
+
+    def _write_checkpoints(self) -> None:
+        self._lower_first_dirty_offsets()
+        for key, log in self._logs.items():
+            self._recovery_points[key] = log.recovery_point
+            self._high_watermarks[key] = log.high_watermark
+            # As Kafka: only where the first segment's name does not say it.
+            self._log_start_offsets.pop(key, None)
+            if log.log_start_offset > log.first_segment_base_offset:
+                self._log_start_offsets[key] = log.log_start_offset
+        for name, offsets in (
+            (texts.RECOVERY_POINTS, self._recovery_points),
+            (texts.LOG_START_OFFSETS, self._log_start_offsets),
+            (texts.HIGH_WATERMARKS, self._high_watermarks),
+        ):
+            disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
+
+    def _write_marker(self) -> None:
+        if storage.exists(self._file(ASIDE)):
+            disk.rename(self._file(ASIDE), self._file(texts.CLEAN_SHUTDOWN))
+            disk.sync_directory(self.path)
+        else:
+            disk.atomic_write(self._file(texts.CLEAN_SHUTDOWN), texts.format_clean_shutdown(-1))
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise ValueError(f"closed: {self.path}")
+        if os.getpid() != self._process:
+            raise ValueError(f"{self.path} is open in process {self._process}, not in this one")
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:
+        path = self._file(name)
+        try:
+            content = storage.read_all(path)
+        except FileNotFoundError:
+            return None
+        with located(path):
+            return parse(content)
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+def create_log_dir(
+    path: str, *, cluster_id: str | None, node_id: int, directory_id: str | None, kraft: bool
+) -> LogDirWriter:
+    """Make a new log directory and open it: see `LogDir.create`."""
+    if not 0 <= node_id < 1 << 31:
+        raise ValueError(f"not a node id: {node_id}; 0 to {(1 << 31) - 1} expected")
+    if kraft:
+        cluster_id, directory_id = cluster_id or texts.random_id(), directory_id or texts.random_id()
+    meta = texts.format_meta_properties(texts.MetaProperties(int(kraft), cluster_id, node_id, directory_id))
+    if storage.exists(path):
+        if storage.list_directory(path):
+            raise FileExistsError(errno.EEXIST, "not empty: a new log directory needs a directory of its own", path)
+    else:
+        disk.make_directory(path)
+        disk.sync_directory(os.path.dirname(os.path.abspath(path)))
+    if kraft:
+        first = Bootstrap(node_id).format(timestamp=time.time_ns() // 1_000_000)
+        disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", first)
+    # Last: it is what makes it a log directory.
+    disk.atomic_write(f"{path}/{texts.META_PROPERTIES}", meta)
+    return LogDirWriter(path, sole_replica=True)
+
+
+def open_or_create(path: str | os.PathLike[str], *, sole_replica: bool = False) -> LogDirWriter:
+    """Open a log directory for writing; make one where there is nothing, or an empty directory."""
+    name = os.fspath(path)
+    if storage.exists(name) and storage.list_directory(name):
+        return LogDirWriter(name, sole_replica=sole_replica)
+    return create_log_dir(name, cluster_id=None, node_id=1, directory_id=None, kraft=True)

@@ -1,0 +1,429 @@
+"""`Producer`: rows to the partitions of a topic, as Kafka's producer sends them.
+
+Rows wait until there are enough of them, are divided among the partitions, become batches of about `batch_size`, and
+are appended as produce requests: every check of a broker applies. What was appended is durable after `flush` or
+`close`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.errors import AppendError, BrokerlessError, InvalidProducerEpochError
+from brokerless.log.transactional_ids import new_producer_id
+from brokerless.log_dir_writer import LogDirWriter, open_or_create
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from brokerless.log.writer import LogWriter
+
+    Rows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch] | Iterable[Mapping[str, Any]]
+
+# Rows wait up to this many bytes, so that sending them one by one makes the same batches as sending them together.
+_MAX_WAITING = 4 << 20
+# Python objects are turned into Arrow so many at a time.
+_DICTS = 4096
+_CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", _HEADERS),
+        pa.field("timestamp", pa.timestamp("ms", "UTC")),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("leaderEpoch", pa.int32()),
+        pa.field("timestampType", pa.int32()),
+    ]
+)
+
+
+class Producer:
+    """Sends rows to one topic of a log directory, which must not be in use by a broker.
+
+    A row's partition is that of its `partition` column, or else the one that Kafka's murmur2 gives its key; rows
+    without a key go to one partition after the other, a batch each.
+
+    Args:
+        path: a log directory, made if there is nothing yet; or one that is open for writing, which is left open.
+        topic: made if it is not there.
+        partitions: how many a new topic has; checked against one that is there.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd".
+        compression_level: None for Kafka's default.
+        batch_size: bytes at which a batch is closed. A record larger than that has a batch of its own.
+        idempotent: give batches a producer id and sequences, so that a broker knows one it has.
+        transactional_id: makes the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
+            The id stands for one producer id; a new producer with it fences the one before and aborts what that left
+            open.
+        producer_id: None for a random one in [2^62, 2^63): a broker counts its own from 0, and must never meet ours.
+        keep_offsets: rows keep their `offset`, `leaderEpoch` and `timestampType`, gaps too: a copy of a log, taken over
+            as a follower does. They need an `offset` and, with several partitions, a `partition` column.
+        magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
+        settings: the topic's, if it is made now (`LogDir.create_topic`).
+
+    Raises:
+        LogInUseError: a broker, or another process, has the directory.
+        ValueError: impossible arguments.
+
+    >>> with Producer(NEW_DIR, "orders", partitions=2, compression="zstd") as producer:
+    ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}])
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | LogDirWriter,
+        topic: str,
+        *,
+        partitions: int | None = None,
+        compression: str = "none",
+        compression_level: int | None = None,
+        batch_size: int = 16384,
+        idempotent: bool = False,
+        transactional_id: str | None = None,
+        producer_id: int | None = None,
+        keep_offsets: bool = False,
+        magic: int = 2,
+        **settings: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
+    ) -> None:
+        if keep_offsets and (idempotent or transactional_id is not None):
+            raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
+        if producer_id is not None and not idempotent and transactional_id is None:
+            raise ValueError("a producer_id is for idempotent or transactional producers")
+        _check_numbers(producer_id, batch_size, partitions)
+        has_producer = idempotent or transactional_id is not None
+        self._encoding: dict[str, Any] = {
+            "magic": magic,
+            "compression": compression,
+            "level": compression_level,
+            "keep_offsets": keep_offsets,
+            "partition_leader_epoch": 0 if keep_offsets else -1,
+            "batch_size": batch_size,
+            "base_sequence": 0 if has_producer else -1,
+            "is_transactional": transactional_id is not None,
+        }
+        # What it does not take is refused before anything is made.
+        placeholder = 0 if has_producer else -1
+        _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
+        self.topic = topic
+        self.transactional_id = transactional_id
+        self._owns_dir = not isinstance(path, LogDirWriter)
+        self._dir = path if isinstance(path, LogDirWriter) else open_or_create(path)
+        try:
+            known = [number for name, number in self._dir.partitions() if name == topic]
+            if not known:
+                self._dir.create_topic(topic, partitions or 1, message_format=magic, **settings)
+                known = list(range(partitions or 1))
+            elif partitions is not None and partitions != len(known):
+                raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
+            self._partitions = known
+            self._producer_id, self._epoch = -1, -1
+            if transactional_id is not None:
+                self._producer_id, self._epoch = self._dir.transactional_ids.start(transactional_id, producer_id)
+            elif idempotent:
+                self._producer_id, self._epoch = new_producer_id() if producer_id is None else producer_id, 0
+        except BaseException:
+            self._close_dir()
+            raise
+        self._batch_size = batch_size
+        self._keep_offsets = keep_offsets
+        # The format goes on in an older one only if it is asked for again: a topic's own says 2.
+        self._log_settings = {"message_format": magic} if magic < 2 else {}
+        self._encoders: dict[int, _native.Encoder] = {}
+        self._sticky = _CHOICE(known)
+        self._sticky_bytes = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._is_in_transaction = False
+        self._touched: set[int] = set()
+        self._failure: BaseException | None = None
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        if error is None:
+            self.close()
+            return
+        if self._is_in_transaction:
+            self._abort_after(error)
+        try:
+            self.close()
+        except (BrokerlessError, OSError, ValueError) as closing:
+            # What went wrong first says more.
+            error.add_note(f"the producer could not be closed: {closing}")
+
+    @property
+    def producer_id(self) -> int | None:
+        """Its id, None without idempotence."""
+        return None if self._producer_id < 0 else self._producer_id
+
+    def send(self, rows: Rows) -> None:
+        """Send rows: an Arrow table or batch, an iterable of Arrow batches, or one of dicts.
+
+        Columns are `key`, `value`, `headers`, `timestamp` and `partition`; all but one of key and value may be missing.
+        A row without a timestamp gets the present time.
+
+        Raises:
+            AppendError: a broker would refuse a batch. Nothing later was appended, and the producer is of no more use.
+            ValueError: a column of a type that cannot be sent, an unknown partition, or no transaction was begun.
+        """
+        self._check_usable()
+        if self.transactional_id is not None and not self._is_in_transaction:
+            raise ValueError("a transactional producer sends in a transaction: call begin first")
+        for batch in _batches(rows):
+            if batch.num_rows:
+                self._waiting.append(batch)
+                self._waiting_bytes += batch.nbytes
+            if self._waiting_bytes >= _MAX_WAITING:
+                self._send_waiting()
+
+    def flush(self) -> None:
+        """Append what waits, and make all of it durable."""
+        self._check_usable()
+        self._send_waiting()
+        with self._failing():
+            for partition in self._encoders:
+                self._log(partition).flush()
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            InvalidProducerEpochError: a newer producer has the transactional id.
+        """
+        self._check_usable()
+        if self.transactional_id is None:
+            raise ValueError("not a transactional producer: give it a transactional_id")
+        if self._is_in_transaction:
+            raise ValueError("a transaction is open already: commit or abort it first")
+        self._check_epoch()
+        self._is_in_transaction = True
+
+    def commit(self) -> None:
+        """End the transaction with a COMMIT marker in each partition that it touched, all durable."""
+        self._end(is_commit=True)
+
+    def abort(self) -> None:
+        """End the transaction with ABORT markers. Rows that were not yet appended are dropped.
+
+        It is still possible after `send` or `flush` has failed, and all that is.
+        """
+        self._end(is_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begin a transaction, commit it at the end of the block, abort it on an exception.
+
+        >>> with Producer(NEW_DIR, "orders", transactional_id="loader") as producer:
+        ...     with producer.transaction():
+        ...         producer.send([{"key": b"a", "value": b"1"}])
+        """
+        self.begin()
+        try:
+            yield self
+        except BaseException as error:
+            if self._is_in_transaction:
+                self._abort_after(error)
+            raise
+        self.commit()
+
+    def close(self) -> None:
+        """Append what waits, abort an open transaction, and close the directory if it was opened here."""
+        if self._is_closed:
+            return
+        try:
+            if self._is_in_transaction:
+                self.abort()
+            if self._failure is None:
+                self.flush()
+        finally:
+            self._is_closed = True
+            self._close_dir()
+
+    def _close_dir(self) -> None:
+        if self._owns_dir:
+            self._dir.close()
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ValueError("the producer is closed")
+        if self._failure is not None:
+            raise ValueError("the producer failed before: make a new one") from self._failure
+
+    def _check_epoch(self) -> None:
+        if self.transactional_id is not None:
+            newest = self._dir.transactional_ids.epoch(self.transactional_id)
+            if newest != (self._producer_id, self._epoch):
+                raise InvalidProducerEpochError(
+                    f"transactional id {self.transactional_id!r} is in use by a newer producer: epoch {self._epoch}, "
+                    f"now {newest[1]}"
+                )
+
+    def _abort_after(self, error: BaseException) -> None:
+        try:
+            self.abort()
+        except (BrokerlessError, OSError, ValueError) as aborting:
+            error.add_note(f"the transaction could not be aborted: {aborting}")
+
+    def _end(self, *, is_commit: bool) -> None:
+        if is_commit or self._is_closed:
+            self._check_usable()
+        if not self._is_in_transaction:
+            raise ValueError("no transaction is open: call begin first")
+        assert self.transactional_id is not None
+        self._check_epoch()
+        if is_commit:
+            self.flush()
+        else:
+            self._waiting, self._waiting_bytes = [], 0
+        with self._failing():
+            try:
+                self._dir.transactional_ids.end(self.transactional_id, is_commit=is_commit)
+            finally:
+                # Decided, if not carried out: that is done when the id is taken again, or the directory opened.
+                self._touched = set()
+                self._is_in_transaction = False
+
+    def _send_waiting(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        self._check_epoch()
+        with self._failing():
+            for partition, part in self._divide(_table(waiting)):
+                self._append(partition, part)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            # a sequence was used up, or rows are lost between batches: what follows would be refused, or out of order
+            self._failure = error
+            raise
+
+    def _append(self, partition: int, rows: pa.RecordBatch) -> None:
+        if self.transactional_id is not None and partition not in self._touched:
+            self._dir.transactional_ids.add(self.transactional_id, self.topic, partition)
+            self._touched.add(partition)
+        if partition not in self._encoders:
+            self._encoders[partition] = _native.Encoder(
+                producer_id=self._producer_id, producer_epoch=self._epoch, **self._encoding
+            )
+        batches = self._encoders[partition].encode(rows, timestamp=_now())
+        origin: Literal["client", "replication"] = "replication" if self._keep_offsets else "client"
+        appended = self._log(partition).append_each(batches, origin=origin)
+        if appended.duplicates:
+            # Nothing is ever sent twice here.
+            raise AppendError(
+                f"producer id {self._producer_id} has sent to {self.topic}-{partition} before, and "
+                f"{appended.duplicates} batches were taken for those and not stored: leave producer_id out, or give "
+                "another one"
+            )
+
+    def _log(self, partition: int) -> LogWriter:
+        return self._dir.log(self.topic, partition, **self._log_settings)
+
+    def _divide(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Give each row a partition, and yield the rows of each, in order."""
+        numbers = self._keyed(rows)
+        given: pa.Array[Any] = pa.nulls(rows.num_rows, pa.int32())
+        if "partition" in rows.column_names:
+            given = _column(rows, "partition", pa.int32())
+        if self._partitions != list(range(len(self._partitions))):
+            by_key = pc.and_(pc.is_null(given), pc.is_valid(numbers))
+            if pc.any(by_key).as_py():
+                raise ValueError(
+                    f"topic {self.topic!r} has partitions {', '.join(map(str, self._partitions))} here, and the rest "
+                    "elsewhere: how many there are decides where a key goes; give each row its partition"
+                )
+        numbers = pc.coalesce(given, numbers)
+        numbers = self._stick(numbers, max(1, rows.nbytes // max(1, rows.num_rows)))
+        wanted: list[Any] = pc.unique(numbers).to_pylist()
+        for number in sorted(wanted):
+            if number not in self._partitions:
+                raise ValueError(f"topic {self.topic!r} has no partition {number}: it has {len(self._partitions)}")
+            part = rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
+            for batch in part.combine_chunks().to_batches():
+                yield number, batch
+
+    def _keyed(self, rows: pa.Table) -> pa.Array[Any]:
+        """Return the partition of each row by its key, null where it has none."""
+        if "key" not in rows.column_names:
+            return pa.nulls(rows.num_rows, pa.int32())
+        keys = _column(rows, "key", pa.binary())
+        numbers = _native.partition_for_keys(keys, len(self._partitions))
+        keyed: pa.Array[Any] = pc.if_else(pc.is_null(keys), pa.scalar(None, pa.int32()), numbers)
+        return keyed
+
+    def _stick(self, numbers: pa.Array[Any], row_bytes: int) -> pa.Array[Any]:
+        """Give the rows without a partition to the sticky one, which is another one for each full batch."""
+        is_unset = pc.is_null(numbers).cast(pa.int64())
+        before = pc.multiply(pc.cumulative_sum(is_unset), pa.scalar(row_bytes))
+        batch = pc.divide(pc.add(before, pa.scalar(self._sticky_bytes)), pa.scalar(self._batch_size))
+        last: int = pc.max(batch).as_py() or 0
+        chosen = [self._sticky]
+        for _ in range(last):
+            chosen.append(_CHOICE([number for number in self._partitions if number != chosen[-1]] or chosen))
+        self._sticky = chosen[-1]
+        self._sticky_bytes = (self._sticky_bytes + row_bytes * numbers.null_count) % self._batch_size
+        return pc.coalesce(numbers, pa.array(chosen, pa.int32()).take(batch))
+
+
+def _check_numbers(producer_id: int | None, batch_size: int, partitions: int | None) -> None:
+    if producer_id is not None and not 0 <= producer_id < 1 << 63:
+        raise ValueError(f"not a producer id: {producer_id}; 0 to {(1 << 63) - 1} expected")
+    if batch_size < 1:
+        raise ValueError(f"batch_size {batch_size}: at least 1 needed")
+    if partitions is not None and partitions < 1:
+        raise ValueError(f"{partitions} partitions: at least 1 needed")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:
+    return rows[name].cast(data_type).combine_chunks()
+
+
+def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+    if isinstance(rows, pa.RecordBatch):
+        yield rows
+    elif isinstance(rows, pa.Table):
+        yield from rows.to_batches()
+    else:
+        dicts: list[Mapping[str, Any]] = []
+        for row in rows:
+            if isinstance(row, pa.RecordBatch):
+                yield row
+                continue
+            dicts.append(row)
+            if len(dicts) == _DICTS:
+                yield _from_dicts(dicts)
+                dicts = []
+        if dicts:
+            yield _from_dicts(dicts)
+
+
+def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
+    unknown = {name for row in rows for name in row} - set(_SCHEMA.names)
+    if unknown:
+        raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
+    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+
+
+def _table(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Join batches, those of different columns too."""
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")

@@ -1,0 +1,156 @@
+"""A log that is being written, recovered or truncated, cut short at every step.
+
+Whatever is left opens again, to a prefix of what was appended, and nothing that was flushed is missing.
+"""
+
+import shutil
+
+import pytest
+from faults import each_crash
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.recovery import recovered
+from building import batch
+
+T = 1_700_000_000_000
+VALUES = [b"value %d" % i for i in range(12)]
+
+
+def values(directory, isolation_level="read_uncommitted"):
+    log = bl.LogDir(directory).log("t", 0)
+    return [value for rows in log.read(isolation_level=isolation_level) for value in rows["value"].to_pylist()]
+
+
+def opens_again(directory):
+    """Recover, check that a clean directory results whose indexes are right, and return the values."""
+    with bl.LogDir.open(directory, sole_replica=True) as log_dir:
+        log_dir.log("t", 0)
+    assert bl.Root(str(directory)).is_clean
+    log = bl.LogDir(directory).log("t", 0)
+    for segment in log.segments:
+        segment.offset_index().sanity_check()
+        segment.time_index().sanity_check()
+    return values(directory)
+
+
+def new_directory(path, **settings):
+    with bl.LogDir.create(path) as log_dir:
+        log_dir.create_topic("t", **settings)
+    return path
+
+
+@pytest.mark.parametrize("flush_each", [False, True])
+def test_appending_and_rolling(tmp_path, flush_each):
+    settings = {"segment_bytes": 400, "index_interval_bytes": 0, "flush_messages": 1 if flush_each else 1 << 62}
+    start = new_directory(tmp_path / "start", **settings)
+    flushed = 0
+
+    def work(path):
+        nonlocal flushed
+        flushed = 0
+        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+            log = log_dir.log("t", 0)
+            for i, value in enumerate(VALUES):
+                log.append(batch(0, [value], timestamp=T + i))
+                if flush_each:
+                    flushed = i + 1
+                elif i % 5 == 4:
+                    log.flush()
+                    flushed = i + 1
+        flushed = len(VALUES)
+
+    steps = set()
+    for crash in each_crash(work, start, tmp_path):
+        steps.add(crash.step.split(" ")[0])
+        held = opens_again(crash.directory)
+        assert held == VALUES[: len(held)], crash
+        assert len(held) >= flushed, crash
+        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+            log_dir.log("t", 0).append(batch(0, [b"one more"], timestamp=T))
+        assert values(crash.directory) == [*held, b"one more"], crash
+    assert {"create", "write", "fsync", "rename", ""} <= steps
+    assert len(bl.LogDir(crash.directory).log("t", 0).segments) > 2
+
+
+def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
+    """In both partitions: a commit that was decided is finished by the next who opens the directory."""
+    start = tmp_path / "start"
+    with bl.LogDir.create(start) as log_dir:
+        log_dir.create_topic("t", 2)
+    committed = False
+
+    def work(path):
+        nonlocal committed
+        committed = False
+        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+            producer = bl.Producer(log_dir, "t", transactional_id="x", producer_id=1 << 62)
+            with producer.transaction():
+                producer.send([{"value": value, "partition": i % 2} for i, value in enumerate(VALUES)])
+            committed = True
+
+    outcomes = set()
+    for crash in each_crash(work, start, tmp_path):
+        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+            for partition in range(2):
+                log_dir.log("t", partition)
+            # who takes the id again aborts what has no outcome
+            bl.Producer(log_dir, "t", transactional_id="x").close()
+        logs = bl.LogDir(crash.directory).logs(["t"])
+        counts = [sum(rows.num_rows for rows in log.read(isolation_level="read_committed")) for log in logs]
+        assert counts in ([0, 0], [6, 6]), crash
+        assert not committed or counts == [6, 6], crash
+        assert [log.last_stable_offset for log in logs] == [log.log_end_offset for log in logs], crash
+        outcomes.add(counts[0])
+    assert outcomes == {0, 6}
+
+
+def test_truncating(tmp_path):
+    start = new_directory(tmp_path / "start", segment_bytes=400)
+    with bl.LogDir.open(start) as log_dir:
+        for i, value in enumerate(VALUES):
+            log_dir.log("t", 0).append(batch(0, [value], timestamp=T + i))
+
+    def work(path):
+        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+            log_dir.log("t", 0).truncate_to(4)
+
+    for crash in each_crash(work, start, tmp_path):
+        held = opens_again(crash.directory)
+        assert held == VALUES[: len(held)], crash
+        assert len(held) >= 4, crash
+        if not crash.step:
+            assert held == VALUES[:4]
+
+
+@pytest.mark.parametrize("name", ["crash-txn-0", "crash-zstd-0", "crash-no-index-0"])
+def test_recovering_again_after_a_crash_in_the_recovery(golden, tmp_path, name):
+    start = tmp_path / "start"
+    start.mkdir()
+    crashed = golden / "logs" / "kafka-4.1-crashed"
+    shutil.copytree(crashed / name, start / name)
+    for file in crashed.iterdir():
+        if file.is_file():
+            shutil.copy2(file, start)
+
+    def work(path):
+        for _ in recovered(path):
+            pass
+
+    def contents(directory):
+        # the order of a snapshot's entries, and a `.tmp` that a crash left and the next write replaces, mean nothing
+        return {
+            file.name: (
+                sorted(map(repr, _native.producer_snapshot(file.read_bytes()).to_pylist()))
+                if file.suffix == ".snapshot"
+                else file.read_bytes()
+            )
+            for file in (directory / name).iterdir()
+            if file.suffix != ".tmp"
+        }
+
+    work(str(shutil.copytree(start, tmp_path / "whole")))
+    expected = contents(tmp_path / "whole")
+    for crash in each_crash(work, start, tmp_path, falls=("kill", "power")):
+        work(str(crash.directory))
+        assert contents(crash.directory) == expected, crash

@@ -1,0 +1,131 @@
+"""`produce` takes what `read` writes, and with --keep-offsets nothing of it changes."""
+
+import io
+import json
+import sys
+
+import pytest
+
+import brokerless as bl
+
+# Every message format, codec and timestamp type, gaps from compaction, nulls, headers and transactions.
+PARTITIONS = [
+    ("kafka-4.1", "headers-0"),
+    ("kafka-4.1", "codec-mixed-0"),
+    ("kafka-4.1", "log-append-time-0"),
+    ("kafka-4.1", "compact-log-append-time-0"),
+    ("kafka-4.1", "compact-tombstones-0"),
+    ("kafka-4.1", "leader-epochs-0"),
+    ("kafka-4.1", "no-timestamps-0"),
+    ("kafka-4.1", "timestamps-out-of-order-0"),
+    ("kafka-4.1", "txn-interleaved-0"),
+    ("kafka-2.8-v1", "nulls-0"),
+]
+
+
+@pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
+def test_a_copy_with_its_offsets_reads_as_the_original(golden, run, tmp_path, form):
+    """In any form, of any format: offsets, gaps, times and their types, leader epochs, nulls, headers."""
+    for log_dir, name in PARTITIONS:
+        topic = name.rpartition("-")[0]
+        original = run("read", golden / "logs" / log_dir / name)
+        rows = [json.loads(line) for line in original.out.splitlines()]
+        file = tmp_path / f"{log_dir}-{name}.{form}"
+        columns = "topic,partition,offset,timestamp,timestampType,leaderEpoch,key,value,headers"
+        run("read", golden / "logs" / log_dir / name, "--format", form, "--output", file, "--columns", columns)
+        copy = tmp_path / f"{log_dir}-{name}"
+        result = run("produce", copy, "--topic", topic, "--keep-offsets", "--input", file, "--compression", "lz4")
+        assert result.code == 0, result.err
+        again = [json.loads(line) for line in run("read", copy, "--topic", topic).out.splitlines()]
+        # where the original knew no leader epoch, the copy has the first
+        expected = [row | {"leaderEpoch": row["leaderEpoch"] or 0} for row in rows]
+        assert again == expected, (log_dir, name)
+
+
+def test_messages_without_timestamps_need_the_format_without_timestamps(golden, run, tmp_path):
+    original = run("read", golden / "logs/kafka-2.8-v0/nulls-0").out
+    file = tmp_path / "rows.jsonl"
+    file.write_text(original)
+    refused = run("produce", tmp_path / "new", "--topic", "nulls", "--keep-offsets", "--input", file)
+    assert refused.code == 2
+    assert "magic 0" in refused.err
+    assert "NoTimestampType" in refused.err
+    run("produce", tmp_path / "old", "--topic", "nulls", "--keep-offsets", "--magic", 0, "--input", file)
+    assert run("read", tmp_path / "old", "--topic", "nulls").out == original
+
+
+@pytest.mark.parametrize("as_bytes", ["utf8", "base64", "hex"])
+def test_lines_from_a_pipe_in_any_notation_of_bytes(run, tmp_path, monkeypatch, as_bytes):
+    with bl.Producer(tmp_path / "a", "t") as producer:
+        producer.send(
+            [
+                {
+                    "key": b"\xff\x00",
+                    "value": b"plain",
+                    "headers": [{"key": "h", "value": b"\xfe"}, {"key": "", "value": None}],
+                },
+                {"key": None, "value": "\u2028 \U0001f600".encode()},
+            ]
+        )
+    lines = run("read", tmp_path / "a", "--bytes", as_bytes).out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    assert run("produce", tmp_path / "b", "--topic", "t", "--bytes", as_bytes, "--keep-offsets").code == 0
+    assert run("read", tmp_path / "b", "--bytes", as_bytes).out == lines
+
+
+def test_one_transaction_for_all_of_the_input(run, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "a"}\n\n{"value": "b", "partition": 1}\n')
+    result = run(
+        "produce", tmp_path / "d", "--topic", "t", "--partitions", 2, "--transactional-id", "x", "--input", file
+    )
+    assert (result.code, result.out) == (0, "")
+    assert "2 records written to t" in result.err
+    for log in bl.LogDir(tmp_path / "d").logs():
+        assert log.log_end_offset == log.last_stable_offset
+    assert len(run("read", tmp_path / "d", "--isolation-level", "read_committed").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('{"value": "a"}\n{"value": 1}\n', "line 2: "),
+        ('{"value": "a"}\n{"valeu": "b"}\n', "unknown field `valeu`"),
+        ('{"value": "a"}\n{"value": "b"\n', "line 2: EOF"),
+        ('{"value": {"base64": "?"}}\n', "line 1: not base64"),
+        ('{"timestampType": "Never"}\n', 'unknown timestampType "Never"'),
+    ],
+)
+def test_a_line_that_is_none_is_named_and_nothing_is_written(run, tmp_path, lines, said):
+    file = tmp_path / "rows.jsonl"
+    file.write_text(lines)
+    result = run("produce", tmp_path / "d", "--topic", "t", "--input", file)
+    assert result.code == 2
+    assert said in result.err
+    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == 0
+
+
+def test_a_directory_of_another_cluster_is_warned_of_unless_told(golden, run, copied):
+    path = copied("kafka-4.1", "headers-0", "__cluster_metadata-0")
+    file = path / "rows.jsonl"
+    file.write_text('{"value": "a"}\n')
+    result = run("produce", path, "--topic", "headers", "--input", file)
+    assert "another broker" in result.err
+    result = run("produce", path, "--topic", "headers", "--input", file, "--sole-replica")
+    assert "another broker" not in result.err
+    assert result.code == 0
+
+
+def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copied):
+    path = copied("kafka-4.1-crashed", "crash-zstd-0").parent
+    before = {file.name: file.read_bytes() for file in (path / "crash-zstd-0").iterdir()}
+    planned = run("recover", path, "--dry-run")
+    assert planned.code == 0
+    assert "truncate 00000000000000000282.log" in planned.out
+    assert "crc mismatch" in planned.out
+    assert "to be made" in planned.err
+    assert {file.name: file.read_bytes() for file in (path / "crash-zstd-0").iterdir()} == before
+    done = run("recover", path)
+    assert done.out == planned.out
+    assert bl.Root(str(path)).is_clean
+    assert run("recover", path, "--topic", "crash-zst").code == 2

@@ -1,0 +1,65 @@
+"""What the documents say about writing can be typed in: the examples run, one after the other."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import brokerless as bl
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(name, language):
+    """Return the code blocks of a document."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / name).read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def sh(script, directory):
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script], cwd=directory, env=environment, check=True, capture_output=True
+    ).stdout
+
+
+def test_the_guide_to_writing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks("docs/guides/writing.md", "python"):
+        exec(block, names)
+    for block in blocks("docs/guides/writing.md", "sh"):
+        sh(block, tmp_path)
+    committed = [
+        value
+        for log in bl.LogDir("new-data").logs(["orders"])
+        for rows in log.read(isolation_level="read_committed")
+        for value in rows["value"].to_pylist()
+    ]
+    assert sorted(committed, key=str) == [None, b"paid", b"sent"]
+    copy, original = bl.Log("restored/orders-0"), bl.Log("new-data/orders-0")
+    assert pa.table(copy.read()).equals(pa.table(original.read()))
+    assert capsys.readouterr().out.split() == ["0", str(original.log_end_offset), str(original.last_stable_offset)]
+
+
+def test_the_guide_to_the_command_line(tmp_path):
+    (tmp_path / "orders.jsonl").write_text('{"key":"a","value":"1"}\n{"key":"b","value":"2"}\n')
+    pq.write_table(pa.table({"key": [b"c"], "value": [b"3"]}), tmp_path / "more.parquet")
+    guide = blocks("docs/guides/cli.md", "sh")
+    writing = [block for block in guide if block.startswith(("brokerless produce", "brokerless recover"))]
+    assert len(writing) == 2
+    for block in writing:
+        sh(block, tmp_path)
+    lines = [sh(f"brokerless read {name} --topic orders", tmp_path) for name in ("data", "copy")]
+    assert lines[0] == lines[1]
+    assert lines[0].count(b"\n") == 3
+
+
+def test_the_producer_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in blocks("README.md", "python") if "Producer" in block]
+    exec(block, {"bl": bl})
+    assert bl.LogDir("new-data").topics() == ["orders"]

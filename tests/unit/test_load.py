@@ -1,0 +1,157 @@
+"""What opening a log for writing does to its files: the same as Kafka's loader, case by case."""
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.log import files
+from brokerless.log.load import load
+from brokerless.log.settings import TopicSettings
+from brokerless.log.writer import LogWriter
+from expected import broker_cases
+
+NOW = 1_700_000_000_000
+# What Kafka does silently, and we only do when told: see `losses`.
+SILENT = {
+    "clean-truncated-mid-batch",
+    "index-last-entry-beyond-log-clean",
+    "log-file-short-name",
+    "log-start-beyond-leo",
+}
+
+
+def settings_of(case):
+    names = {
+        "index.interval.bytes": "index_interval_bytes",
+        "segment.index.bytes": "segment_index_bytes",
+        "segment.bytes": "segment_bytes",
+        "preallocate": "preallocate",
+    }
+    values = {names[key]: value for key, value in case["config"].items()}
+    if "preallocate" in values:
+        values["preallocate"] = values["preallocate"] == "true"
+    return TopicSettings(**values)
+
+
+def write_files(case, directory):
+    directory.mkdir()
+    for name, content in case["files"].items():
+        if isinstance(content, dict):
+            (directory / name).write_bytes(bytes.fromhex(content["hex"]) + bytes(content["zeroPad"]))
+        else:
+            (directory / name).write_bytes(bytes.fromhex(content))
+
+
+def load_case(case, directory):
+    return load(
+        str(directory),
+        settings_of(case),
+        is_clean=case["clean"],
+        recovery_point=case["recoveryPoint"],
+        log_start_offset=case["logStartCheckpoint"],
+        now=case["now"],
+    )
+
+
+def indexes(directory, base_offset):
+    index = _native.OffsetIndex(
+        (directory / files.segment_file(base_offset, files.INDEX)).read_bytes(), base_offset, raw=True
+    )
+    times = _native.TimeIndex(
+        (directory / files.segment_file(base_offset, files.TIMEINDEX)).read_bytes(), base_offset, raw=True
+    )
+    entries = [[row["offset"], row["position"]] for row in index.entries().to_pylist()]
+    return entries, [[row["timestamp"], row["offset"]] for row in times.entries().to_pylist()]
+
+
+def assert_state(state, loaded, directory):
+    assert loaded.log_start_offset == state["logStartOffset"]
+    assert loaded.log_end_offset == state["logEndOffset"]
+    assert loaded.recovery_point == state["recoveryPoint"]
+    assert loaded.base_offsets == [segment["baseOffset"] for segment in state["segments"]]
+    for segment in state["segments"]:
+        base_offset = segment["baseOffset"]
+        log = directory / files.segment_file(base_offset, files.LOG)
+        assert log.stat().st_size == segment["size"]
+        found, times = indexes(directory, base_offset)
+        # of very long indexes, the case holds the first two entries
+        assert found[: len(segment["index"])] == segment["index"]
+        assert len(found) == segment.get("indexEntries", len(segment["index"]))
+        assert times[: len(segment["timeindex"])] == segment["timeindex"]
+        assert len(times) == segment.get("timeindexEntries", len(segment["timeindex"]))
+        txnindex = directory / files.segment_file(base_offset, files.TXNINDEX)
+        content = txnindex.read_bytes().hex() if txnindex.exists() else ""
+        assert content == segment.get("txnindexHex", "")
+    assert [list(entry) for entry in loaded.leader_epochs.entries()] == state["epochs"]
+    names = {
+        "producerId": "producer_id",
+        "producerEpoch": "producer_epoch",
+        "lastSequence": "last_sequence",
+        "lastOffset": "last_offset",
+        "offsetDelta": "offset_delta",
+        "timestamp": "timestamp",
+        "coordinatorEpoch": "coordinator_epoch",
+        "currentTxnFirstOffset": "current_txn_first_offset",
+    }
+    expected = [{ours: producer[kafka] for kafka, ours in names.items()} for producer in state["producers"]]
+    found = sorted(loaded.producers.entries().to_pylist(), key=lambda producer: producer["producer_id"])
+    assert found == sorted(expected, key=lambda producer: producer["producer_id"])
+
+
+def test_the_cases_are_all_there():
+    assert len(broker_cases("load")) == 103
+
+
+@pytest.mark.parametrize("case", [param for param in broker_cases("load") if param.values[0]["result"] == "OK"])
+def test_files_and_state_after_loading_are_kafkas(case, tmp_path):
+    directory = tmp_path / "t-0"
+    write_files(case, directory)
+    loaded = load_case(case, directory)
+    assert bool(loaded.losses) is (case["name"] in SILENT), loaded.losses
+    loaded.changes.apply()
+    live = [name for name in case["filesAfter"] if not name.endswith(".deleted") or ".checkpoint" in name]
+    assert sorted(path.name for path in directory.iterdir()) == sorted(live)
+    assert_state(case["state"], loaded, directory)
+
+
+@pytest.mark.parametrize("case", [param for param in broker_cases("load") if param.values[0]["result"] == "OK"])
+def test_files_after_opening_and_closing_are_kafkas(case, tmp_path):
+    if case["name"] in SILENT:
+        pytest.skip("opening it is refused, since a broker would lose data: see the next test")
+    directory = tmp_path / "t-0"
+    write_files(case, directory)
+    writer = LogWriter.open(
+        str(directory),
+        settings=settings_of(case),
+        is_clean=case["clean"],
+        recovery_point=case["recoveryPoint"],
+        log_start_offset=case["logStartCheckpoint"],
+        now=lambda: case["now"],
+    )
+    writer.close()
+    assert sorted(path.name for path in directory.iterdir()) == sorted(case["filesAfterClose"])
+
+
+@pytest.mark.parametrize("case", [param for param in broker_cases("load") if param.values[0]["name"] in SILENT])
+def test_what_a_broker_would_lose_silently_is_refused_and_left_alone(case, tmp_path):
+    directory = tmp_path / "t-0"
+    write_files(case, directory)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with pytest.raises(bl.CorruptRecordError, match="would lose"):
+        LogWriter.open(
+            str(directory),
+            settings=settings_of(case),
+            is_clean=case["clean"],
+            log_start_offset=case["logStartCheckpoint"],
+        )
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+@pytest.mark.parametrize("case", [param for param in broker_cases("load") if param.values[0]["result"] != "OK"])
+def test_where_a_broker_refuses_to_start_we_say_so_and_change_nothing(case, tmp_path):
+    directory = tmp_path / "t-0"
+    write_files(case, directory)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with pytest.raises(bl.BrokerlessError, match="a broker does not start"):
+        load_case(case, directory)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before

@@ -1,0 +1,349 @@
+"""A producer's rows arrive: where they belong, in order, once, and only if their transaction was committed."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import brokerless as bl
+from brokerless import _native, log_dir_writer
+from brokerless.log.transactional_ids import FILE
+
+COLUMNS = ["partition", "offset", "key", "value", "headers", "timestamp", "sequence", "producerId", "producerEpoch"]
+
+
+def rows(path, isolation_level="read_uncommitted", columns=None):
+    logs = bl.LogDir(path).logs(["t"])
+    return [
+        row
+        for log in logs
+        for batch in log.read(isolation_level=isolation_level, columns=columns or COLUMNS)
+        for row in batch.to_pylist()
+    ]
+
+
+def values(path, isolation_level="read_uncommitted"):
+    return [row["value"] for row in rows(path, isolation_level)]
+
+
+def test_keys_go_where_kafkas_partitioner_sends_them(tmp_path):
+    keys = [b"key-%d" % i for i in range(500)]
+    with bl.Producer(tmp_path / "d", "t", partitions=3) as producer:
+        producer.send(pa.table({"key": keys, "value": keys}))
+    expected = _native.partition_for_keys(pa.array(keys, pa.binary()), 3).to_pylist()
+    found = {row["key"]: row["partition"] for row in rows(tmp_path / "d")}
+    assert found == dict(zip(keys, expected, strict=True))
+    assert set(expected) == {0, 1, 2}
+
+
+def test_a_partition_column_decides_before_the_key(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", partitions=3) as producer:
+        producer.send([{"key": b"same", "value": b"%d" % i, "partition": i % 3} for i in range(9)])
+    assert [(row["partition"], row["value"]) for row in rows(tmp_path / "d")] == [
+        (partition, b"%d" % (3 * i + partition)) for partition in range(3) for i in range(3)
+    ]
+
+
+def test_rows_without_a_key_stick_to_a_partition_for_a_batch(tmp_path):
+    """Else each of them makes a batch of its own, and compression has nothing to work with."""
+    with bl.Producer(tmp_path / "d", "t", partitions=4, batch_size=2000) as producer:
+        producer.send([{"value": b"x" * 100} for _ in range(400)])
+    found = rows(tmp_path / "d", columns=["partition", "baseOffset"])
+    assert len(found) == 400
+    assert {row["partition"] for row in found} == {0, 1, 2, 3}
+    batches = {(row["partition"], row["baseOffset"]) for row in found}
+    assert len(batches) <= 60
+
+
+def test_an_unknown_partition_is_refused_by_name(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", partitions=2) as producer:
+        producer.send([{"value": b"a", "partition": 2}])
+        with pytest.raises(ValueError, match="no partition 2: it has 2"):
+            producer.flush()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_any_form_of_rows_arrives_the_same(tmp_path, codec):
+    dicts = [
+        {"key": b"k%d" % i, "value": None if i % 7 == 0 else b"v%d" % i, "headers": [{"key": "h", "value": b"%d" % i}]}
+        for i in range(100)
+    ]
+    table = pa.Table.from_pylist(
+        dicts,
+        pa.schema(
+            {
+                "key": pa.binary(),
+                "value": pa.binary(),
+                "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+            }
+        ),
+    )
+    forms = {"dicts": dicts, "table": table, "batch": table.to_batches()[0], "batches": table.to_batches(10)}
+    for name, form in forms.items():
+        with bl.Producer(tmp_path / name, "t", compression=codec) as producer:
+            producer.send(form)
+        found = [{key: row[key] for key in ("key", "value", "headers")} for row in rows(tmp_path / name)]
+        assert found == dicts, name
+
+
+def test_idempotent_batches_have_sequences_without_a_gap(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", idempotent=True, batch_size=500) as producer:
+        for i in range(10):
+            producer.send([{"value": b"%d" % (10 * i + j)} for j in range(10)])
+            producer.flush()
+        producer_id = producer.producer_id
+    found = rows(tmp_path / "d")
+    assert [row["sequence"] for row in found] == list(range(100))
+    assert {row["producerId"] for row in found} == {producer_id}
+    assert producer_id >= 1 << 62
+
+
+def test_only_committed_rows_are_read_committed(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", partitions=2, transactional_id="loader") as producer:
+        with producer.transaction():
+            producer.send([{"key": b"%d" % i, "value": b"kept"} for i in range(20)])
+        producer.begin()
+        producer.send([{"key": b"%d" % i, "value": b"dropped"} for i in range(20)])
+        producer.flush()
+        producer.abort()
+        with producer.transaction():
+            producer.send([{"key": b"%d" % i, "value": b"kept too"} for i in range(20)])
+    assert sorted(values(tmp_path / "d", "read_committed")) == [b"kept"] * 20 + [b"kept too"] * 20
+    assert len(values(tmp_path / "d")) == 60
+    for log in bl.LogDir(tmp_path / "d").logs():
+        assert log.last_stable_offset == log.log_end_offset
+
+
+def send_and_fail(producer):
+    with producer.transaction():
+        producer.send([{"value": b"dropped"}])
+        producer.flush()
+        raise KeyError
+
+
+def test_an_exception_aborts_the_transaction(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", transactional_id="loader") as producer:
+        with pytest.raises(KeyError):
+            send_and_fail(producer)
+        with producer.transaction():
+            producer.send([{"value": b"kept"}])
+    assert values(tmp_path / "d", "read_committed") == [b"kept"]
+
+
+def test_a_new_producer_with_the_id_fences_the_old_one_and_aborts_what_it_left(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as directory:
+        old = bl.Producer(directory, "t", transactional_id="loader")
+        old.begin()
+        old.send([{"value": b"dropped"}])
+        old.flush()
+        new = bl.Producer(directory, "t", transactional_id="loader")
+        assert new.producer_id == old.producer_id
+        old.send([{"value": b"never"}])
+        with pytest.raises(bl.InvalidProducerEpochError, match="newer producer: epoch 0, now 1"):
+            old.commit()
+        with new.transaction():
+            new.send([{"value": b"kept"}])
+    assert values(tmp_path / "d", "read_committed") == [b"kept"]
+    assert values(tmp_path / "d") == [b"dropped", b"kept"]
+
+
+def test_a_commit_that_a_crash_cut_short_is_finished_when_the_directory_is_opened(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as directory:
+        producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
+        producer.begin()
+        producer.send([{"value": b"%d" % i, "partition": i % 2} for i in range(10)])
+        producer.flush()
+        states = directory.transactional_ids._states
+        states["loader"].outcome = "commit"  # decided, and then the power failed
+        directory.transactional_ids._write()
+    with bl.LogDir.open(tmp_path / "d"):
+        pass
+    assert len(values(tmp_path / "d", "read_committed")) == 10
+    assert b'"open"' in (tmp_path / "d" / FILE).read_bytes()
+
+
+def test_a_transaction_is_needed_and_only_one(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", transactional_id="loader") as producer:
+        with pytest.raises(ValueError, match="call begin first"):
+            producer.send([{"value": b"a"}])
+        producer.begin()
+        with pytest.raises(ValueError, match="open already"):
+            producer.begin()
+        producer.abort()
+        with pytest.raises(ValueError, match="no transaction is open"):
+            producer.commit()
+    with bl.Producer(tmp_path / "d", "t") as plain, pytest.raises(ValueError, match="not a transactional producer"):
+        plain.begin()
+
+
+def test_what_a_broker_would_refuse_is_refused_with_the_rows_before_it_kept(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", max_message_bytes=1000, batch_size=300) as producer:
+        producer.send([{"value": b"a" * 100} for _ in range(10)])
+        producer.flush()
+        producer.send([{"value": b"b" * 2000}])
+        with pytest.raises(bl.RecordTooLargeError, match="max_message_bytes"):
+            producer.flush()
+        with pytest.raises(ValueError, match="failed before"):
+            producer.send([{"value": b"c"}])
+    assert values(tmp_path / "d") == [b"a" * 100] * 10
+
+
+def test_a_directory_in_use_is_refused(tmp_path):
+    with bl.LogDir.create(tmp_path / "d"), pytest.raises(bl.LogInUseError):
+        bl.Producer(tmp_path / "d", "t")
+
+
+def test_many_rows_in_many_segments_are_read_back(tmp_path):
+    random.seed(1)
+    sent = [b"%d" % i + random.randbytes(random.randrange(200)) for i in range(20_000)]
+    with bl.Producer(tmp_path / "d", "t", compression="lz4", segment_bytes=100_000, idempotent=True) as producer:
+        producer.send(pa.table({"value": pa.array(sent, pa.binary())}))
+    log = bl.LogDir(tmp_path / "d").log("t", 0)
+    assert len(log.segments) > 5
+    assert values(tmp_path / "d") == sent
+    for segment in log.segments:
+        segment.offset_index().sanity_check()
+        segment.time_index().sanity_check()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"compression": "lz5"},
+        {"compression": "zstd", "compression_level": 99},
+        {"compression": "zstd", "magic": 1},
+        {"batch_size": 0},
+        {"partitions": 0},
+        {"idempotent": True, "magic": 1},
+        {"idempotent": True, "producer_id": -5},
+    ],
+)
+def test_impossible_arguments_are_refused_before_anything_is_made(tmp_path, arguments):
+    with pytest.raises(ValueError, match=r"."):
+        bl.Producer(tmp_path / "d", "t", **arguments)
+    assert not (tmp_path / "d").exists()
+
+
+def test_rows_taken_for_duplicates_are_not_dropped_without_a_word(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", idempotent=True, producer_id=5) as producer:
+        producer.send([{"value": b"1"}])
+    producer = bl.Producer(tmp_path / "d", "t", idempotent=True, producer_id=5)
+    producer.send([{"value": b"2"}])
+    with pytest.raises(bl.AppendError, match="has sent to t-0 before"):
+        producer.flush()
+    producer.close()
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_second_producer_goes_on_in_the_same_format(tmp_path, magic):
+    for value in (b"1", b"2"):
+        with bl.Producer(tmp_path / "d", "t", magic=magic) as producer:
+            producer.send([{"value": value}])
+    assert [row["magic"] for row in rows(tmp_path / "d", columns=["magic"])] == [magic, magic]
+
+
+def test_a_copy_with_offsets_may_be_larger_than_a_segment(tmp_path):
+    sent = [{"value": b"x" * 1000, "offset": 2 * i} for i in range(3000)]
+    with bl.Producer(tmp_path / "d", "t", keep_offsets=True, segment_bytes=1 << 20) as producer:
+        producer.send(sent)
+    assert [row["offset"] for row in rows(tmp_path / "d", columns=["offset"])] == [row["offset"] for row in sent]
+    assert len(bl.LogDir(tmp_path / "d").log("t", 0).segments) >= 3
+
+
+def test_a_transaction_with_a_refused_row_is_aborted(tmp_path):
+    """An open one would hold back everything behind it, for a broker that knows nothing of its producer."""
+
+    def send_nowhere(producer):
+        with producer.transaction():
+            producer.send([{"value": b"dropped"}])
+            producer.flush()
+            producer.send([{"value": b"nowhere", "partition": 9}])
+            producer.flush()
+
+    producer = bl.Producer(tmp_path / "d", "t", transactional_id="loader")
+    with producer, pytest.raises(ValueError, match="no partition 9"):
+        send_nowhere(producer)
+    log = bl.LogDir(tmp_path / "d").log("t", 0)
+    assert (log.last_stable_offset, log.log_end_offset) == (2, 2)
+    assert values(tmp_path / "d", "read_committed") == []
+
+
+def test_a_commit_that_failed_halfway_is_finished_and_not_aborted(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as directory:
+        producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
+        producer.begin()
+        producer.send([{"value": b"%d" % i, "partition": i} for i in range(2)])
+        second = directory.log("t", 1)
+        real = type(second).append
+
+        def append(log, *arguments, origin="client", **options):
+            if log is second and origin == "coordinator":
+                raise ZeroDivisionError
+            return real(log, *arguments, origin=origin, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(second), "append", append)
+            with pytest.raises(ZeroDivisionError):
+                producer.commit()
+        producer.close()
+        bl.Producer(directory, "t", transactional_id="loader").close()
+    assert values(tmp_path / "d", "read_committed") == [b"0", b"1"]
+
+
+def test_keys_need_to_know_all_partitions(tmp_path):
+    with bl.LogDir.create(tmp_path / "d", kraft=False) as directory:
+        directory.create_topic("t", 3)
+    (tmp_path / "d" / "t-0").rmdir()
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        producer.send([{"key": b"a", "value": b"1", "partition": 2}, {"value": b"2"}])
+        producer.flush()
+        producer.send([{"key": b"a", "value": b"3"}])
+        with pytest.raises(ValueError, match="partitions 1, 2 here"):
+            producer.flush()
+    assert sorted(values(tmp_path / "d")) == [b"1", b"2"]
+
+
+def test_transactional_ids_are_read_under_the_lock(tmp_path, monkeypatch):
+    """What the last holder of the lock wrote must be seen: else its epoch is given twice."""
+    with bl.Producer(tmp_path / "d", "t", transactional_id="loader"):
+        pass
+    path = tmp_path / "d" / FILE
+    real = log_dir_writer.Lock
+
+    def lock(name):
+        path.write_text(path.read_text().replace('"producer_epoch": 0', '"producer_epoch": 7'))
+        return real(name)
+
+    monkeypatch.setattr(log_dir_writer, "Lock", lock)
+    with bl.LogDir.open(tmp_path / "d") as directory:
+        assert directory.transactional_ids.start("loader")[1] == 8
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000,
+        '{"version":0,"transactional_ids":{"x":{"producer_id":"a","producer_epoch":0,"outcome":"open","partitions":[]}}}',
+        '{"version":0,"transactional_ids":{"x":{"producer_id":1,"producer_epoch":0,"outcome":"no","partitions":[]}}}',
+        '{"version":0,"transactional_ids":{"x":{"producer_id":1e9,"producer_epoch":0,"outcome":"open","partitions":[]}}}',
+    ],
+)
+def test_a_damaged_file_of_transactional_ids_is_refused_as_such(tmp_path, content):
+    with bl.Producer(tmp_path / "d", "t"):
+        pass
+    (tmp_path / "d" / FILE).write_text(content)
+    with pytest.raises(bl.CorruptRecordError, match="transactional ids cannot be read"):
+        bl.LogDir.open(tmp_path / "d")
+    assert bl.Root(str(tmp_path / "d")).is_clean
+
+
+def test_the_last_offset_that_a_number_holds_is_refused(tmp_path):
+    """The log end offset behind it would be negative."""
+    producer = bl.Producer(tmp_path / "d", "t", keep_offsets=True)
+    producer.send([{"value": b"a", "offset": (1 << 63) - 2}])
+    producer.flush()
+    producer.send([{"value": b"b", "offset": (1 << 63) - 1}])
+    with pytest.raises(bl.AppendError, match="leaves none for the log end offset"):
+        producer.flush()
+    producer.close()
+    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == (1 << 63) - 1

@@ -1,0 +1,99 @@
+"""Our recovery of a crashed broker's directory leaves what that broker's own recovery left."""
+
+import shutil
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.log import texts
+from brokerless.recovery import planned, recovered
+from building import batch
+
+CRASHED, RECOVERED = "kafka-4.1-crashed", "kafka-4.1-recovered"
+
+
+@pytest.fixture
+def crashed(golden, tmp_path):
+    """Return a copy of the crashed directory: what our recovery may change."""
+    return shutil.copytree(golden / "logs" / CRASHED, tmp_path / "data")
+
+
+def contents(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
+    }
+
+
+def test_all_files_are_what_kafkas_recovery_left(golden, crashed):
+    for _ in recovered(str(crashed)):
+        pass
+    kafka = golden / "logs" / RECOVERED
+    ours, theirs = contents(crashed), contents(kafka)
+    names = {name for name in ours | theirs if "__cluster_metadata" not in name and "/" in name}
+    assert names <= ours.keys() & theirs.keys()
+    for name in sorted(names):
+        if name.endswith(".snapshot"):
+            found, expected = (_native.producer_snapshot(content[name]).to_pylist() for content in (ours, theirs))
+            key = repr
+            assert sorted(found, key=key) == sorted(expected, key=key), name
+        elif name.endswith(texts.LEADER_EPOCHS):
+            found, expected = texts.parse_leader_epochs(ours[name]), texts.parse_leader_epochs(theirs[name])
+            # the restarted broker was elected once more
+            assert found == expected[: len(found)], name
+            assert len(expected) - len(found) <= 1
+        else:
+            assert ours[name] == theirs[name], name
+    ends = texts.parse_offset_checkpoint(ours[texts.RECOVERY_POINTS])
+    assert ends == texts.parse_offset_checkpoint(theirs[texts.RECOVERY_POINTS])
+    assert bl.Root(str(crashed)).is_clean
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(crashed):
+    before = contents(crashed)
+    said = dict(planned(str(crashed)))
+    assert contents(crashed) == before
+    assert any(said.values())
+    assert dict(recovered(str(crashed))) == said
+
+
+def test_a_second_recovery_changes_no_data(crashed):
+    for _ in recovered(str(crashed)):
+        pass
+    before = contents(crashed)
+    for _ in recovered(str(crashed)):
+        pass
+    assert contents(crashed) == before
+
+
+def test_a_partial_batch_behind_a_clean_marker_is_refused_with_a_cure_that_works(tmp_path):
+    """A broker appends behind it, and everything it appends is lost at the next recovery (clean-partial-tail)."""
+    path = tmp_path / "data"
+    with bl.Producer(path, "t", batch_size=1) as producer:
+        producer.send([{"value": b"0"}, {"value": b"1"}, {"value": b"2"}])
+    log = path / "t-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-7])
+    cut = log.stat().st_size
+    with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match="brokerless recover"):
+        log_dir.log("t", 0)
+    assert log.stat().st_size == cut
+    assert bl.Root(str(path)).is_clean
+    [(name, steps)] = recovered(str(path))
+    assert name == "t-0"
+    assert any(step.startswith(f"truncate {log.name}") for step in steps)
+    with bl.Producer(path, "t") as producer:
+        producer.send([{"value": b"3"}])
+    assert [v for rows in bl.Log(path / "t-0").read() for v in rows["value"].to_pylist()] == [b"0", b"1", b"3"]
+
+
+def test_a_dry_run_knows_the_settings_that_a_new_cluster_starts_with(tmp_path):
+    path = str(tmp_path / "d")
+    with bl.LogDir.create(path) as directory:
+        directory.create_topic("t", index_interval_bytes=0)
+        log = directory.log("t", 0)
+        for i in range(5):
+            log.append(batch(0, [b"a"], timestamp=1000 + i))
+    (tmp_path / "d" / "t-0" / f"{0:020d}.index").unlink()
+    expected = dict(planned(path))
+    assert any(".index (32 bytes)" in step for step in expected["t-0"])
+    assert dict(recovered(path)) == expected

@@ -1,0 +1,187 @@
+"""What a log's files hold while it is written, after a roll, a truncation and a close: what Kafka's hold."""
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.log import files
+from brokerless.log.settings import TopicSettings
+from brokerless.log.writer import LogWriter
+from building import batch, marker
+from expected import broker_cases
+
+T = 1_700_000_000_000
+
+
+def opened(directory, *, is_clean=True, **settings):
+    directory.mkdir(exist_ok=True)
+    return LogWriter.open(str(directory), settings=TopicSettings(**settings), is_clean=is_clean, now=lambda: T)
+
+
+def segments(directory):
+    """Return (base offset, size, "first-last" of each batch, offset index, time index) of each segment."""
+    found = []
+    for path in sorted(directory.glob("*.log")):
+        base = int(path.stem)
+        headers = _native.scan(path.read_bytes())[0].to_pylist()
+        index = _native.OffsetIndex(path.with_suffix(".index").read_bytes(), base, raw=True).entries().to_pylist()
+        times = _native.TimeIndex(path.with_suffix(".timeindex").read_bytes(), base, raw=True).entries().to_pylist()
+        found.append(
+            {
+                "baseOffset": base,
+                "size": path.stat().st_size,
+                "batches": [f"{header['base_offset']}-{header['last_offset']}" for header in headers],
+                "index": [[entry["offset"], entry["position"]] for entry in index],
+                "timeindex": [[entry["timestamp"], entry["offset"]] for entry in times],
+            }
+        )
+    return found
+
+
+@pytest.mark.parametrize("case", broker_cases("truncate"))
+def test_truncation(case, tmp_path):
+    log = opened(tmp_path / "t-0")
+    log.append(batch(0, [b"0", b"1", b"2"], timestamp=T, step=0))
+    log.roll()
+    log.append(batch(0, [b"3", b"4"], timestamp=T, step=0), leader_epoch=1)
+    log.append(batch(0, [b"5"], timestamp=T + 9, step=0), leader_epoch=2)
+    log.truncate_to(case["truncateTo"])
+    state = case["state"]
+    assert (log.log_start_offset, log.log_end_offset) == (state["logStartOffset"], state["logEndOffset"])
+    assert log.high_watermark == case["highWatermark"]
+    found = segments(tmp_path / "t-0")
+    # sizes are those of Kafka's keys and values, which are not ours
+    for segment in (*found, *state["segments"]):
+        segment["size"] = bool(segment["size"])
+        segment.pop("maxTimestamp", None)
+    assert found == state["segments"]
+    assert [list(entry) for entry in bl.Log(tmp_path / "t-0").leader_epochs] == state["epochs"]
+    log.append(batch(0, [b"more"], timestamp=T))
+    log.close()
+    rows = [row for rows in bl.Log(tmp_path / "t-0").read(columns=["offset", "value"]) for row in rows.to_pylist()]
+    assert rows[-1] == {"offset": state["logEndOffset"], "value": b"more"}
+
+
+def test_truncation_to_the_end_of_an_epoch(tmp_path):
+    log = opened(tmp_path / "t-0")
+    for epoch in (0, 0, 2, 2, 5):
+        log.append(batch(0, [b"x"], timestamp=T), leader_epoch=epoch)
+    assert log.truncate_to_end_of_epoch(3) == 4
+    assert log.truncate_to_end_of_epoch(0) == 2
+    assert log.log_end_offset == 2
+    with pytest.raises(ValueError, match="unknown leader epoch 7: the log knows 0"):
+        log.truncate_to_end_of_epoch(7)
+
+
+@pytest.mark.parametrize("case", broker_cases("index-write"))
+def test_indexes_after_a_clean_close(case, tmp_path):
+    names = {key.replace(".", "_"): value for key, value in case["config"].items()}
+    log = opened(tmp_path / "t-0", **names)
+    for call in case["appendCalls"]:
+        log.append_as_follower(bytes.fromhex(call))
+    log.close()
+    index, times = (tmp_path / "t-0" / files.segment_file(0, kind) for kind in (files.INDEX, files.TIMEINDEX))
+    assert index.read_bytes().hex() == case["indexHexAfterClose"]
+    assert times.read_bytes().hex() == case["timeindexHexAfterClose"]
+
+
+@pytest.mark.parametrize("case", broker_cases("preallocate"))
+def test_preallocated_segments_are_cut_to_their_content(case, tmp_path):
+    log = opened(tmp_path / "t-0", preallocate=True, segment_bytes=1000)
+    sizes = lambda: [path.stat().st_size for path in sorted((tmp_path / "t-0").glob("*.log"))]  # noqa: E731
+    log.append(batch(0, [b"x"], timestamp=T))
+    assert sizes() == [case["firstSegmentLive"]]
+    log.roll()
+    log.append(batch(0, [b"x"], timestamp=T))
+    assert sizes()[1] == case["secondLive"]
+    length = len(batch(0, [b"x"], timestamp=T))
+    assert sizes()[0] == length
+    log.close()
+    assert sizes() == [length, length]
+
+
+def test_a_new_preallocated_log_can_be_recovered_and_appended_to(tmp_path):
+    """The zeros of a crash are cut off, not taken for content."""
+    log = opened(tmp_path / "t-0", preallocate=True, segment_bytes=1000)
+    log.append(batch(0, [b"x"], timestamp=T))
+    log.flush()
+    again = opened(tmp_path / "t-0", is_clean=False, preallocate=True, segment_bytes=1000)
+    assert again.append(batch(0, [b"y"], timestamp=T)).first_offset == 1
+    again.close()
+    values = [value for rows in bl.Log(tmp_path / "t-0").read() for value in rows["value"].to_pylist()]
+    assert values == [b"x", b"y"]
+
+
+def test_flush_messages_makes_every_append_durable(tmp_path):
+    log = opened(tmp_path / "t-0", flush_messages=2)
+    log.append(batch(0, [b"x"], timestamp=T))
+    assert log.recovery_point == 0
+    log.append(batch(0, [b"x"], timestamp=T))
+    assert log.recovery_point == 2
+
+
+def test_a_refused_append_changes_no_file(tmp_path):
+    log = opened(tmp_path / "t-0", segment_bytes=200)
+    log.append(batch(0, [b"x" * 100], timestamp=T, producer_id=1, base_sequence=0))
+    log.flush()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}
+    with pytest.raises(bl.OutOfOrderSequenceError):
+        log.append(batch(0, [b"x" * 100], timestamp=T, producer_id=1, base_sequence=7), leader_epoch=4)
+    log.flush()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()} == before
+    assert log.append(batch(0, [b"x" * 100], timestamp=T, producer_id=1, base_sequence=1)).first_offset == 1
+
+
+def test_many_ready_batches_stop_at_the_first_that_is_refused(tmp_path):
+    log = opened(tmp_path / "t-0")
+    good = [batch(0, [b"%d" % i], timestamp=T, producer_id=1, base_sequence=i) for i in range(3)]
+    bad = batch(0, [b"x"], timestamp=T, producer_id=1, base_sequence=9)
+    with pytest.raises(bl.OutOfOrderSequenceError):
+        log.append_each(b"".join([*good, bad, *good]))
+    log.close()
+    assert [value for rows in bl.Log(tmp_path / "t-0").read() for value in rows["value"].to_pylist()] == [
+        b"0",
+        b"1",
+        b"2",
+    ]
+
+
+def test_a_disk_error_breaks_the_log_until_it_is_opened_again(tmp_path, monkeypatch):
+    """What is in memory and what is on the disk may differ then: going on would give offsets twice."""
+    log = opened(tmp_path / "t-0")
+    log.append(batch(0, [b"x"], timestamp=T))
+    log.flush()
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("brokerless.disk.Output.write_at", fails)
+    with pytest.raises(OSError, match="No space"):
+        log.append(batch(0, [b"y"], timestamp=T))
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="broken by an earlier disk error"):
+        log.append(batch(0, [b"y"], timestamp=T))
+    with pytest.raises(ValueError, match="broken by an earlier disk error"):
+        log.close()
+    again = opened(tmp_path / "t-0", is_clean=False)
+    assert again.append(batch(0, [b"z"], timestamp=T)).first_offset == 1
+    again.close()
+
+
+def test_a_transaction_over_a_roll_and_a_reopening_is_aborted_in_the_index(tmp_path):
+    log = opened(tmp_path / "t-0")
+    log.append(batch(0, [b"a"], timestamp=T, producer_id=9, base_sequence=0, transactional=True))
+    log.roll()
+    log.close()
+    log = opened(tmp_path / "t-0")
+    assert log.last_stable_offset == 0
+    log.append(marker(0, 9, commit=False, timestamp=T), origin="coordinator")
+    log.append(batch(0, [b"b"], timestamp=T))
+    assert log.last_stable_offset == log.log_end_offset == 3
+    log.close()
+    read = bl.Log(tmp_path / "t-0").read(isolation_level="read_committed")
+    assert [value for rows in read for value in rows["value"].to_pylist()] == [b"b"]
+    index = _native.TransactionIndex((tmp_path / "t-0" / "00000000000000000001.txnindex").read_bytes(), 1)
+    assert index.entries().select([1, 2, 3, 4]).to_pylist() == [
+        {"producer_id": 9, "first_offset": 0, "last_offset": 1, "last_stable_offset": 2}
+    ]
