@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
-.PHONY: setup prerequisites develop demo test lint bench fuzz docs
+.PHONY: setup prerequisites develop demo test lint conformance bench fuzz docs
 
 setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
 
@@ -29,7 +29,10 @@ lint: setup
 	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && .venv/bin/mypy && .venv/bin/lint-imports --no-logo && .venv/bin/python -m mypy.stubtest brokerless._native
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
-bench: setup  ## against what users would otherwise run; BENCH="decode json spark scale" or some of them
+conformance: setup build/conformance/.fetched  ## real Kafka brokers, clients and tools against what we write and read
+	.venv/bin/python -m pytest -m conformance tests/conformance
+
+bench: setup  ## against what users would otherwise run; BENCH="decode encode append json spark scale" or some of them
 	@tools/prerequisites maven
 	.venv/bin/pip install --group bench && .venv/bin/python bench/run.py $(BENCH)
 
@@ -39,6 +42,14 @@ fuzz:  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS (600);
 
 docs: setup  ## site/
 	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
+
+# Kafka as it is released, and the small client that drives it. 2.8 is the last that writes formats 0 and 1.
+KAFKA := mvn -q -B -f tests/conformance/java/pom.xml dependency:copy-dependencies -DexcludeArtifactIds=slf4j-log4j12
+build/conformance/.fetched: tests/conformance/java/pom.xml $(shell find tests/conformance/java -name '*.java')
+	@tools/prerequisites maven
+	$(KAFKA) compile -Dbuild=$(CURDIR)/build/conformance/4.1.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
+	$(KAFKA) -Dkafka.version=2.8.2 -Djackson.version=2.10.5.1 -Dbuild=$(CURDIR)/build/conformance/2.8.2 -DoutputDirectory=$(CURDIR)/build/conformance/2.8.2/lib
+	touch $@
 
 .venv/.tools: pyproject.toml constraints.txt | prerequisites
 	$(PYTHON) -m venv .venv && .venv/bin/pip install --upgrade pip

@@ -1,0 +1,196 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Kafka's own clients, driven by lines on stdin: a JSON object in, JSON lines out, the last one with "done" or "error".
+ * Bytes are base64.
+ */
+public class Client {
+    static final ObjectMapper JSON = new ObjectMapper();
+    static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            ObjectNode last = JSON.createObjectNode();
+            try {
+                JsonNode command = JSON.readTree(line);
+                switch (command.get("do").asText()) {
+                    case "create" -> create(command);
+                    case "topics" -> topics(command);
+                    case "produce" -> produce(command);
+                    case "consume" -> consume(command);
+                    default -> throw new IllegalArgumentException(line);
+                }
+                last.put("done", true);
+            } catch (Exception error) {
+                last.put("error", error.toString());
+            }
+            print(last);
+            OUT.flush();
+        }
+    }
+
+    static void print(ObjectNode node) {
+        OUT.print(node + "\n");
+    }
+
+    static Map<String, Object> at(JsonNode command) {
+        Map<String, Object> properties = new HashMap<>();
+        properties.put("bootstrap.servers", command.get("at").asText());
+        return properties;
+    }
+
+    /** topic, partitions, configs. */
+    static void create(JsonNode command) throws Exception {
+        Map<String, String> configs = new HashMap<>();
+        command.get("configs").properties().forEach(entry -> configs.put(entry.getKey(), entry.getValue().asText()));
+        NewTopic topic = new NewTopic(command.get("topic").asText(), command.get("partitions").asInt(), (short) 1);
+        try (Admin admin = Admin.create(at(command))) {
+            admin.createTopics(List.of(topic.configs(configs))).all().get();
+        }
+    }
+
+    /** A line a topic, internal ones too: its id, and the leader of each partition; the configs that were set on it. */
+    static void topics(JsonNode command) throws Exception {
+        try (Admin admin = Admin.create(at(command))) {
+            var names = admin.listTopics(new org.apache.kafka.clients.admin.ListTopicsOptions().listInternal(true)).names().get();
+            for (TopicDescription topic : admin.describeTopics(names).allTopicNames().get().values()) {
+                ObjectNode node = JSON.createObjectNode();
+                node.put("topic", topic.name()).put("id", topic.topicId().toString());
+                ArrayNode leaders = node.putArray("leaders");
+                for (TopicPartitionInfo partition : topic.partitions()) {
+                    leaders.add(partition.leader() == null ? -1 : partition.leader().id());
+                }
+                ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic.name());
+                ObjectNode configs = node.putObject("configs");
+                admin.describeConfigs(List.of(resource)).all().get().get(resource).entries().stream()
+                    .filter(entry -> entry.source() == org.apache.kafka.clients.admin.ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG)
+                    .forEach(entry -> configs.put(entry.name(), entry.value()));
+                print(node);
+            }
+        }
+    }
+
+    /**
+     * topic, partition, count; mode: plain, idempotent, commit, abort; optional transactional.id and producer properties.
+     * A line a record: the offset and timestamp that the broker gave it.
+     */
+    static void produce(JsonNode command) throws Exception {
+        String mode = command.get("mode").asText();
+        boolean transactional = mode.equals("commit") || mode.equals("abort");
+        Map<String, Object> properties = at(command);
+        properties.put("key.serializer", ByteArraySerializer.class);
+        properties.put("value.serializer", ByteArraySerializer.class);
+        properties.put("enable.idempotence", !mode.equals("plain"));
+        properties.put("acks", "all");
+        if (transactional) {
+            properties.put("transactional.id", command.get("transactional.id").asText());
+        }
+        command.get("properties").properties().forEach(entry -> properties.put(entry.getKey(), entry.getValue().asText()));
+        String topic = command.get("topic").asText();
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties)) {
+            if (transactional) {
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
+            for (int i = 0; i < command.get("count").asInt(); i++) {
+                // nulls, empty ones and headers too: what is most easily lost
+                byte[] key = i % 5 == 0 ? null : ("key-" + i % 7).getBytes();
+                byte[] value = i % 11 == 10 ? null : i % 11 == 9 ? new byte[0] : (mode + "-value-" + i).getBytes();
+                List<Header> headers = new ArrayList<>();
+                if (i % 3 == 0 && !mode.equals("plain")) {
+                    headers.add(new RecordHeader("h", ("" + i).getBytes()));
+                    headers.add(new RecordHeader("h", (byte[]) null));
+                }
+                sent.add(producer.send(new ProducerRecord<>(topic, command.get("partition").asInt(), null, key, value, headers)));
+            }
+            producer.flush();
+            if (mode.equals("commit")) {
+                producer.commitTransaction();
+            } else if (mode.equals("abort")) {
+                producer.abortTransaction();
+            }
+            for (Future<RecordMetadata> record : sent) {
+                RecordMetadata metadata = record.get();
+                print(JSON.createObjectNode().put("offset", metadata.offset()).put("timestamp", metadata.timestamp()));
+            }
+        }
+    }
+
+    /** topic, isolation. A line a record, to the end of each partition as it is now. */
+    static void consume(JsonNode command) throws Exception {
+        Map<String, Object> properties = at(command);
+        properties.put("key.deserializer", ByteArrayDeserializer.class);
+        properties.put("value.deserializer", ByteArrayDeserializer.class);
+        properties.put("isolation.level", command.get("isolation").asText());
+        properties.put("enable.auto.commit", false);
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(properties)) {
+            List<TopicPartition> partitions = new ArrayList<>();
+            consumer.partitionsFor(command.get("topic").asText())
+                .forEach(info -> partitions.add(new TopicPartition(info.topic(), info.partition())));
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+            long deadline = System.nanoTime() + 30_000_000_000L;
+            while (partitions.stream().anyMatch(partition -> consumer.position(partition) < ends.get(partition))) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("not at the end after 30 s");
+                }
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    print(row(record));
+                }
+            }
+        }
+    }
+
+    static ObjectNode row(ConsumerRecord<byte[], byte[]> record) {
+        ObjectNode row = JSON.createObjectNode();
+        row.put("partition", record.partition()).put("offset", record.offset()).put("timestamp", record.timestamp());
+        row.put("timestampType", record.timestampType().id);
+        if (record.leaderEpoch().isPresent()) {
+            row.put("leaderEpoch", record.leaderEpoch().get());
+        } else {
+            row.putNull("leaderEpoch");
+        }
+        row.put("key", base64(record.key())).put("value", base64(record.value()));
+        ArrayNode headers = row.putArray("headers");
+        for (Header header : record.headers()) {
+            headers.addArray().add(header.key()).add(base64(header.value()));
+        }
+        return row;
+    }
+
+    static String base64(byte[] bytes) {
+        return bytes == null ? null : Base64.getEncoder().encodeToString(bytes);
+    }
+}

@@ -1,0 +1,208 @@
+"""Logs that we wrote, in the hands of real brokers: nothing recovered, every record served, every new one stored."""
+
+import time
+
+import pyarrow as pa
+import pytest
+from kafka import Broker, OldBroker, as_consumed, complaints, dump_log
+
+import brokerless as bl
+from brokerless import _native
+
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# Far from the ids that brokers hand out.
+PRODUCER = 1 << 62
+NOW = time.time_ns() // 1_000_000
+
+
+def rows(count, start=0, with_headers=True):
+    """Rows with nulls, empty values, and headers whose names repeat."""
+    numbers = range(start, start + count)
+    headers = [[("h", b"%d" % i), ("h", None)] if i % 3 == 0 else [] for i in numbers]
+    columns = {
+        "key": pa.array([None if i % 5 == 0 else b"key-%d" % (i % 7) for i in numbers], pa.binary()),
+        "value": pa.array([None if i % 11 == 10 else b"value-%d" % i * (i % 13) for i in numbers], pa.binary()),
+        "timestamp": pa.array([NOW - 1000 + i for i in numbers], pa.timestamp("ms", "UTC")),
+        "headers": pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    }
+    return pa.record_batch({name: column for name, column in columns.items() if with_headers or name != "headers"})
+
+
+def write(log, count, codec="none", **options):
+    """Append rows as a producer would, some batches of them."""
+    encoder = _native.Encoder(compression=codec, batch_size=2000, **options)
+    is_legacy = options.get("magic", 2) < 2
+    return log.append_each(encoder.encode(rows(count, log.log_end_offset, not is_legacy), timestamp=NOW))
+
+
+def transaction(log, producer_id, count, *, commit):
+    write(log, count, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+    marker = _native.end_transaction_marker(
+        producer_id=producer_id, producer_epoch=0, commit=commit, coordinator_epoch=0, timestamp=NOW
+    )
+    log.append(marker, origin="coordinator")
+
+
+def fill(log_dir, topic):
+    """Partition 0: every codec, more than one segment. Partition 1: transactions of both ends."""
+    log = log_dir.log(topic, 0)
+    for codec in CODECS:
+        write(log, 150, codec)
+    write(log, 50, producer_id=PRODUCER, producer_epoch=3, base_sequence=0)
+    log = log_dir.log(topic, 1)
+    for number, commit in enumerate((True, False, False, True)):
+        transaction(log, PRODUCER + 1 + number, 40, commit=commit)
+    write(log, 20)
+
+
+def check_with_dump_tool(directory):
+    """Let Kafka's own tool compare the indexes with the logs."""
+    files = sorted(path for path in directory.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
+    for option in ("--index-sanity-check", "--verify-index-only"):
+        said = dump_log(files, option)
+        assert not [word for word in ("Mismatches", "Found", "Exception", "invalid: ", "mismatch") if word in said], (
+            said
+        )
+    assert said.count(".index") >= 1
+    logs = dump_log([path for path in files if path.suffix == ".log"], "--deep-iteration")
+    assert "isvalid: false" not in logs
+    assert "not fully" not in logs
+    assert "Found" not in logs
+
+
+def seen(data, topic):
+    """Return our rows of a topic in each isolation level, as they are now."""
+    return {level: as_consumed(bl.LogDir(data), topic, level) for level in ISOLATION_LEVELS}
+
+
+def use(client, broker, topic, before):
+    """Let real clients read what is there, and then add to it; return what they read after that."""
+    for level in ISOLATION_LEVELS:
+        assert client.consume(broker, topic, level) == before[level]
+    # behind partition 0's last record: no marker is there
+    end = 1 + max(row["offset"] for row in before["read_uncommitted"] if row["partition"] == 0)
+    sent = client.produce(broker, topic, 0, 60)
+    assert [record["offset"] for record in sent] == list(range(end, end + 60))
+    for mode in ("commit", "abort"):
+        assert len(client.produce(broker, topic, 1, 30, mode)) == 30
+    after = {level: client.consume(broker, topic, level) for level in ISOLATION_LEVELS}
+    assert len(after["read_committed"]) == len(before["read_committed"]) + 90
+    assert len(after["read_uncommitted"]) == len(before["read_uncommitted"]) + 120
+    return after
+
+
+def test_a_new_cluster_starts_on_what_we_wrote(client, tmp_path):
+    data = tmp_path / "data"
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=8192, leader_epoch=2, retention_ms=-1)
+        fill(log_dir, "t")
+    found = bl.LogDir(data)
+    assert len(found.log("t", 0).segments) > 2
+    for log in found.logs(["t"]):
+        check_with_dump_tool(data / log.name)
+    before = seen(data, "t")
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        after = use(client, broker, "t", before)
+        said = broker.log
+    assert "Skipping recovery of 2 logs" in said
+    assert complaints(said) == []
+    assert seen(data, "t") == after
+
+
+def test_a_broker_goes_on_with_a_log_that_we_extended(client, tmp_path):
+    """A topic of its cluster, with records of its own before ours, and after."""
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "broker-1.log") as broker:
+        client.create(broker, "t", 2, internal_segment_bytes=8192)
+        client.create(broker, "empty", 2)
+        client.produce(broker, "t", 0, 100, compression_type="zstd")
+        client.produce(broker, "t", 1, 40, "abort")
+        before = client.consume(broker, "t")
+    marker = (data / ".kafka_cleanshutdown").read_bytes()
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        for topic in ("t", "empty"):
+            fill(log_dir, topic)
+    assert (data / ".kafka_cleanshutdown").read_bytes() == marker
+    for log in bl.LogDir(data).logs(["t", "empty"]):
+        check_with_dump_tool(data / log.name)
+    ours = {topic: seen(data, topic) for topic in ("t", "empty")}
+    assert [row for row in before if row not in ours["t"]["read_uncommitted"]] == []
+    with Broker(data, log=tmp_path / "broker-2.log") as broker:
+        after = {topic: use(client, broker, topic, before) for topic, before in ours.items()}
+        said = broker.log
+    assert "Skipping recovery of" in said
+    assert complaints(said) == []
+    assert {topic: seen(data, topic) for topic in after} == after
+
+
+def test_a_broker_recovers_what_we_left_in_the_middle(client, tmp_path):
+    """As a kill leaves it, but for the lock: what was flushed is all there."""
+    data = tmp_path / "data"
+    log_dir = bl.LogDir.create(data)
+    log_dir.create_topic("t", 2, segment_bytes=8192)
+    fill(log_dir, "t")
+    for partition in (0, 1):
+        log_dir.log("t", partition).flush()
+    log_dir._unlock()
+    segments = sum(len(log.segments) for log in bl.LogDir(data).logs(["t"]))
+    before = seen(data, "t")
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        use(client, broker, "t", before)
+        recovered = [line for line in complaints(broker.log) if "Recovering unflushed segment" in line]
+    assert len(recovered) == segments
+
+
+def test_a_topic_that_got_its_id_in_the_cluster_is_not_stray(client, tmp_path):
+    """Made there, its directory lost or elsewhere, and made again here under its id."""
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "broker-1.log") as broker:
+        client.create(broker, "t")
+        topic_id = client.topics(broker)["t"]["id"]
+    for path in (data / "t-0").iterdir():
+        path.unlink()
+    (data / "t-0").rmdir()
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        log_dir.create_topic("t", topic_id=topic_id)
+        write(log_dir.log("t", 0), 100, "lz4")
+    before = seen(data, "t")
+    with Broker(data, log=tmp_path / "broker-2.log") as broker:
+        assert client.consume(broker, "t") == before["read_uncommitted"]
+        assert complaints(broker.log) == []
+    assert not list(data.glob("*-stray"))
+
+
+def test_a_topic_with_another_id_than_the_clusters_is_stray(client, tmp_path):
+    """What the docs warn of: the data stay, in a directory that no longer counts."""
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "broker-1.log"):
+        pass
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        log_dir.create_topic("t", topic_id="AAECAwQFBgcICQoLDA0ODw")
+        write(log_dir.log("t", 0), 10)
+    with Broker(data, log=tmp_path / "broker-2.log"):
+        pass
+    (leftover,) = bl.LogDir(data).leftovers()
+    assert (leftover.kind, leftover.topic, leftover.partition) == ("stray", "t", 0)
+
+
+@pytest.mark.parametrize("message_format", [0, 1])
+def test_an_old_broker_goes_on_with_formats_0_and_1(client, tmp_path, message_format):
+    data = tmp_path / "data"
+    with bl.LogDir.create(data, kraft=False) as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0, message_format=message_format)
+        for codec in ("none", "gzip", "snappy", "lz4"):
+            write(log, 60, codec, magic=message_format)
+    ours = as_consumed(bl.LogDir(data), "t")
+    with OldBroker(data, log=tmp_path / "broker.log", message_format=message_format) as broker:
+        client.create(broker, "t")
+        consumed = client.consume(broker, "t")
+        for row in (*consumed, *ours):
+            del row["leaderEpoch"]  # the consumer has it from the broker, not from the log
+        assert consumed == ours
+        sent = client.produce(broker, "t", 0, 50, "plain")
+        assert [record["offset"] for record in sent] == list(range(240, 290))
+        said = broker.log
+    assert complaints(said) == []
+    assert len(as_consumed(bl.LogDir(data), "t")) == 290
