@@ -75,16 +75,16 @@ class Pacer:
         self._process.communicate("")
 
 
-def limit(file: Path) -> Pacer:
-    """Return the limit over this file."""
+def limit(file: Path, *mode: str) -> Pacer:
+    """Return the limit over this file: of decoding, or with the mode "encode" of that."""
     binary = HERE.parent / "target" / "release" / "brokerless-limit"
     subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "brokerless-limit"], cwd=HERE, check=True)
-    return Pacer(str(binary), str(file))
+    return Pacer(str(binary), str(file), *mode)
 
 
-def kafka_classes(file: Path) -> Pacer:
-    """Return Kafka's record classes over this file, warmed up."""
-    pacer = Pacer("java", "-Xmx2g", "-cp", classpath(), "Bench", "read", str(file))
+def kafka_classes(file: Path, mode: str = "read") -> Pacer:
+    """Return Kafka's record classes over this file, warmed up; with the mode "build" they build its batches again."""
+    pacer = Pacer("java", "-Xmx2g", "-cp", classpath(), "Bench", mode, str(file))
     for _ in range(8):
         pacer.seconds()
     return pacer

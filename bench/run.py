@@ -1,4 +1,4 @@
-"""Usage: run.py [PART...]; parts: decode, json, spark, scale; all of them by default. Exits 1 if a bar is missed."""
+"""Usage: run.py [PART...]; all parts by default: decode, encode, append, json, spark, scale. Exits 1 below a bar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import os
 import platform
 import sys
 
-PARTS = {"decode": "decode", "json": "json_lines", "spark": "spark_source", "scale": "scale"}
+PARTS = {
+    "decode": "decode",
+    "encode": "encode",
+    "append": "append",
+    "json": "json_lines",
+    "spark": "spark_source",
+    "scale": "scale",
+}
 
 
 def main(names: list[str]) -> int:

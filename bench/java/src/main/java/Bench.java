@@ -3,6 +3,8 @@ import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Random;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
@@ -24,6 +26,7 @@ public class Bench {
             case "write" -> write(Path.of(args[1]), args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]),
                 Integer.parseInt(args[5]), Integer.parseInt(args[6]), Integer.parseInt(args[7]));
             case "read" -> read(Path.of(args[1]));
+            case "build" -> build(Path.of(args[1]));
             default -> throw new IllegalArgumentException(args[0]);
         }
     }
@@ -114,5 +117,41 @@ public class Bench {
         byte[] bytes = new byte[field.remaining()];
         field.get(bytes);
         return bytes;
+    }
+
+    record Row(long timestamp, byte[] key, byte[] value, Header[] headers) {}
+
+    /** For each line on stdin, the batches of the file built again from their records, in one buffer; prints the seconds. */
+    static void build(Path file) throws Exception {
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(Files.readAllBytes(file)));
+        List<List<Row>> batches = new ArrayList<>();
+        CompressionType codec = CompressionType.NONE;
+        for (MutableRecordBatch batch : records.batches()) {
+            codec = batch.compressionType();
+            List<Row> rows = new ArrayList<>();
+            for (Record record : batch) {
+                rows.add(new Row(record.timestamp(), copy(record.key()), copy(record.value()), record.headers()));
+            }
+            batches.add(rows);
+        }
+        Compression compression = Compression.of(codec).build();
+        ByteBuffer buffer = ByteBuffer.allocate(1 << 20);
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        long size = 0;
+        while (lines.readLine() != null) {
+            long start = System.nanoTime();
+            for (List<Row> rows : batches) {
+                buffer.clear();
+                MemoryRecordsBuilder builder = builder(buffer, compression, 0, Integer.MAX_VALUE);
+                for (Row row : rows) {
+                    builder.append(row.timestamp, row.key, row.value, row.headers);
+                }
+                size += builder.build().sizeInBytes();
+            }
+            System.out.println((System.nanoTime() - start) / 1e9);
+        }
+        if (size == 42) {
+            System.err.println("so that the batches are not optimised away");
+        }
     }
 }
