@@ -80,7 +80,7 @@ class LogDirWriter:
         self._process = os.getpid()
         self._lock: Lock | None = Lock(self._file(texts.LOCK))
         try:
-            self.transactional_ids = TransactionalIds(self.path, self.log)
+            self.transactional_ids = TransactionalIds(self.path, self.log, self.partitions)
             self._load(recover=recover)
             if self.cluster_id is not None and self._bootstrap is None and not sole_replica:
                 warnings.warn(

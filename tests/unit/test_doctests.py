@@ -11,7 +11,7 @@ import brokerless.log
 
 MODULES = [
     "brokerless",
-    *(f"brokerless.{name}" for name in ("errors", "storage", "disk", "kraft", "log_dir")),
+    *(f"brokerless.{name}" for name in ("errors", "storage", "disk", "kraft", "log_dir", "producer")),
     *(f"brokerless.log.{module.name}" for module in pkgutil.iter_modules(brokerless.log.__path__)),
 ]
 
@@ -24,6 +24,7 @@ def test_examples(golden, tmp_path, name):
         "SAMPLE": sample,
         "SAMPLE_DIR": str(golden / "logs" / "kafka-2.8-mixed-before-compaction"),
         "NEW": str(tmp_path / "new"),
+        "NEW_DIR": str(tmp_path / "new-dir"),
     }
     globs = vars(module) | samples
     runner = doctest.DocTestRunner()

@@ -1,6 +1,7 @@
 """A producer's rows arrive: where they belong, in order, once, and only if their transaction was committed."""
 
 import random
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -347,3 +348,30 @@ def test_the_last_offset_that_a_number_holds_is_refused(tmp_path):
         producer.flush()
     producer.close()
     assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == (1 << 63) - 1
+
+
+def test_a_transaction_whose_producer_was_killed_is_aborted_when_the_directory_is_opened(tmp_path):
+    """Else it would hold back everything behind it, until somebody takes its id again."""
+    directory = bl.LogDir.create(tmp_path / "d")
+    producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
+    producer.begin()
+    producer.send([{"value": b"dropped", "partition": i} for i in range(2)])
+    producer.flush()
+    directory._unlock()  # as a kill leaves it
+    with bl.LogDir.open(tmp_path / "d"):
+        pass
+    for log in bl.LogDir(tmp_path / "d").logs(["t"]):
+        assert log.last_stable_offset == log.log_end_offset == 2
+    assert values(tmp_path / "d", "read_committed") == []
+
+
+def test_a_deleted_partition_needs_no_marker(tmp_path):
+    directory = bl.LogDir.create(tmp_path / "d", kraft=False)
+    producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
+    producer.begin()
+    producer.send([{"value": b"dropped", "partition": i} for i in range(2)])
+    producer.flush()
+    directory._unlock()
+    shutil.rmtree(tmp_path / "d" / "t-1")
+    with bl.LogDir.open(tmp_path / "d") as again:
+        assert again.log("t", 0).last_stable_offset == 2

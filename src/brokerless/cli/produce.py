@@ -69,12 +69,15 @@ def produce(
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
     brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
     """
+    from brokerless.log.log import Log
     from brokerless.log_dir_writer import open_or_create
     from brokerless.producer import Producer
 
     with open_or_create(path, sole_replica=sole_replica) as directory:
         if topic not in {name for name, _ in directory.partitions()}:
             directory.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic)
+        elif topic_id not in (None, held := Log(f"{path}/{topic}-0").topic_id):
+            raise click.UsageError(f"--topic-id {topic_id}: {topic} is there already, and its id is {held}")
         producer = Producer(
             directory,
             topic,

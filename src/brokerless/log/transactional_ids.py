@@ -2,8 +2,9 @@
 
 A cluster keeps this in `__transaction_state`; a directory at rest keeps it in one small text beside its checkpoints,
 which a broker leaves alone. Each change is durable before it has an effect: a partition is noted before the first batch
-of a transaction goes there, the outcome before the first marker. So a commit that a crash cut short is finished by the
-next `LogDir.open`, and a transaction without an outcome is aborted when its id is taken again.
+of a transaction goes there, the outcome before the first marker. So the next `LogDir.open` after a crash finishes a
+commit that was cut short, and aborts a transaction without an outcome: who holds the directory's lock knows that its
+producer is gone. A transaction is aborted, too, when its id is taken again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from brokerless import _native, disk, storage
 from brokerless.errors import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from brokerless.log.writer import LogWriter
 
@@ -43,21 +44,27 @@ class TransactionalIds:
     Args:
         directory: the log directory.
         writer: gives the log of a partition, open for writing.
+        partitions: what there is; a partition that was deleted needs no marker.
 
     Raises:
         CorruptRecordError: the file cannot be read.
     """
 
-    def __init__(self, directory: str, writer: Callable[[str, int], LogWriter]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        writer: Callable[[str, int], LogWriter],
+        partitions: Callable[[], Collection[tuple[str, int]]],
+    ) -> None:
         self._path = f"{directory}/{FILE}"
         self._writer = writer
+        self._partitions = partitions
         self._states: dict[str, _State] = _read(self._path) if storage.exists(self._path) else {}
 
     def finish(self) -> None:
-        """Write the markers that are still owed: their outcome was decided before a crash."""
-        for transactional_id, state in self._states.items():
-            if state.outcome != "open":
-                self.end(transactional_id, is_commit=state.outcome == "commit")
+        """End what a crash left open: as was decided before it, or else with an abort."""
+        for transactional_id in self._states:
+            self._abort_open(transactional_id)
 
     def start(self, transactional_id: str, producer_id: int | None = None) -> tuple[int, int]:
         """Take a transactional id: fence who had it, and abort what that left open.
@@ -110,7 +117,10 @@ class TransactionalIds:
         if state.outcome == "open":
             state.outcome = "commit" if is_commit else "abort"
         self._write()
+        present = self._partitions()
         for topic, partition in state.partitions:
+            if (topic, partition) not in present:
+                continue
             log = self._writer(topic, partition)
             marker = _native.end_transaction_marker(
                 commit=state.outcome == "commit",

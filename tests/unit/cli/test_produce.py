@@ -129,3 +129,15 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert done.out == planned.out
     assert bl.Root(str(path)).is_clean
     assert run("recover", path, "--topic", "crash-zst").code == 2
+
+
+def test_a_topic_keeps_its_id(run, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "a"}\n')
+    topic_id, other = "AAECAwQFBgcICQoLDA0ODw", "AAECAwQFBgcICQoLDA0OEA"
+    options = ["produce", tmp_path / "d", "--topic", "t", "--input", file, "--topic-id"]
+    assert [run(*options, topic_id).code, run(*options, topic_id).code] == [0, 0]
+    refused = run(*options, other)
+    assert refused.code == 2
+    assert f"its id is {topic_id}" in refused.err
+    assert bl.Log(tmp_path / "d" / "t-0").log_end_offset == 2
