@@ -159,9 +159,9 @@ def test_a_disk_error_breaks_the_log_until_it_is_opened_again(tmp_path, monkeypa
     with pytest.raises(OSError, match="No space"):
         log.append(batch(0, [b"y"], timestamp=T))
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="broken by an earlier disk error"):
+    with pytest.raises(ValueError, match="broken by an earlier error"):
         log.append(batch(0, [b"y"], timestamp=T))
-    with pytest.raises(ValueError, match="broken by an earlier disk error"):
+    with pytest.raises(ValueError, match="broken by an earlier error"):
         log.close()
     again = opened(tmp_path / "t-0", is_clean=False)
     assert again.append(batch(0, [b"z"], timestamp=T)).first_offset == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import disk, storage
+from brokerless.log import files
 
 if TYPE_CHECKING:
     from typing import Self
@@ -105,6 +106,14 @@ class Changes:
         """Give a file another name, and replace what bears it."""
         self._content[to] = self._content.pop(name)
         self.steps.append(Step("rename", name, to, why))
+
+    def delete_segment(self, base_offset: int, why: str) -> None:
+        """Delete a segment's files as a broker does: by another name first, so that a crash leaves no half of it."""
+        for kind in (files.LOG, files.INDEX, files.TIMEINDEX, files.TXNINDEX, files.SNAPSHOT):
+            name = files.segment_file(base_offset, kind)
+            if name in self:
+                self.rename(name, f"{name}.deleted", why)
+                self.remove(f"{name}.deleted", why)
 
     def truncate(self, name: str, size: int, why: str) -> None:
         """Cut a file."""

@@ -15,12 +15,10 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError, locate
 from brokerless.log import files, texts
 from brokerless.log.changes import Changes
 from brokerless.log.snapshots import Snapshots
-from brokerless.log.window import Window, sweep
+from brokerless.log.walks import feed, headers, replay
+from brokerless.log.window import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from brokerless.log.changes import View
     from brokerless.log.settings import TopicSettings
 
 _INDEXES = (files.INDEX, files.TIMEINDEX, files.TXNINDEX)
@@ -176,8 +174,8 @@ class _Loader:
                     f"correct {texts.LOG_START_OFFSETS} first"
                 )
             for base_offset in reversed(self.segments):
-                delete_segment(
-                    changes, base_offset, f"all of the log is below its start offset {self.checkpointed_start}"
+                changes.delete_segment(
+                    base_offset, f"all of the log is below its start offset {self.checkpointed_start}"
                 )
             if self.segments:
                 self.epochs.truncate_from_end(0)
@@ -245,7 +243,7 @@ class _Loader:
             if self.changes.size(files.segment_file(base_offset, files.LOG)) < size:
                 cut = len(self.changes.steps)
                 for later in reversed([base for base in self.segments if base > base_offset]):
-                    delete_segment(self.changes, later, f"behind the damage in segment {base_offset}")
+                    self.changes.delete_segment(later, f"behind the damage in segment {base_offset}")
                     self.segments.remove(later)
                 self.changes.move_last(cut, before)
                 break
@@ -266,7 +264,7 @@ class _Loader:
             segment_index_bytes=self.settings.segment_index_bytes,
         )
         with self.changes.open(log) as file:
-            _feed(recovery, file)
+            feed(recovery, file)
         why = recovery.error or "less than a batch behind its last one"
         if recovery.ended == "split":
             self._split(base_offset)
@@ -319,7 +317,7 @@ class _Loader:
             # no index: it is rebuilt, which is what an index that is missing makes a broker do, too
         for name in reversed(names):
             changes.rename(f"{name}.cleaned", f"{name}.swap", why)
-        delete_segment(changes, base_offset, why)
+        changes.delete_segment(base_offset, why)
         for name in names:
             changes.rename(f"{name}.swap", name, why)
 
@@ -385,44 +383,3 @@ class _Loader:
 
 class _IndexOrderError(CorruptRecordError):
     """Offsets in a segment do not ascend where its index needs them to."""
-
-
-def headers(file: View) -> Iterator[dict[str, int]]:
-    """Yield `position`, `base_offset` and `last_offset` of each whole batch."""
-    window = Window(file, 0, file.size())
-    window.fill(0)
-    while window.position < file.size():
-        batches, consumed = _native.scan(window.data, window.position)
-        yield from batches.select(["position", "base_offset", "last_offset"]).to_pylist()
-        window.advance(consumed)
-        if not consumed and not window.fill(0):
-            return
-
-
-def replay(changes: Changes, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
-    """Bring producer state forward over one segment, from the first batch that reaches `start_offset`."""
-    name = files.segment_file(base_offset, files.LOG)
-    walk = _native.ProducerReplay(producers, start_offset)
-    with changes.open(name) as file:
-        _feed(walk, file)
-    if walk.ended == "failed":
-        raise CorruptRecordError(f"a broker does not start: {name}: {walk.error}; truncate the log there")
-
-
-def _feed(walk: _native.SegmentRecovery | _native.ProducerReplay, file: View) -> None:
-    window = Window(file, 0, file.size())
-    window.fill(0)
-    while walk.ended is None:
-        consumed = walk.feed(window.data, window.position, file.size())
-        window.advance(consumed)
-        if walk.ended is None and not window.fill(walk.needed):
-            return
-
-
-def delete_segment(changes: Changes, base_offset: int, why: str) -> None:
-    """Delete a segment's files as a broker does: by another name first, so that a crash leaves no half of it."""
-    for kind in (files.LOG, *_INDEXES, files.SNAPSHOT):
-        name = files.segment_file(base_offset, kind)
-        if name in changes:
-            changes.rename(name, f"{name}.deleted", why)
-            changes.remove(f"{name}.deleted", why)

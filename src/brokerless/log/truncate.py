@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from brokerless import _native
 from brokerless.log import files, texts
 from brokerless.log.changes import Changes
-from brokerless.log.load import Loaded, delete_segment, headers, replay
+from brokerless.log.load import Loaded
 from brokerless.log.snapshots import Snapshots
+from brokerless.log.walks import headers, replay
 
 if TYPE_CHECKING:
     from brokerless.log.settings import TopicSettings
@@ -36,7 +37,7 @@ def truncate(
     # The last one first: a crash then leaves no gap.
     for base in reversed(base_offsets):
         if base > offset:
-            delete_segment(changes, base, why)
+            changes.delete_segment(base, why)
     if kept:
         _cut(changes, kept[-1], offset, why)
     else:

@@ -1,0 +1,48 @@
+"""Walks over a segment of a directory as it will be: its batch headers, its recovery, its producers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError
+from brokerless.log import files
+from brokerless.log.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.log.changes import Changes, View
+
+
+def headers(file: View) -> Iterator[dict[str, int]]:
+    """Yield `position`, `base_offset` and `last_offset` of each whole batch."""
+    window = Window(file, 0, file.size())
+    window.fill(0)
+    while window.position < file.size():
+        batches, consumed = _native.scan(window.data, window.position)
+        yield from batches.select(["position", "base_offset", "last_offset"]).to_pylist()
+        window.advance(consumed)
+        if not consumed and not window.fill(0):
+            return
+
+
+def replay(changes: Changes, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
+    """Bring producer state forward over one segment, from the first batch that reaches `start_offset`."""
+    name = files.segment_file(base_offset, files.LOG)
+    walk = _native.ProducerReplay(producers, start_offset)
+    with changes.open(name) as file:
+        feed(walk, file)
+    if walk.ended == "failed":
+        raise CorruptRecordError(f"a broker does not start: {name}: {walk.error}; truncate the log there")
+
+
+def feed(walk: _native.SegmentRecovery | _native.ProducerReplay, file: View) -> None:
+    """Let a native walk see all of a file, or as much as it wants."""
+    window = Window(file, 0, file.size())
+    window.fill(0)
+    while walk.ended is None:
+        consumed = walk.feed(window.data, window.position, file.size())
+        window.advance(consumed)
+        if walk.ended is None and not window.fill(walk.needed):
+            return
