@@ -18,6 +18,8 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
 class OneFileALog:
+    truncated_segment = None
+
     def __init__(self, directory):
         self.directory = directory
         self.log_start_offset = self.first_segment_base_offset = 0
