@@ -29,6 +29,7 @@ __all__ = [
     "OffsetIndex",
     "ProducerReplay",
     "Producers",
+    "SegmentOutput",
     "SegmentRecovery",
     "SegmentState",
     "SegmentWrite",
@@ -792,6 +793,39 @@ class Appender:
 
     def remove_expired_producers(self, now: int) -> list[int]:
         """Forget producers idle for `producer_id_expiration_ms`; return their ids."""
+
+@final
+class SegmentOutput:
+    """A new segment that takes the place of old ones. Rewriters push batches into it; `take` hands them to the files.
+
+    Index entries are those that appends of the same batches would have left.
+    """
+
+    def __new__(cls, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> Self: ...
+    def take(self) -> tuple[pa.Buffer, bytes, bytes, bytes]:
+        """Return what is to go to the ends of the `.log`, `.index`, `.timeindex` and `.txnindex` files, once."""
+
+    def finish(self) -> None:
+        """Add the final entry of the time index. Nothing is pushed any more."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of batches so far, the taken ones among them."""
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of batches that `take` would return."""
+    @property
+    def batches(self) -> int:
+        """Batches so far; a message of magic 0 or 1 counts as one."""
+    @property
+    def next_offset(self) -> int:
+        """After the last batch; the base offset if there is none."""
+    @property
+    def max_timestamp(self) -> int:
+        """Largest of all batches, ms; -1: none has one."""
+    @property
+    def is_full(self) -> bool:
+        """An index has no slot left: the next batch belongs to another segment."""
 
 @final
 class SegmentRecovery:

@@ -64,6 +64,10 @@ class Output:
         """Make the file this long: cut it, or extend it with zeros, as Kafka preallocates."""
         os.ftruncate(self._descriptor, length)
 
+    def set_modified(self, nanoseconds: int) -> None:
+        """Set the modification time, ns since the epoch. Kafka takes it for the time of records that have none."""
+        os.utime(self._descriptor, ns=(nanoseconds, nanoseconds))
+
     def sync(self) -> None:
         """Make the content durable. Its name is, when the directory is (`sync_directory`)."""
         os.fsync(self._descriptor)

@@ -87,6 +87,10 @@ class DyingDisk:
         self._step("truncate", self._open[descriptor][0])
         os.ftruncate(descriptor, length)
 
+    def utime(self, descriptor, ns):
+        self._step("utime", self._open[descriptor][0])
+        os.utime(descriptor, ns=ns)
+
     def fsync(self, descriptor):
         path, node = self._open[descriptor]
         self._step("fsync", path)

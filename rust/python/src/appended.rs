@@ -1,15 +1,10 @@
 //! `Appended`, `SegmentWrite` and `Closing`: what an append, or a close, leaves to be written.
 
-use std::sync::Arc;
-
-use arrow_array::{Array, UInt8Array};
-use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{Answers, Effects, SegmentWrite as Write};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::arrays::buffer;
 use crate::error::refused_to_py;
 
 /// Up to this, a copy costs less than handing memory over.
@@ -20,14 +15,7 @@ fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Py<PyAny>> {
     if bytes.len() <= COPIED_BYTES {
         return Ok(PyBytes::new(py, &bytes).into_any().unbind());
     }
-    let length = bytes.len();
-    let values = ScalarBuffer::new(Buffer::from_vec(bytes), 0, length);
-    let array = Arc::new(UInt8Array::new(values, None));
-    let buffers = array
-        .to_data()
-        .to_pyarrow(py)?
-        .call_method0(intern!(py, "buffers"))?;
-    Ok(buffers.get_item(1)?.unbind())
+    Ok(buffer(py, bytes)?.unbind())
 }
 
 #[pyclass(module = "brokerless._native", frozen, get_all)]

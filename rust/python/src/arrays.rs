@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray, StructArray, UInt8Array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use brokerless_core::{BinaryColumn, BinaryParts, HeadersColumn};
+use pyo3::intern;
+use pyo3::prelude::*;
 
 type Result<T> = std::result::Result<T, ArrowError>;
 
@@ -21,7 +24,7 @@ const KEPT_BLOCKS: usize = 12;
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
 
 /// The smallest block that holds `bytes`, or the largest there is.
-fn lend(bytes: usize) -> Vec<u8> {
+pub(crate) fn lend(bytes: usize) -> Vec<u8> {
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     let best = blocks.iter().enumerate().min_by_key(|(_, block)| {
         let capacity = block.capacity();
@@ -84,6 +87,17 @@ fn bytes(data: Vec<u8>) -> Buffer {
     } else {
         Buffer::from(bytes::Bytes::from_owner(Lent(data)))
     }
+}
+
+/// The same for Python, as a `pyarrow.Buffer`.
+pub(crate) fn buffer(py: Python<'_>, data: Vec<u8>) -> PyResult<Bound<'_, PyAny>> {
+    let length = data.len();
+    let values = ScalarBuffer::new(bytes(data), 0, length);
+    let buffers = UInt8Array::new(values, None)
+        .to_data()
+        .to_pyarrow(py)?
+        .call_method0(intern!(py, "buffers"))?;
+    buffers.get_item(1)
 }
 
 /// The type of the headers column, as Spark's Kafka source has it.

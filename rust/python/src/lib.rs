@@ -24,6 +24,7 @@ mod producer_snapshot;
 mod producers;
 mod rows;
 mod scan;
+mod segment_output;
 mod segment_recovery;
 mod segment_state;
 mod table;
@@ -66,6 +67,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<log_dump::LogDump>()?;
     module.add_class::<offset_index::OffsetIndex>()?;
     module.add_class::<producers::Producers>()?;
+    module.add_class::<segment_output::SegmentOutput>()?;
     module.add_class::<segment_recovery::ProducerReplay>()?;
     module.add_class::<segment_recovery::SegmentRecovery>()?;
     module.add_class::<segment_state::SegmentState>()?;

@@ -1,0 +1,77 @@
+//! `SegmentOutput`: a new segment being written. Rewriters push batches into it, Python takes what is to go to the files.
+
+use brokerless_core::SegmentOutput as Output;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrays::{buffer, lend};
+use crate::error::to_py;
+
+/// For the `.log` and the three indexes.
+type Contents<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+);
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SegmentOutput(pub(crate) Output);
+
+#[pymethods]
+impl SegmentOutput {
+    #[new]
+    #[pyo3(signature = (base_offset, *, index_interval_bytes, segment_index_bytes))]
+    fn new(base_offset: i64, index_interval_bytes: i64, segment_index_bytes: usize) -> Self {
+        Self(Output::new(
+            base_offset,
+            index_interval_bytes,
+            segment_index_bytes,
+        ))
+    }
+
+    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Contents<'py>> {
+        let pending = self.0.take(lend(self.0.pending_bytes()));
+        Ok((
+            buffer(py, pending.log)?,
+            PyBytes::new(py, &pending.index),
+            PyBytes::new(py, &pending.timeindex),
+            PyBytes::new(py, &pending.txnindex),
+        ))
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.0.finish().map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    #[getter]
+    fn pending_bytes(&self) -> usize {
+        self.0.pending_bytes()
+    }
+
+    #[getter]
+    fn batches(&self) -> u64 {
+        self.0.batches()
+    }
+
+    #[getter]
+    fn next_offset(&self) -> i64 {
+        self.0.next_offset()
+    }
+
+    #[getter]
+    fn max_timestamp(&self) -> i64 {
+        self.0.max_timestamp()
+    }
+
+    #[getter]
+    fn is_full(&self) -> bool {
+        self.0.is_full()
+    }
+}

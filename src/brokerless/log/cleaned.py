@@ -1,0 +1,104 @@
+"""The files of a segment that is written to take the place of others, under the names that Kafka's cleaner gives them.
+
+Until they are renamed, a load drops them: a crash while they are written changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from brokerless import _native, disk
+from brokerless.log import files
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from brokerless.log.settings import TopicSettings
+
+CLEANED = ".cleaned"
+_KINDS = (files.LOG, files.INDEX, files.TIMEINDEX, files.TXNINDEX)
+# Batches wait for so many bytes: one write of some megabytes costs less than many of some kilobytes.
+_MAX_PENDING = 4 << 20
+
+
+class CleanedSegment:
+    """The `.cleaned` files of one new segment. What a crash or an earlier attempt left under these names is replaced.
+
+    Args:
+        directory: where they are made: the partition's, or that of its copy.
+        base_offset: the segment's.
+        settings: the topic's.
+
+    Attributes:
+        output: where rewriters push batches.
+
+    >>> from brokerless import disk
+    >>> from brokerless.log.settings import TopicSettings
+    >>> disk.make_directory(NEW)
+    >>> segment = CleanedSegment(NEW, 42, TopicSettings())
+    >>> segment.finish()
+    >>> from brokerless import storage
+    >>> sorted(storage.list_directory(NEW))[0]
+    '00000000000000000042.index.cleaned'
+    """
+
+    def __init__(self, directory: str, base_offset: int, settings: TopicSettings) -> None:
+        self.base_offset = base_offset
+        self.output = _native.SegmentOutput(
+            base_offset,
+            index_interval_bytes=settings.index_interval_bytes,
+            segment_index_bytes=settings.segment_index_bytes,
+        )
+        self._paths = [f"{directory}/{files.segment_file(base_offset, kind, CLEANED)}" for kind in _KINDS]
+        self._files: list[disk.Output] = []
+        self._sizes = [0] * len(_KINDS)
+        try:
+            for path in self._paths:
+                with contextlib.suppress(FileNotFoundError):
+                    disk.remove(path)
+                self._files.append(disk.create(path))
+        except BaseException:
+            self._close()
+            raise
+
+    def write(self, *, at_least: int = _MAX_PENDING) -> None:
+        """Let what was pushed go to the files, if it is that many bytes."""
+        if self.output.pending_bytes < at_least:
+            return
+        contents: tuple[Buffer, ...] = self.output.take()
+        for number, (file, content) in enumerate(zip(self._files, contents, strict=True)):
+            size = memoryview(content).nbytes
+            if size:
+                file.write_at(self._sizes[number], content)
+                self._sizes[number] += size
+
+    def finish(self, modified_ns: int | None = None) -> None:
+        """Complete the indexes and make the files durable. A transaction index without entries is not kept.
+
+        Args:
+            modified_ns: the modification time that the `.log` gets, ns since the epoch: that of the last one it stands
+                for, for segments without timestamps count theirs.
+        """
+        try:
+            self.output.finish()
+            self.write(at_least=0)
+            if modified_ns is not None:
+                self._files[0].set_modified(modified_ns)
+            for file in self._files:
+                file.sync()
+        finally:
+            self._close()
+        if not self._sizes[-1]:
+            disk.remove(self._paths[-1])
+
+    def abandon(self) -> None:
+        """Close and remove the files."""
+        self._close()
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                disk.remove(path)
+
+    def _close(self) -> None:
+        for file in self._files:
+            file.close()
