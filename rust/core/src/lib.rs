@@ -60,7 +60,7 @@ pub use json::{BytesFormat, Json, JsonInteger};
 pub use kraft::kraft_snapshot;
 pub use message::{Message, MessageSet, first_offset, open};
 pub use partition::{murmur2, partition_for_key};
-pub use plain::{PlainColumn, PlainRows};
+pub use plain::{PlainColumn, PlainHeaders, PlainRows};
 pub use primitives::Reader;
 pub use producers::{Duplicate, Origin, Producers, Update};
 pub use record::{Headers, HeadersBuffer, Record};

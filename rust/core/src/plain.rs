@@ -1,12 +1,16 @@
 //! The short way for plain rows: columns to records of magic 2 with few checks for each, the mirror image of `kernel`, in
 //! safe code.
 //!
-//! A row is plain if its key and value are not null (or every key is), it has no headers, and varints of two bytes hold its
-//! lengths and the offset delta, one of four the timestamp's; keys are below 64 bytes. [`append`] stops before the first that is not, or that the batch or the memory has no room for; the caller does
-//! that one by the checked way, which is also where every error is raised. So the two must agree, and tests hold them
-//! against each other.
+//! A row is plain if its key and value are not null (or every key is), varints of two bytes hold its lengths and the offset
+//! delta, one of four the timestamp's, and keys, and what headers are made of, are below 64 bytes, and so is their number.
+//! [`append`] stops before the first that is not, or that the batch or the memory has no room for; the caller does that one
+//! by the checked way, which is also where every error is raised. So the two must agree, and tests hold them against each
+//! other.
+
+mod headers;
 
 use crate::primitives::{zigzag32, zigzag64};
+use headers::RowHeaders;
 
 /// Memory to ask for at once.
 pub(crate) const ROOM: usize = 64 << 10;
@@ -25,13 +29,26 @@ pub struct PlainColumn<'a> {
     pub data: &'a [u8],
 }
 
-/// Rows without nulls and headers.
+/// Headers of rows: those of row `i` are entries `offsets[i]` to `offsets[i + 1]`.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainHeaders<'a> {
+    /// One more than there are rows.
+    pub offsets: &'a [i32],
+    /// One an entry.
+    pub keys: PlainColumn<'a>,
+    /// One an entry.
+    pub values: PlainColumn<'a>,
+}
+
+/// Rows without nulls.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainRows<'a> {
     /// None: every key is null.
     pub keys: Option<PlainColumn<'a>>,
     /// The values.
     pub values: PlainColumn<'a>,
+    /// None: no row has any.
+    pub headers: Option<PlainHeaders<'a>>,
     /// ms, one a row.
     pub timestamps: &'a [i64],
 }
@@ -63,28 +80,15 @@ pub(crate) fn append<F: Fn(usize, usize) -> bool>(
         return 0;
     }
     let most = most.min(LONG - 1 - offset_delta);
-    let taken = run_with_keys(rows, first, most, room, batch, has_room).unwrap_or(0);
+    let taken = match (rows.keys, rows.headers) {
+        (Some(_), None) => run::<true, false, F>(rows, first, most, room, batch, has_room),
+        (None, None) => run::<false, false, F>(rows, first, most, room, batch, has_room),
+        (Some(_), Some(_)) => run::<true, true, F>(rows, first, most, room, batch, has_room),
+        (None, Some(_)) => run::<false, true, F>(rows, first, most, room, batch, has_room),
+    }
+    .unwrap_or(0);
     batch.offset_delta += taken as i32;
     taken
-}
-
-fn run_with_keys<F: Fn(usize, usize) -> bool>(
-    rows: &PlainRows<'_>,
-    first: usize,
-    most: usize,
-    room: &mut [u8],
-    batch: &mut Batch,
-    has_room: F,
-) -> Option<usize> {
-    let values = Fields::new(rows.values, first)?;
-    let times = rows.timestamps.get(first..)?;
-    Some(match rows.keys {
-        Some(keys) => {
-            let keys = Fields::new(keys, first)?;
-            run::<true, F>(keys, values, times, most, room, batch, has_room)
-        }
-        None => run::<false, F>(values, values, times, most, room, batch, has_room),
-    })
 }
 
 /// The fields of the rows to come.
@@ -107,15 +111,20 @@ impl<'a> Fields<'a> {
 }
 
 #[inline(never)]
-fn run<const KEYS: bool, F: Fn(usize, usize) -> bool>(
-    keys: Fields<'_>,
-    values: Fields<'_>,
-    times: &[i64],
+fn run<const KEYS: bool, const HEADERS: bool, F: Fn(usize, usize) -> bool>(
+    rows: &PlainRows<'_>,
+    first: usize,
     most: usize,
     room: &mut [u8],
     batch: &mut Batch,
     has_room: F,
-) -> usize {
+) -> Option<usize> {
+    let values = Fields::new(rows.values, first)?;
+    let keys = match rows.keys {
+        Some(keys) => Fields::new(keys, first)?,
+        None => values,
+    };
+    let times = rows.timestamps.get(first..)?;
     let base_timestamp = batch.base_timestamp;
     let mut max_timestamp = batch.max_timestamp;
     let mut records = batch.records;
@@ -125,9 +134,14 @@ fn run<const KEYS: bool, F: Fn(usize, usize) -> bool>(
     for (offset_delta, (((&key_start, &key_end), (&value_start, &value_end)), &timestamp)) in
         (batch.offset_delta as usize + 1..).zip(places.zip(times).take(most))
     {
-        let size = one::<KEYS>(
+        let headers = match &rows.headers {
+            Some(headers) if HEADERS => RowHeaders::new(headers, first + taken),
+            _ => None,
+        };
+        let size = one::<KEYS, HEADERS>(
             Fields::get(keys.data, key_start, key_end),
             Fields::get(values.data, value_start, value_end),
+            headers,
             zigzag64(timestamp.wrapping_sub(base_timestamp)),
             offset_delta,
             |size| has_room(records, size),
@@ -145,7 +159,7 @@ fn run<const KEYS: bool, F: Fn(usize, usize) -> bool>(
     }
     batch.records = records;
     batch.max_timestamp = max_timestamp;
-    taken
+    Some(taken)
 }
 
 impl Fields<'_> {
@@ -160,9 +174,10 @@ impl Fields<'_> {
 
 /// Writes the record of a row to the start of `room`; returns its size.
 #[inline(always)]
-fn one<const KEYS: bool>(
+fn one<const KEYS: bool, const HEADERS: bool>(
     key: Option<(&[u8], usize)>,
     value: Option<(&[u8], usize)>,
+    headers: Option<RowHeaders<'_>>,
     timestamp_delta: u64,
     offset_delta: usize,
     has_room: impl Fn(usize) -> bool,
@@ -188,7 +203,12 @@ fn one<const KEYS: bool>(
     // Attributes.
     head.push(0, 1);
     let (value_word, value_size) = short_varint(value_length);
-    let body = head.size + key_length + value_size + value_length + 1;
+    let headers_size = match &headers {
+        Some(headers) if HEADERS => headers.size,
+        None if HEADERS => return None,
+        _ => 1,
+    };
+    let body = head.size + key_length + value_size + value_length + headers_size;
     let (body_word, body_size) = short_varint(body);
     let size = body_size + body;
     if timestamp_delta >= LONG_DELTA || key_length >= 64 || body >= LONG || !has_room(size) {
@@ -212,7 +232,11 @@ fn one<const KEYS: bool>(
     *tail.first_chunk_mut()? = value_word.to_le_bytes();
     let tail = tail.get_mut(value_size..)?;
     copy(tail, value, value_length)?;
-    *tail.get_mut(value_length)? = 0;
+    let tail = tail.get_mut(value_length..)?;
+    match headers {
+        Some(headers) if HEADERS => headers.write(tail)?,
+        _ => *tail.first_mut()? = 0,
+    }
     Some(size)
 }
 

@@ -4,60 +4,106 @@
 mod support;
 
 use brokerless_core::{
-    BatchOptions, BatchWriter, Codec, Compression, Cut, Header, Headers, NewRecord, Next, Place,
-    PlainColumn, PlainRows, TimestampType, next,
+    BatchOptions, BatchWriter, Codec, Compression, Cut, Header, Headers, HeadersBuffer, NewRecord,
+    Next, Place, PlainColumn, PlainHeaders, PlainRows, TimestampType, next,
 };
 use support::rows;
 
 const T: i64 = 1_700_000_000_000;
 
+/// Where fields end, and their bytes.
+#[derive(Default)]
+struct Column(Vec<i32>, Vec<u8>);
+
+impl Column {
+    fn push(&mut self, n: usize) {
+        if self.0.is_empty() {
+            // What the first rows of a slice leave before them.
+            self.1.extend(b"left out");
+            self.0.push(8);
+        }
+        let seed = self.1.len();
+        self.1.extend((0..n).map(|i| ((seed + i * i) % 251) as u8));
+        self.0.push(self.1.len() as i32);
+    }
+
+    fn plain(&self) -> PlainColumn<'_> {
+        PlainColumn {
+            offsets: &self.0,
+            data: &self.1,
+        }
+    }
+
+    fn get(&self, row: usize) -> &[u8] {
+        &self.1[self.0[row] as usize..self.0[row + 1] as usize]
+    }
+}
+
 /// Columns as Arrow has them.
 #[derive(Default)]
 struct Table {
-    keys: Option<(Vec<i32>, Vec<u8>)>,
-    values: (Vec<i32>, Vec<u8>),
+    keys: Option<Column>,
+    values: Column,
+    headers: Option<(Vec<i32>, Column, Column)>,
     times: Vec<i64>,
 }
 
 impl Table {
     fn push(&mut self, key: Option<usize>, value: usize, time: i64) {
-        let add = |(ends, data): &mut (Vec<i32>, Vec<u8>), n: usize| {
-            if ends.is_empty() {
-                // What the first rows of a slice leave before them.
-                data.extend(b"left out");
-                ends.push(8);
-            }
-            let seed = data.len();
-            data.extend((0..n).map(|i| ((seed + i * i) % 251) as u8));
-            ends.push(data.len() as i32);
-        };
         if let Some(n) = key {
-            add(self.keys.get_or_insert_default(), n);
+            self.keys.get_or_insert_default().push(n);
         }
-        add(&mut self.values, value);
+        self.values.push(value);
         self.times.push(time);
     }
 
+    /// Of the row pushed last: the lengths of keys and values.
+    fn push_headers(&mut self, headers: &[(usize, usize)]) {
+        let (ends, keys, values) = self.headers.get_or_insert_default();
+        if ends.is_empty() {
+            // The entry of a row that a slice leaves out.
+            keys.push(3);
+            values.push(5);
+            ends.push(1);
+        }
+        for &(key, value) in headers {
+            keys.push(key);
+            values.push(value);
+        }
+        ends.push(keys.0.len() as i32 - 1);
+    }
+
     fn plain(&self) -> PlainRows<'_> {
-        let column = |(offsets, data)| PlainColumn { offsets, data };
         PlainRows {
-            keys: self
-                .keys
+            keys: self.keys.as_ref().map(Column::plain),
+            values: self.values.plain(),
+            headers: self
+                .headers
                 .as_ref()
-                .map(|(offsets, data)| column((offsets, data))),
-            values: column((&self.values.0, &self.values.1)),
+                .map(|(offsets, keys, values)| PlainHeaders {
+                    offsets,
+                    keys: keys.plain(),
+                    values: values.plain(),
+                }),
             timestamps: &self.times,
         }
     }
 
-    fn record(&self, row: usize) -> NewRecord<'_> {
-        let field = |(ends, _): &(Vec<i32>, Vec<u8>)| ends[row] as usize..ends[row + 1] as usize;
+    fn record<'a>(&'a self, row: usize, headers: &'a mut HeadersBuffer) -> NewRecord<'a> {
+        headers.clear();
+        if let Some((ends, keys, values)) = &self.headers {
+            for entry in ends[row] as usize..ends[row + 1] as usize {
+                headers
+                    .push(keys.get(entry), Some(values.get(entry)))
+                    .unwrap();
+            }
+        }
         NewRecord {
             offset: -7,
             timestamp: self.times[row],
-            key: self.keys.as_ref().map(|keys| &keys.1[field(keys)]),
-            value: Some(&self.values.1[field(&self.values)]),
-            headers: Headers::NONE,
+            key: self.keys.as_ref().map(|keys| keys.get(row)),
+            value: Some(self.values.get(row)),
+            headers: headers.headers(),
         }
     }
 
@@ -65,8 +111,9 @@ impl Table {
     fn batches(&self, writer: &mut BatchWriter, short: bool) -> (Vec<u8>, usize) {
         let plain = self.plain();
         let (mut row, mut taken) = (0, 0);
+        let mut headers = HeadersBuffer::default();
         while row < self.times.len() {
-            writer.push(self.record(row)).unwrap();
+            writer.push(self.record(row, &mut headers)).unwrap();
             row += 1;
             if short {
                 let n = writer.push_plain(&plain, row);
@@ -177,6 +224,40 @@ fn the_short_way_writes_what_the_checked_way_writes() {
 }
 
 #[test]
+fn headers_of_every_length_are_the_same() {
+    let lengths = [0, 1, 15, 16, 17, 48, 49, 62, 63, 64, 65, 127, 128, 300];
+    let counts = [0, 1, 2, 2, 3, 63, 64, 65];
+    for has_keys in [true, false] {
+        let mut table = Table::default();
+        for i in 0..3000usize {
+            let count = if i % 13 > 0 {
+                i % 3
+            } else {
+                counts[i / 13 % counts.len()]
+            };
+            let length = |k: usize| {
+                if i % 17 > 0 {
+                    (i + k) % 40
+                } else {
+                    lengths[(i / 17 + k) % lengths.len()]
+                }
+            };
+            table.push(has_keys.then_some(i % 30), i % 300, T + i as i64);
+            table.push_headers(
+                &(0..count)
+                    .map(|k| (length(2 * k), length(2 * k + 1)))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        for (batch_size, max_records) in [(1000, i32::MAX), (16384, i32::MAX), (1 << 30, 7)] {
+            let taken = compare(&table, Compression::None, batch_size, max_records);
+            assert!(taken > 1000, "{taken} rows went the short way");
+        }
+        compare(&table, Compression::Lz4, 16384, i32::MAX);
+    }
+}
+
+#[test]
 fn offset_deltas_that_grow_long_are_the_same() {
     let mut table = Table::default();
     for i in 0..20_000 {
@@ -199,15 +280,47 @@ fn times_near_none_are_left_to_the_checked_way() {
     table.push(None, 5, 5);
     table.push(None, 5, -2);
     let mut writer = writer(Compression::None, 16384, i32::MAX);
-    writer.push(table.record(0)).unwrap();
+    writer
+        .push(table.record(0, &mut HeadersBuffer::default()))
+        .unwrap();
     assert_eq!(writer.push_plain(&table.plain(), 1), 0);
-    writer.push(table.record(1)).unwrap_err();
+    writer
+        .push(table.record(1, &mut HeadersBuffer::default()))
+        .unwrap_err();
 }
 
 /// Offsets that do not fit the data are nothing to be read, whatever they say.
 #[test]
 fn columns_that_lie_take_nothing() {
     let data = [7; 100];
+    let column = |offsets| PlainColumn {
+        offsets,
+        data: &data,
+    };
+    let sound = column(&[0, 10, 20]);
+    let sound_rows = PlainRows {
+        keys: Some(sound),
+        values: sound,
+        headers: Some(PlainHeaders {
+            offsets: &[0, 1, 2],
+            keys: sound,
+            values: sound,
+        }),
+        timestamps: &[T, T],
+    };
+    let taken = |rows: &PlainRows<'_>| {
+        let mut writer = writer(Compression::None, 16384, i32::MAX);
+        let first = NewRecord {
+            offset: 0,
+            timestamp: T,
+            key: None,
+            value: None,
+            headers: Headers::NONE,
+        };
+        writer.push(first).unwrap();
+        writer.push_plain(rows, 1)
+    };
+    assert_eq!(taken(&sound_rows), 1);
     for offsets in [
         &[0, 10, 5][..],
         &[0, 10, -5],
@@ -217,30 +330,37 @@ fn columns_that_lie_take_nothing() {
         &[0, 10],
         &[],
     ] {
-        let lying = PlainColumn {
-            offsets,
-            data: &data,
-        };
-        let sound = PlainColumn {
-            offsets: &[0, 10, 20],
-            data: &data,
-        };
-        for (keys, values) in [(lying, sound), (sound, lying)] {
-            let rows = PlainRows {
-                keys: Some(keys),
-                values,
-                timestamps: &[T, T],
-            };
-            let mut writer = writer(Compression::None, 16384, i32::MAX);
-            let first = NewRecord {
-                offset: 0,
-                timestamp: T,
-                key: None,
-                value: None,
-                headers: Headers::NONE,
-            };
-            writer.push(first).unwrap();
-            assert_eq!(writer.push_plain(&rows, 1), 0, "{offsets:?}");
+        let lying = column(offsets);
+        let headers = sound_rows.headers.unwrap();
+        for rows in [
+            PlainRows {
+                keys: Some(lying),
+                ..sound_rows
+            },
+            PlainRows {
+                values: lying,
+                ..sound_rows
+            },
+            PlainRows {
+                headers: Some(PlainHeaders {
+                    keys: lying,
+                    ..headers
+                }),
+                ..sound_rows
+            },
+            PlainRows {
+                headers: Some(PlainHeaders {
+                    values: lying,
+                    ..headers
+                }),
+                ..sound_rows
+            },
+            PlainRows {
+                headers: Some(PlainHeaders { offsets, ..headers }),
+                ..sound_rows
+            },
+        ] {
+            assert_eq!(taken(&rows), 0, "{offsets:?}");
         }
     }
 }
@@ -254,8 +374,12 @@ fn what_is_discarded_leaves_no_trace() {
     }
     let (expected, _) = table.batches(&mut writer, true);
     assert_eq!(writer.next_sequence(), 10);
-    writer.push(table.record(0)).unwrap();
-    writer.push(table.record(1)).unwrap();
+    writer
+        .push(table.record(0, &mut HeadersBuffer::default()))
+        .unwrap();
+    writer
+        .push(table.record(1, &mut HeadersBuffer::default()))
+        .unwrap();
     writer.discard();
     assert_eq!(writer.next_sequence(), 10);
     let (again, _) = table.batches(&mut writer, true);

@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, TimeUnit};
-use brokerless_core::{Error, HeadersBuffer, PlainColumn};
+use brokerless_core::{Error, HeadersBuffer, PlainColumn, PlainHeaders};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -140,6 +140,21 @@ impl<'a> HeadersColumn<'a> {
     /// No row has any.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// The same, where nothing is null and 32-bit offsets say where each lies.
+    pub(crate) fn plain(&self) -> Option<PlainHeaders<'a>> {
+        let Offsets::Small(offsets) = &self.offsets else {
+            return None;
+        };
+        if self.list.null_count() + self.entries.null_count() > 0 {
+            return None;
+        }
+        Some(PlainHeaders {
+            offsets,
+            keys: self.keys.plain()?,
+            values: self.values.plain()?,
+        })
     }
 
     /// The headers of this row; a null list has none.

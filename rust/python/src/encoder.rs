@@ -240,19 +240,17 @@ impl<'a> Records<'a> {
 
     /// The same, if all rows have what the short way takes.
     fn plain<'b>(&'b self, timestamps: &'b [i64]) -> Option<PlainRows<'b>> {
-        if self
-            .headers
-            .as_ref()
-            .is_some_and(|column| !column.is_empty())
-        {
-            return None;
-        }
+        let headers = match &self.headers {
+            Some(column) if !column.is_empty() => Some(column.plain()?),
+            _ => None,
+        };
         Some(PlainRows {
             keys: match &self.keys {
                 BytesColumn::Absent => None,
                 keys => Some(keys.plain()?),
             },
             values: self.values.plain()?,
+            headers,
             timestamps,
         })
     }
