@@ -19,9 +19,16 @@ static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// As many blocks are kept for later batches; a reader that hands each batch on needs two for each of
 /// keys, values, header keys and header values.
-const KEPT_BLOCKS: usize = 12;
+const KEPT_BLOCKS: usize = 16;
 /// A larger block is given back to the system: one outsized batch must not be held for ever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
+
+/// Up to this the allocator has memory at hand that was used before.
+const SMALL_BYTES: usize = 64 << 10;
+
+fn is_much_larger(block: &Vec<u8>, bytes: usize) -> bool {
+    bytes < block.capacity() / 4
+}
 
 /// The smallest block that holds `bytes`, or the largest there is.
 pub(crate) fn lend(bytes: usize) -> Vec<u8> {
@@ -79,14 +86,23 @@ fn binary(parts: BinaryParts) -> Result<BinaryArray> {
 }
 
 fn bytes(data: Vec<u8>) -> Buffer {
-    // A large block under few bytes would be held for as long as they are: those few are copied instead.
-    if data.len() < data.capacity() / 4 {
-        let copy = Buffer::from_slice_ref(data.as_slice());
-        give_back(data);
-        copy
-    } else {
-        Buffer::from(bytes::Bytes::from_owner(Lent(data)))
+    if !is_much_larger(&data, data.len()) {
+        return Buffer::from(bytes::Bytes::from_owner(Lent(data)));
     }
+    // A large block under few bytes would be held for as long as they are: those few are copied instead.
+    let copy = if data.len() < SMALL_BYTES {
+        Buffer::from_slice_ref(data.as_slice())
+    } else {
+        let mut block = lend(data.len());
+        if is_much_larger(&block, data.len()) {
+            give_back(block);
+            block = Vec::with_capacity(data.len());
+        }
+        block.extend_from_slice(&data);
+        Buffer::from(bytes::Bytes::from_owner(Lent(block)))
+    };
+    give_back(data);
+    copy
 }
 
 /// The same for Python, as a `pyarrow.Buffer`.
