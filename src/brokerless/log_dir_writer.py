@@ -410,7 +410,7 @@ def create_log_dir(
         cluster_id, directory_id = cluster_id or texts.random_id(), directory_id or texts.random_id()
     meta = texts.format_meta_properties(texts.MetaProperties(int(kraft), cluster_id, node_id, directory_id))
     if storage.exists(path):
-        if storage.list_directory(path):
+        if not _is_unused(path):
             raise FileExistsError(errno.EEXIST, "not empty: a new log directory needs a directory of its own", path)
     else:
         disk.make_directory(path)
@@ -426,6 +426,12 @@ def create_log_dir(
 def open_or_create(path: str | os.PathLike[str], *, sole_replica: bool = False) -> LogDirWriter:
     """Open a log directory for writing; make one where there is nothing, or an empty directory."""
     name = os.fspath(path)
-    if storage.exists(name) and storage.list_directory(name):
+    if storage.exists(name) and not _is_unused(name):
         return LogDirWriter(name, sole_replica=sole_replica)
     return create_log_dir(name, cluster_id=None, node_id=1, directory_id=None, kraft=True)
+
+
+def _is_unused(path: str) -> bool:
+    """Tell whether a directory is empty, or as a crash while it was made into a log directory leaves it."""
+    unfinished = {texts.BOOTSTRAP, f"{texts.BOOTSTRAP}.tmp", f"{texts.META_PROPERTIES}.tmp"}
+    return unfinished.issuperset(storage.list_directory(path))

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import AppendError, BrokerlessError, InvalidProducerEpochError
+from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 
@@ -114,6 +115,7 @@ class Producer:
         # What it does not take is refused before anything is made.
         placeholder = 0 if has_producer else -1
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
+        files.check_topic_name(topic)
         self.topic = topic
         self.transactional_id = transactional_id
         self._owns_dir = not isinstance(path, LogDirWriter)

@@ -51,11 +51,17 @@ def _arrow(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
 
 def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of whole lines, some megabytes at a time."""
-    left, line = b"", 1
+    # Blocks of a line that goes on: joined once, since a line may be as long as a value.
+    begun: list[bytes] = []
+    line = 1
     while block := file.read(_BLOCK):
-        whole, newline, left = (left + block).rpartition(b"\n")
+        whole, newline, rest = block.rpartition(b"\n")
         if newline:
+            whole = b"".join([*begun, whole])
             yield _native.json_rows(whole, bytes_as, line)
             line += whole.count(b"\n") + 1
+            begun = []
+        begun.append(rest)
+    left = b"".join(begun)
     if left:
         yield _native.json_rows(left, bytes_as, line)

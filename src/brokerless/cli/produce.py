@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import click
@@ -69,10 +70,15 @@ def produce(
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
     brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
     """
+    from brokerless.log.files import check_topic_name
     from brokerless.log.log import Log
     from brokerless.log_dir_writer import open_or_create
     from brokerless.producer import Producer
 
+    # What is wrong with the arguments or with the first rows is said before anything is made.
+    check_topic_name(topic)
+    batches = _rows(source, form, bytes_as)
+    first = list(islice(batches, 1))
     with open_or_create(path, sole_replica=sole_replica) as directory:
         if topic not in {name for name, _ in directory.partitions()}:
             directory.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic)
@@ -94,7 +100,7 @@ def produce(
         with producer, Progress(prints=False) as progress:
             if transactional_id is not None:
                 producer.begin()
-            for rows in _rows(source, form, bytes_as):
+            for rows in chain(first, batches):
                 producer.send(rows)
                 sent += rows.num_rows
                 progress(f"{sent:,} records")

@@ -102,7 +102,26 @@ def test_a_line_that_is_none_is_named_and_nothing_is_written(run, tmp_path, line
     result = run("produce", tmp_path / "d", "--topic", "t", "--input", file)
     assert result.code == 2
     assert said in result.err
-    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == 0
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_bad_topic_name_makes_no_directory(run, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "a"}\n')
+    assert "not a topic name" in run("produce", tmp_path / "d", "--topic", "a b", "--input", file).err
+    with pytest.raises(ValueError, match="not a topic name"):
+        bl.Producer(tmp_path / "d", "a b")
+    assert not (tmp_path / "d").exists()
+
+
+def test_lines_longer_than_a_block_come_whole(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("brokerless.cli.input._BLOCK", 7)
+    lines = ['{"value": "a line of many blocks"}', "", '{"value": "b"}', '{"value": "no line end"}']
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(lines))
+    assert run("produce", tmp_path / "d", "--topic", "t", "--input", file).code == 0
+    found = [row["value"] for rows in bl.Log(tmp_path / "d" / "t-0").read() for row in rows.to_pylist()]
+    assert found == [b"a line of many blocks", b"b", b"no line end"]
 
 
 def test_a_directory_of_another_cluster_is_warned_of_unless_told(golden, run, copied):
