@@ -19,9 +19,9 @@ develop: .venv/.tools  ## rebuild the extension now
 demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 	.venv/bin/python examples/demo.py
 
-test: setup .venv-oldest/.installed  ## the whole suite; the golden read also on the oldest Spark
+test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
 	cargo test --release --quiet --package brokerless-core
-	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py
+	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py
 	.venv/bin/python -m pytest
 
 lint: setup

@@ -3,12 +3,11 @@
 The logs are stand-ins of one fsynced file a record; crashes of the real ones are tested with them.
 """
 
+import contextlib
 import os
 
 import pytest
 from faults import each_crash
-
-import contextlib
 
 import brokerless as bl
 from brokerless import disk, log_dir_writer

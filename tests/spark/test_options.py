@@ -115,12 +115,12 @@ def test_where_to_end(options, end):
 )
 def test_refused(options, message):
     with pytest.raises(ValueError) as refused:
-        Options.parse({"path": "/data", **options})
+        Options.parse({"path": "/data", **options}).for_batch()
     assert message in str(refused.value)
 
 
 def test_what_is_about_the_network_is_named_once_in_one_warning():
-    names = ("kafka.bootstrap.servers", "kafka.group.id", "groupIdPrefix", "maxOffsetsPerTrigger")
+    names = ("kafka.bootstrap.servers", "kafka.group.id", "groupIdPrefix")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Options.parse({"path": "/data", "kafka.isolation.level": "read_committed", **dict.fromkeys(names, "1")})
@@ -128,3 +128,56 @@ def test_what_is_about_the_network_is_named_once_in_one_warning():
     for name in names:
         assert name in str(caught[0].message)
     assert "isolation" not in str(caught[0].message)
+
+
+def test_what_is_about_streams_is_named_in_a_batch_query():
+    options = parse(maxOffsetsPerTrigger="5", maxTriggerDelay="1h")
+    with pytest.warns(UserWarning, match="maxOffsetsPerTrigger, maxTriggerDelay"):
+        options.for_batch()
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({}, Bound(offset="latest")),
+        ({"startingOffsets": "latest"}, Bound(offset="latest")),
+        ({"startingOffsets": "earliest"}, Bound(offset="earliest")),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, Bound(offsets={("t", 0): "latest"})),
+        ({"startingTimestamp": "1000"}, Bound(timestamp=1000)),
+    ],
+)
+def test_where_a_stream_starts(options, start):
+    assert parse(**options).for_stream(is_admission_controlled=False).start == start
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"view": "batches"}, "view cannot be batches in a stream"),
+        ({"endingOffsets": '{"t":{"0":50}}'}, "endingOffsets gives an end"),
+        ({"endingTimestamp": "50"}, "endingTimestamp gives an end"),
+        ({"endingOffsetsByTimestamp": '{"t":{"0":50}}'}, "endingOffsetsByTimestamp gives an end"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "minOffsetsPerTrigger 9 is above"),
+        ({"maxOffsetsPerTrigger": "0"}, "must be positive"),
+        ({"maxTriggerDelay": "soon"}, "must be a duration"),
+    ],
+)
+def test_refused_in_a_stream(options, message):
+    with pytest.raises(ValueError) as refused:
+        parse(**options).for_stream(is_admission_controlled=True)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
+def test_limits_need_a_pyspark_that_asks_for_them(option):
+    options = parse(**{option: "5"})
+    options.for_stream(is_admission_controlled=True)
+    with pytest.raises(ValueError, match=f"{option} needs PySpark 4.2"):
+        options.for_stream(is_admission_controlled=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15m", 900), ("90s", 90), ("1500", 1.5), ("2 h", 7200), ("1d", 86400), ("5min", 300)]
+)
+def test_durations_as_spark_writes_them(text, seconds):
+    assert parse(maxTriggerDelay=text).max_trigger_delay == seconds

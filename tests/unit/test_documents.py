@@ -51,10 +51,14 @@ def test_spark_options():
     from brokerless.spark.options import _KNOWN
 
     guide = (ROOT / "docs/guides/spark.md").read_text()
-    table = guide[guide.index("## Options") : guide.index("Option names do not depend")]
-    named = {
-        name for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE) for name in re.findall(r"`(.+?)`", row)
-    }
+    tables = re.split(r"^## ", guide, flags=re.MULTILINE)
+    rows = [
+        row
+        for part in tables
+        if part.startswith(("Options", "Streams"))
+        for row in re.findall(r"(?m)^\| (`.*?) \|", part)
+    ]
+    named = {name for row in rows for name in re.findall(r"`(.+?)`", row)}
     assert named == set(_KNOWN) - {"paths"}
 
 

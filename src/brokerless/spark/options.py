@@ -1,6 +1,6 @@
 """The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few of our own.
 
-Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider (batch queries). Case does not matter in
+Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider. Case does not matter in
 names.
 """
 
@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brokerless.errors import unknown
@@ -34,6 +34,8 @@ _RANGE = (
     "startingOffsetsByTimestampStrategy",
     "maxRecordsPerPartition",
 )
+# How much of a stream is one batch.
+_TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
     "path",
@@ -43,20 +45,18 @@ _KNOWN = (
     "onCorrupt",
     *_SELECTION,
     *_RANGE,
+    *_TRIGGER,
     "minPartitions",
     "includeHeaders",
     "failOnDataLoss",
     *_HONOURED_KAFKA,
 )
-# Of Spark's Kafka source, but about the network, consumer groups or streaming; so is every other kafka.* option.
+# Of Spark's Kafka source, but about the network or consumer groups; so is every other kafka.* option.
 _IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
-    "maxOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
 )
 # An option this near to one that changes the rows is a slip, not another setting of the network.
 _SLIP = 0.85
@@ -104,6 +104,10 @@ class Options:
     include_headers: bool
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float
+    given: frozenset[str]
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Options:
@@ -121,7 +125,9 @@ class Options:
             for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
                 if name in given:
                     raise ValueError(f"option {name} does not apply to view batches, which shows whole logs")
-        start, end = _bound(given, "starting", "latest"), _bound(given, "ending", "earliest")
+        start, end = _bound(given, "starting"), _bound(given, "ending")
+        if "earliest" in (end.offset, *(end.offsets or {}).values()):
+            raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")
         _check_order(start, end)
         return cls(
             paths=_paths(given),
@@ -142,7 +148,52 @@ class Options:
             include_headers=_boolean(given, "includeHeaders", default=False),
             min_partitions=_positive(given, "minPartitions"),
             max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+            max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=_positive(given, "minOffsetsPerTrigger"),
+            max_trigger_delay=_seconds(given, "maxTriggerDelay", "15m"),
+            given=frozenset(given),
         )
+
+    def for_batch(self) -> Options:
+        """Return the options of a batch query.
+
+        Raises:
+            ValueError: one that only a stream may have.
+        """
+        if "latest" in (self.start.offset, *(self.start.offsets or {}).values()):
+            raise ValueError(
+                "option startingOffsets cannot be latest: a batch query reads from earliest to latest, and only a "
+                "stream (readStream) begins with what is still to come"
+            )
+        idle = [name for name in _TRIGGER if name in self.given]
+        if idle:
+            warnings.warn(f"options without effect on a batch query: {', '.join(idle)}", stacklevel=2)
+        return self
+
+    def for_stream(self, *, is_admission_controlled: bool) -> Options:
+        """Return the options of a stream, which begins with what is still to come unless they say otherwise.
+
+        Args:
+            is_admission_controlled: this version of PySpark lets a source say how much a batch has.
+
+        Raises:
+            ValueError: one that a stream cannot have, or not with this version.
+        """
+        if self.view != "records":
+            raise ValueError(f"option view cannot be {self.view} in a stream: only records are followed")
+        ending: list[str] = [name for name in ("endingTimestamp", "endingOffsetsByTimestamp") if name in self.given]
+        if self.end.offset not in (None, "latest", "high-watermark") or self.end.offsets is not None or ending:
+            raise ValueError(
+                f"option {(ending or ['endingOffsets'])[0]} gives an end, and a stream has none: endingOffsets may be "
+                "latest or high-watermark, which say how far is followed"
+            )
+        limits = [name for name in _TRIGGER if name in self.given]
+        if limits and not is_admission_controlled:
+            raise ValueError(f"option {limits[0]} needs PySpark 4.2: before, a source could not limit a batch")
+        most, least = self.max_offsets_per_trigger, self.min_offsets_per_trigger
+        if most is not None and least is not None and least > most:
+            raise ValueError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
+        return self if self.start != Bound() else replace(self, start=Bound(offset="latest"))
 
 
 def _canonical(options: Mapping[str, str]) -> dict[str, str]:
@@ -218,7 +269,7 @@ def _is_partitions(value: object) -> bool:
     return isinstance(value, list) and all(type(partition) is int for partition in value)
 
 
-def _bound(given: dict[str, str], side: str, impossible: str) -> Bound:
+def _bound(given: dict[str, str], side: str) -> Bound:
     """Take the options of one side; like Spark, a time for all goes before times, times before offsets."""
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
@@ -244,8 +295,6 @@ def _bound(given: dict[str, str], side: str, impossible: str) -> Bound:
                 f"option {by_offset} has a negative offset that is neither -1 (latest) nor -2 (earliest): {text}"
             )
         bound = Bound(offsets={partition: _WORDS.get(number, number) for partition, number in numbers.items()})
-    if bound.offset == impossible or impossible in (bound.offsets or {}).values():
-        raise ValueError(f"option {by_offset} cannot be {impossible}: a batch query reads from earliest to latest")
     return bound
 
 
@@ -305,6 +354,18 @@ def _positive(given: dict[str, str], option: str) -> int | None:
     if number <= 0:
         raise ValueError(f"option {option} must be positive, not {number}")
     return number
+
+
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def _seconds(given: dict[str, str], option: str, default: str) -> float:
+    """Return a duration as Spark writes it; a bare number is milliseconds."""
+    text = given.get(option, default).lower()
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
+    if not found or (found[2] or "ms") not in _UNITS:
+        raise ValueError(f"option {option} must be a duration like 30s or 15m, not {given[option]!r}")
+    return int(found[1]) * _UNITS[found[2] or "ms"]
 
 
 def _integer(text: str, option: str) -> int:

@@ -15,6 +15,7 @@ from brokerless.spark.tasks import Piece, pack, select, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from brokerless.log.bounds import EndOffset, StartOffset
     from brokerless.log.log import Log
@@ -49,10 +50,10 @@ def plan(options: Options) -> list[Task[Split]]:
         ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
     """
     logs = select(options)
-    names = {_key(log) for log in logs}
+    names = {name_of(log) for log in logs}
     for bound in (options.start, options.end):
-        _check_partitions("offsets", bound.offsets, names)
-        _check_partitions("times", bound.timestamps, names)
+        check_partitions("offsets", bound.offsets, names)
+        check_partitions("times", bound.timestamps, names)
     target = target_bytes((segment.size for log in logs for segment in log.segments), options)
     return pack([piece for log in logs for piece in _pieces(log, options, target)], target, options)
 
@@ -88,7 +89,8 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _check_partitions(what: str, given: Mapping[Partition, object] | None, names: set[Partition]) -> None:
+def check_partitions(what: str, given: Mapping[Partition, object] | None, names: AbstractSet[Partition]) -> None:
+    """Refuse offsets or times by partition that do not name exactly the partitions that are read."""
     if given is not None and given.keys() != names:
         missing = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(names - given.keys(), key=str))
         extra = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(given.keys() - names))
@@ -98,10 +100,21 @@ def _check_partitions(what: str, given: Mapping[Partition, object] | None, names
 
 
 def _pieces(log: Log, options: Options, target: int) -> list[Piece[Split]]:
-    start, end = _start(log, options), _end(log, options)
+    start = start_of(log, options)
     if start in (None, "earliest") and log.missing_offsets:
         first, last = log.missing_offsets
         warnings.warn(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted", stacklevel=2)
+    return pieces(log, start, _end_of(log, options), options, target)
+
+
+def pieces(
+    log: Log, start: StartOffset | None, end: EndOffset | None, options: Options, target: int
+) -> list[Piece[Split]]:
+    """Cut what lies between two offsets of a log into pieces of about `target` bytes.
+
+    Raises:
+        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
+    """
     most = options.max_records_per_partition
     if most:
         size = sum(segment.size for segment in log.segments)
@@ -138,7 +151,12 @@ def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset 
     )
 
 
-def _start(log: Log, options: Options) -> StartOffset | None:
+def start_of(log: Log, options: Options) -> StartOffset | None:
+    """Return where a read of this log starts: an offset, a word, or None if the options do not say.
+
+    Raises:
+        ValueError: no record is as late as the time that the options give.
+    """
     timestamp = _timestamp(options.start, log)
     if timestamp is None:
         return cast("StartOffset | None", _offset(options.start, log))
@@ -151,7 +169,7 @@ def _start(log: Log, options: Options) -> StartOffset | None:
     return found if found >= 0 else "latest"
 
 
-def _end(log: Log, options: Options) -> EndOffset | None:
+def _end_of(log: Log, options: Options) -> EndOffset | None:
     timestamp = _timestamp(options.end, log)
     if timestamp is None:
         return cast("EndOffset | None", _offset(options.end, log))
@@ -160,13 +178,13 @@ def _end(log: Log, options: Options) -> EndOffset | None:
 
 
 def _timestamp(bound: Bound, log: Log) -> int | None:
-    return bound.timestamp if bound.timestamps is None else bound.timestamps[_key(log)]
+    return bound.timestamp if bound.timestamps is None else bound.timestamps[name_of(log)]
 
 
 def _offset(bound: Bound, log: Log) -> Offset | None:
-    return bound.offset if bound.offsets is None else bound.offsets[_key(log)]
+    return bound.offset if bound.offsets is None else bound.offsets[name_of(log)]
 
 
-def _key(log: Log) -> Partition:
+def name_of(log: Log) -> Partition:
     """Name a partition; a lone file outside a topic directory has no name that an option could give."""
     return log.topic or "", log.partition or 0

@@ -1,4 +1,4 @@
-"""The Spark data source: `spark.read.format("brokerless")`.
+"""The Spark data source: `spark.read.format("brokerless")`, and `readStream`.
 
 Spark makes the source in one Python process, plans in a second and reads in others: all state is in the pickled
 options. Filters are not pushed down (off by default in Spark, and a reader that offers it then fails): rows are pruned
@@ -16,12 +16,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from brokerless.errors import unknown
 from brokerless.spark import batches, records
 from brokerless.spark.options import Options
+from brokerless.spark.stream import stream_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
     from pyspark.sql.types import StructType
 
 _VIEWS: dict[str, Any] = {"records": records, "batches": batches}
@@ -53,8 +54,19 @@ class BrokerlessSource(DataSource):
         Raises:
             ValueError: a column that the view does not have, or of another type than it has.
         """
+        return _Reader(self._options.for_batch(), self._chosen(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return a reader of a stream of these columns; its options are checked as those of a batch.
+
+        Raises:
+            ValueError: as of `reader`, or an option that a stream cannot have.
+        """
+        return stream_reader(self._options, self._chosen(schema))
+
+    def _chosen(self, schema: StructType) -> Sequence[str]:
         view = _VIEWS[self._options.view]
-        columns = schema.fieldNames()
+        columns: Sequence[str] = schema.fieldNames()
         _check_names(columns, view.COLUMNS)
         for asked, field in zip(schema, from_arrow_schema(view.schema(columns)), strict=True):
             # Spark would believe NOT NULL without looking.
@@ -63,7 +75,7 @@ class BrokerlessSource(DataSource):
                     f"column {field.name} is {field.dataType.simpleString()} and nullable, "
                     f"not {asked.dataType.simpleString()}{'' if asked.nullable else ' NOT NULL'}: cast it in the query"
                 )
-        return _Reader(self._options, columns)
+        return columns
 
 
 class _Reader(DataSourceReader):

@@ -1,0 +1,191 @@
+"""How far a stream follows logs that grow: offsets by partition, from one trigger to the next.
+
+The rules are those of Spark's Kafka source (KafkaMicroBatchStream), so that a query moves over with its options and its
+checkpoint reads alike: partitions that appear are read from their start, offsets are shared out among partitions by how
+much each has, and what is not there any more is data loss unless `failOnDataLoss` is false. A gap that compaction left
+is none: offsets are not records.
+
+Nothing here needs Spark.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, cast
+
+from brokerless.log.bounds import stable_end, visible_end
+from brokerless.spark.records import check_partitions, name_of, pieces, start_of
+from brokerless.spark.tasks import pack, select, target_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from brokerless.log.bounds import EndOffset
+    from brokerless.log.log import Log
+    from brokerless.log.split import Split
+    from brokerless.spark.options import Options, Partition
+    from brokerless.spark.tasks import Task
+
+    # As Spark keeps them in a query's checkpoint, and as its Kafka source writes them: topic, partition, offset.
+    Offsets = Mapping[str, Mapping[str, int]]
+
+
+class Follower:
+    """Follows the logs that the options choose, while a query runs.
+
+    Args:
+        options: of a stream.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._target: dict[Partition, int] | None = None
+        self._reached: dict[Partition, int] = {}
+        self._last_trigger = -float("inf")
+
+    def initial(self) -> Offsets:
+        """Return where a new query starts: by default behind what is there.
+
+        Raises:
+            ValueError: offsets by partition do not name exactly the partitions that are there.
+        """
+        logs = _logs(self._options)
+        check_partitions("offsets", self._options.start.offsets, logs.keys())
+        check_partitions("times", self._options.start.timestamps, logs.keys())
+        return _as_json({key: self._first(log) for key, log in logs.items()})
+
+    def freeze(self) -> None:
+        """Follow no further than to what is there now: the query ends with that (`Trigger.AvailableNow`)."""
+        self._target = self._ends({})
+
+    def latest(self, start: Offsets, *, is_limited: bool = True) -> Offsets:
+        """Return how far the next batch reaches; `start` again: there is nothing to be read yet.
+
+        Args:
+            start: where the last one ended.
+            is_limited: False: as far as there is something, whatever the options say of a batch's size.
+        """
+        begins = _from_json(start)
+        ends = self._ends(begins) if self._target is None else self._target
+        if not is_limited:
+            return _as_json(ends)
+        if self._target is None and self._waits(begins, ends):
+            return start
+        most = self._options.max_offsets_per_trigger
+        return _as_json(ends if most is None else _shared_out(self._begins(begins, ends), ends, most))
+
+    def plan(self, start: Offsets, end: Offsets) -> list[Task[Split]]:
+        """Plan the tasks that read from one batch's end to the next one's.
+
+        Raises:
+            OffsetOutOfRangeError: records in between are not there any more, unless failOnDataLoss is false.
+        """
+        begins, ends = _from_json(start), _from_json(end)
+        logs = _logs(self._options)
+        for key in sorted(begins.keys() - (ends.keys() & logs.keys())):
+            self._lost(f"{_name(key)} is not there any more: what it held from offset {begins[key]} on was not read")
+        ranges = {}
+        for key in sorted(ends.keys() & logs.keys()):
+            begin = self._begin(logs[key], begins.get(key), ends[key])
+            if begin < ends[key]:
+                ranges[key] = (begin, ends[key])
+        self._reached = ends
+        target = target_bytes((segment.size for key in ranges for segment in logs[key].segments), self._options)
+        work = [piece for key, (a, b) in ranges.items() for piece in pieces(logs[key], a, b, self._options, target)]
+        return pack(work, target, self._options)
+
+    def _begin(self, log: Log, begin: int | None, end: int) -> int:
+        """Return where a log is read on from; what is lost before that is told."""
+        first = log.local_log_start_offset
+        if begin is None:
+            if first > 0:
+                self._lost(f"{log.name} appeared, and starts at offset {first}, not 0: what was before is not known")
+            return first
+        if log.log_end_offset < begin:
+            self._lost(f"{log.name} ends at offset {log.log_end_offset}, and was read to {begin}: cut, or made anew")
+        elif begin < min(first, end):
+            self._lost(
+                f"{log.name} starts at offset {first}: retention took those from {begin} on before they were read"
+            )
+            return first
+        return begin
+
+    def _first(self, log: Log) -> int:
+        start = start_of(log, self._options)
+        if isinstance(start, int):
+            return start
+        return log.local_log_start_offset if start == "earliest" else self._end(log)
+
+    def _ends(self, begins: dict[Partition, int]) -> dict[Partition, int]:
+        ends = {}
+        for key, log in _logs(self._options).items():
+            end, begin = self._end(log), begins.get(key, self._reached.get(key, 0))
+            # A checkpointed high watermark may be behind what was read when nobody held the log: that is still there.
+            ends[key] = begin if end < begin <= log.log_end_offset else end
+        return ends
+
+    def _end(self, log: Log) -> int:
+        end = cast("EndOffset | None", self._options.end.offset)
+        return stable_end(log, end) if self._options.isolation_level == "read_committed" else visible_end(log, end)
+
+    def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
+        """Return where each partition goes on; those that appeared, from their start."""
+        fresh = ends.keys() - begins.keys()
+        logs = _logs(self._options) if fresh else {}
+        starts = {key: logs[key].local_log_start_offset for key in fresh if key in logs}
+        return {key: begins.get(key, starts.get(key, 0)) for key in ends}
+
+    def _waits(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> bool:
+        """Tell whether there are fewer offsets than a batch is to have, and time to wait for more."""
+        least, now = self._options.min_offsets_per_trigger, time.monotonic()
+        if least is None:
+            return False
+        fresh = sum(end - begins.get(key, end) for key, end in ends.items())
+        if fresh < least and now - self._last_trigger < self._options.max_trigger_delay:
+            return True
+        self._last_trigger = now
+        return False
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what}; failOnDataLoss=false goes on without it")
+        warnings.warn(f"some data may be lost (failOnDataLoss is false): {what}", stacklevel=3)
+
+
+class DataLossError(ValueError):
+    """Records that a stream was to read are not there any more."""
+
+
+def _logs(options: Options) -> dict[Partition, Log]:
+    return {name_of(log): log for log in select(options)}
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def _shared_out(begins: dict[Partition, int], ends: dict[Partition, int], most: int) -> dict[Partition, int]:
+    """Share out at most about so many offsets among partitions, by how many each has; each that has some gets one."""
+    sizes = {key: max(0, end - begins[key]) for key, end in ends.items()}
+    total = sum(sizes.values())
+    if total <= most:
+        return ends
+    return {
+        key: begins[key] + min(size, max(1, most * size // total)) if size else ends[key] for key, size in sizes.items()
+    }
+
+
+def _as_json(offsets: Mapping[Partition, int]) -> Offsets:
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return topics
+
+
+def _from_json(offsets: Offsets) -> dict[Partition, int]:
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in offsets.items()
+        for partition, offset in partitions.items()
+    }

@@ -1,0 +1,163 @@
+"""A stream's offsets move on as those of Spark's Kafka source do, and loss is told from what is none."""
+
+import shutil
+
+import pytest
+
+import brokerless as bl
+
+pytest.importorskip("pyspark")
+
+from brokerless.spark.following import DataLossError, Follower
+from brokerless.spark.options import Options
+from brokerless.spark.records import read
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "data"
+
+
+def send(path, count, topic="t", partitions=2, **producer):
+    with bl.Producer(path, topic, partitions=partitions, **producer) as sending:
+        sending.send([{"value": b"%d" % i, "partition": i % partitions} for i in range(count)])
+
+
+def follower(path, **options):
+    options = {name.replace("__", "."): value for name, value in options.items()}
+    parsed = Options.parse({"path": str(path), **options})
+    return Follower(parsed.for_stream(is_admission_controlled=True)), parsed
+
+
+def values(follower, options, start, end):
+    tasks = follower.plan(start, end)
+    return [value for task in tasks for rows in read(task, options, ["value"]) for value in rows["value"].to_pylist()]
+
+
+def test_a_new_query_begins_behind_what_is_there_and_reads_what_comes(path):
+    send(path, 10)
+    following, options = follower(path)
+    start = following.initial()
+    assert start == {"t": {"0": 5, "1": 5}}
+    assert following.latest(start) == start
+    send(path, 4)
+    end = following.latest(start)
+    assert end == {"t": {"0": 7, "1": 7}}
+    assert sorted(values(following, options, start, end)) == [b"0", b"1", b"2", b"3"]
+
+
+def test_partitions_and_topics_that_appear_are_read_from_their_start(path):
+    send(path, 2)
+    following, options = follower(path, subscribePattern="t.*")
+    start = following.initial()
+    send(path, 6, topic="t2", partitions=3)
+    end = following.latest(start)
+    assert end == {"t": {"0": 1, "1": 1}, "t2": {"0": 2, "1": 2, "2": 2}}
+    assert len(values(following, options, start, end)) == 6
+
+
+def test_a_batch_has_so_many_offsets_shared_out_by_what_each_partition_has(path):
+    send(path, 100, topic="a", partitions=1)
+    send(path, 10, topic="b", partitions=1)
+    send(path, 1, topic="c", partitions=1)
+    following, options = follower(path, startingOffsets="earliest", maxOffsetsPerTrigger="50")
+    start, seen, sizes = following.initial(), 0, []
+    while (end := following.latest(start)) != start:
+        sizes.append(len(values(following, options, start, end)))
+        if not seen:
+            assert end == {"a": {"0": 45}, "b": {"0": 4}, "c": {"0": 1}}
+        seen, start = seen + sizes[-1], end
+    assert seen == 111
+    assert max(sizes) <= 51
+    assert following.latest({"a": {"0": 0}, "b": {"0": 0}, "c": {"0": 0}}, is_limited=False)["a"]["0"] == 100
+
+
+def test_few_offsets_wait_for_more_but_not_for_ever(path, monkeypatch):
+    send(path, 10, partitions=1)
+    following, _ = follower(path, startingOffsets="earliest", minOffsetsPerTrigger="8", maxTriggerDelay="60s")
+    now = [1000.0]
+    monkeypatch.setattr("brokerless.spark.following.time.monotonic", lambda: now[0])
+    first = following.latest(following.initial())
+    assert first == {"t": {"0": 10}}
+    send(path, 7, partitions=1)
+    assert following.latest(first) == first
+    assert following.latest(first, is_limited=False) == {"t": {"0": 17}}
+    now[0] += 60
+    second = following.latest(first)
+    assert second == {"t": {"0": 17}}
+    send(path, 8, partitions=1)
+    assert following.latest(second) == {"t": {"0": 25}}
+
+
+def test_available_now_ends_with_what_was_there_and_waits_for_nothing(path):
+    send(path, 10, partitions=1)
+    following, _ = follower(
+        path, startingOffsets="earliest", minOffsetsPerTrigger="1", maxOffsetsPerTrigger="6", maxTriggerDelay="1d"
+    )
+    following.freeze()
+    send(path, 10, partitions=1)
+    first = following.latest(following.initial())
+    assert first == {"t": {"0": 6}}
+    second = following.latest(first)
+    assert second == {"t": {"0": 10}}
+    assert following.latest(second) == second
+
+
+def test_read_committed_waits_at_the_last_stable_offset(path):
+    send(path, 3, partitions=1)
+    with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        producer = bl.Producer(log_dir, "t", transactional_id="x")
+        producer.begin()
+        producer.send([{"value": b"open"}])
+        producer.flush()
+        log_dir.log("t", 0).flush()
+        # As far as the files go: a high watermark is checkpointed now and then only.
+        ends = {"startingOffsets": "earliest", "endingOffsets": "latest"}
+        following, options = follower(path, kafka__isolation__level="read_committed", **ends)
+        start = following.initial()
+        end = following.latest(start)
+        assert end == {"t": {"0": 3}}
+        producer.commit()
+        log_dir.log("t", 0).flush()
+        later = following.latest(end)
+        assert later == {"t": {"0": 5}}
+        assert values(following, options, end, later) == [b"open"]
+        producer.close()
+
+
+def test_what_retention_took_is_loss_and_a_gap_is_not(path):
+    send(path, 100, partitions=1)
+    rows = [{"value": b"v", "offset": offset} for offset in (200, 300)]
+    with bl.Producer(path, "t", keep_offsets=True) as copying:
+        copying.send(rows)
+    following, options = follower(path, startingOffsets="earliest")
+    end = following.latest(following.initial())
+    assert end == {"t": {"0": 301}}
+    assert len(values(following, options, {"t": {"0": 50}}, end)) == 52
+    checkpoint = path / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\nt 0 60\n")
+    with pytest.raises(DataLossError, match=r"t-0 starts at offset 60: retention took those from 50 on"):
+        following.plan({"t": {"0": 50}}, end)
+    assert len(values(following, options, {"t": {"0": 60}}, end)) == 42
+    following, options = follower(path, startingOffsets="earliest", failOnDataLoss="false")
+    with pytest.warns(UserWarning, match="retention took"):
+        assert len(values(following, options, {"t": {"0": 50}}, end)) == 42
+
+
+def test_a_log_that_was_made_anew_or_is_gone_is_loss(path):
+    send(path, 10, partitions=1)
+    following, options = follower(path)
+    start = following.initial()
+    shutil.rmtree(path)
+    send(path, 4, partitions=1)
+    end = following.latest(start)
+    assert end == {"t": {"0": 4}}
+    with pytest.raises(DataLossError, match="t-0 ends at offset 4, and was read to 10"):
+        following.plan(start, end)
+    send(path, 1, topic="u", partitions=1)
+    shutil.rmtree(path / "t-0")
+    with pytest.raises(DataLossError, match="t-0 is not there any more"):
+        following.plan(start, following.latest(start))
+    following, options = follower(path, failOnDataLoss="false")
+    with pytest.warns(UserWarning, match="not there any more"):
+        assert values(following, options, start, following.latest(start)) == [b"0"]
