@@ -21,7 +21,7 @@ demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 
 test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
 	cargo test --release --quiet --package brokerless-core
-	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py
+	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/test_remote.py
 	.venv/bin/python -m pytest
 
 lint: setup
@@ -29,8 +29,8 @@ lint: setup
 	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && .venv/bin/mypy && .venv/bin/lint-imports --no-logo && .venv/bin/python -m mypy.stubtest brokerless._native
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
-conformance: setup build/conformance/.fetched  ## real Kafka brokers, clients and tools against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance
+conformance: setup build/conformance/.fetched  ## real Kafka brokers, clients and tools, and an S3 server, against what we write and read
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark
 
 bench: setup  ## against what users would otherwise run; BENCH="decode encode append json spark scale" or some of them
 	@tools/prerequisites maven
@@ -45,8 +45,9 @@ docs: setup  ## site/
 
 # Kafka as it is released, and the small client that drives it. 2.8 is the last that writes formats 0 and 1.
 KAFKA := mvn -q -B -f tests/conformance/java/pom.xml dependency:copy-dependencies -DexcludeArtifactIds=slf4j-log4j12
-build/conformance/.fetched: tests/conformance/java/pom.xml $(shell find tests/conformance/java -name '*.java')
+build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -name '*.java')
 	@tools/prerequisites maven
+	mvn -q -B -f tests/conformance/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/s3/lib
 	$(KAFKA) compile -Dbuild=$(CURDIR)/build/conformance/4.1.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
 	$(KAFKA) -Dkafka.version=2.8.2 -Djackson.version=2.10.5.1 -Dbuild=$(CURDIR)/build/conformance/2.8.2 -DoutputDirectory=$(CURDIR)/build/conformance/2.8.2/lib
 	touch $@
@@ -62,4 +63,4 @@ build/conformance/.fetched: tests/conformance/java/pom.xml $(shell find tests/co
 .venv-oldest/.installed: .venv/.developed constraints-oldest.txt $(shell find src -name '*.py')
 	$(PYTHON) -m venv .venv-oldest && .venv-oldest/bin/pip install --upgrade pip
 	rm -rf build/wheels && .venv/bin/maturin build --quiet --release --out build/wheels
-	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' pytest pytest-randomly && touch $@
+	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly && touch $@

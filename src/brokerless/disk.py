@@ -14,6 +14,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Self
 
+from brokerless.remote import is_remote
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -77,6 +79,16 @@ class Output:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
+
+
+def check_local(path: str) -> None:
+    """Refuse a URL: object stores are only read.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if is_remote(path):
+        raise ValueError(f"cannot write to {path}: only local files are written; work on a copy")
 
 
 def create(path: str) -> Output:

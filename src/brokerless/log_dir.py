@@ -161,7 +161,7 @@ class LogDir:
     def _add(self, path: str) -> None:
         names = storage.list_directory(path) if storage.is_directory(path) else None
         if names is None or files.is_partition_directory(names) or (not names and _parsed(path)):
-            self._add_log(path, self._root(os.path.dirname(os.path.abspath(path))))
+            self._add_log(path, self._root(os.path.dirname(storage.absolute(path))))
             return
         directories = [(name, parsed) for name in storage.list_subdirectories(path) if (parsed := _parsed(name))]
         if not directories and not Root.is_root(names):
@@ -174,13 +174,13 @@ class LogDir:
                 self._add_log(f"{path}/{name}", root)
 
     def _add_log(self, path: str, root: Root) -> None:
-        if os.path.abspath(path) not in self._seen:
-            self._seen.add(os.path.abspath(path))
+        if storage.absolute(path) not in self._seen:
+            self._seen.add(storage.absolute(path))
             self._logs.append(Log(path, root=root))
 
     def _root(self, path: str) -> Root:
         for root in self.roots:
-            if os.path.abspath(root.path) == os.path.abspath(path):
+            if storage.absolute(root.path) == storage.absolute(path):
                 return root
         self.roots.append(Root(path))
         return self.roots[-1]
@@ -204,7 +204,7 @@ class LogDir:
 
 def _parsed(path: str) -> files.DirectoryName | None:
     try:
-        return files.parse_directory_name(os.path.basename(os.path.abspath(path)))
+        return files.parse_directory_name(os.path.basename(storage.absolute(path)))
     except ValueError:
         return None
 

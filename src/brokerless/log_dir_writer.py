@@ -404,6 +404,7 @@ def create_log_dir(
     path: str, *, cluster_id: str | None, node_id: int, directory_id: str | None, kraft: bool
 ) -> LogDirWriter:
     """Make a new log directory and open it: see `LogDir.create`."""
+    disk.check_local(path)
     if not 0 <= node_id < 1 << 31:
         raise ValueError(f"not a node id: {node_id}; 0 to {(1 << 31) - 1} expected")
     if kraft:

@@ -1,7 +1,7 @@
-"""The one seam to storage: list a directory, a file's size and time, read a range. Local files are its only form.
+"""The one seam to storage: list a directory, a file's size and time, read a range. Local files, or a store by its URL.
 
-Paths are `str`. Files are read into the caller's buffer, never mapped: a file that is truncated under a mapping kills
-the process, and a running broker truncates.
+Paths and URLs are `str`; `remote` has what is behind the latter. Local files are read into the caller's buffer, never
+mapped: a file that is truncated under a mapping kills the process, and a running broker truncates.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import os
 import stat
 from typing import Self
 
+from brokerless import remote
+from brokerless.remote import is_remote
+
 # Preallocated index files are 10 MiB of zeros behind a few entries.
 _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
@@ -20,39 +23,46 @@ _ZEROS = bytes(_BLOCK)
 _MAX_WHOLE = 64 << 20
 
 
+def absolute(path: str) -> str:
+    """Return a path that does not depend on the working directory; a URL in its one form."""
+    return remote.absolute(path) if is_remote(path) else os.path.abspath(path)
+
+
 def list_directory(path: str) -> list[str]:
     """Return the names in a directory, in no order.
 
     Raises:
         OSError: it does not exist, is no directory, or may not be read.
     """
-    return os.listdir(path)
+    return list(remote.list_directory(path)) if is_remote(path) else os.listdir(path)
 
 
 def list_subdirectories(path: str) -> list[str]:
-    """Return the names of the directories in a directory, sorted."""
+    """Return the names of the directories in a directory, sorted. A store is not asked again."""
+    if is_remote(path):
+        return sorted(name for name, is_prefix in remote.list_directory(path, is_fresh=False).items() if is_prefix)
     with os.scandir(path) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir())
 
 
 def is_directory(path: str) -> bool:
     """Tell whether `path` is a directory."""
-    return os.path.isdir(path)
+    return remote.is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
 def exists(path: str) -> bool:
     """Tell whether there is something at `path`."""
-    return os.path.exists(path)
+    return remote.exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def size(path: str) -> int:
     """Return a file's length in bytes."""
-    return os.stat(path).st_size
+    return remote.size(path) if is_remote(path) else os.stat(path).st_size
 
 
 def modified(path: str) -> int:
     """Return a file's modification time, in ms since the epoch."""
-    return os.stat(path).st_mtime_ns // 1_000_000
+    return (remote.modified_ns(path) if is_remote(path) else os.stat(path).st_mtime_ns) // 1_000_000
 
 
 def read_all(path: str) -> bytes:
@@ -115,7 +125,7 @@ class File:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = open_regular(path)
+        self._file = remote.Object(path) if is_remote(path) else _Local(path)
 
     def __enter__(self) -> Self:
         return self
@@ -128,19 +138,12 @@ class File:
         self._file.close()
 
     def size(self) -> int:
-        """Return its length in bytes, now."""
-        return os.fstat(self._file.fileno()).st_size
+        """Return its length in bytes, now; of a store's object, when it was opened."""
+        return self._file.size()
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         """Fill `buffer` from `position` on and return how many bytes there were: fewer only at the end of the file."""
-        self._file.seek(position)
-        filled = 0
-        while filled < len(buffer):
-            count = self._file.readinto(buffer[filled:])
-            if not count:
-                break
-            filled += count
-        return filled
+        return self._file.read_into(position, buffer)
 
     def read(self, position: int, length: int) -> bytes:
         """Return at most `length` bytes from `position` on."""
@@ -155,3 +158,26 @@ class File:
                 return False
             position += len(block)
         return True
+
+
+class _Local:
+    __slots__ = ("_file",)
+
+    def __init__(self, path: str) -> None:
+        self._file = open_regular(path)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        self._file.seek(position)
+        filled = 0
+        while filled < len(buffer):
+            count = self._file.readinto(buffer[filled:])
+            if not count:
+                break
+            filled += count
+        return filled

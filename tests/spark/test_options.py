@@ -33,6 +33,7 @@ def test_case_does_not_matter():
         ('["/a","/b,c"]', ("/a", "/b,c")),
         ("file:///a/b", ("/a/b",)),
         ("relative", ("relative",)),
+        ("s3a://bucket/data", ("s3a://bucket/data",)),
     ],
 )
 def test_paths(path, paths):
@@ -107,7 +108,6 @@ def test_where_to_end(options, end):
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
         ({"minPartitions": "0"}, "must be positive"),
         ({"maxRecordsPerPartition": "-1"}, "must be positive"),
-        ({"path": "s3://bucket/data"}, "only local files"),
         ({"path": "[1]"}, "JSON list of paths"),
         ({"path": ""}, "option path is missing"),
         ({"view": "batches", "startingOffsets": "earliest"}, "does not apply to view batches"),

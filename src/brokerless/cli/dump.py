@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from brokerless.cli.options import bytes_as
+from brokerless.cli.options import bytes_as, existing_file
 
 
 @click.command(short_help="Show single files, batch by batch.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=existing_file)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--deep-iteration", is_flag=True, help="Show the records of each batch.")
 @click.option("--print-data-log", is_flag=True, help="Show keys and values too.")

@@ -57,12 +57,22 @@ def offset_or(*words: str) -> Callable[[str], int | str]:
     return offset
 
 
+class _PathOrUrl(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        from brokerless.remote import is_remote
+
+        return value if is_remote(str(value)) else super().convert(value, param, ctx)
+
+
+existing_path, existing_file = _PathOrUrl(exists=True), _PathOrUrl(exists=True, dir_okay=False)
+
+
 def paths(function: _Command) -> _Command:
     """PATH... with --topic and --partition."""
     for decorate in (
         click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
         click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable."),
-        click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True)),
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path),
     ):
         function = decorate(function)
     return function

@@ -22,7 +22,7 @@ from brokerless.errors import CorruptRecordError, located
 from brokerless.log.entries import entries, has_entries, offset_index, sibling, suffix
 from brokerless.log.files import base_offset
 from brokerless.log.window import Window, batch_at
-from brokerless.storage import File, read_all
+from brokerless.storage import File, absolute, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -145,7 +145,7 @@ class Dump:
 
     def _finding(self, heading: str, path: str, line: str) -> None:
         self.is_damaged = True
-        self._report(heading, "" if heading == _NOT_FOUND else os.path.abspath(path), line)
+        self._report(heading, "" if heading == _NOT_FOUND else absolute(path), line)
 
     def _log(self, path: str) -> Iterator[bytes]:
         yield f"{_log_heading(path)}\n".encode()
@@ -159,7 +159,7 @@ class Dump:
         finally:
             gaps = [f"  {before} is followed by {after}" for before, after in dump.gaps]
             if gaps:
-                self._report(_GAPS, os.path.abspath(path), *gaps)
+                self._report(_GAPS, absolute(path), *gaps)
 
     def _end(self, file: File) -> int:
         return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)

@@ -30,6 +30,7 @@ class Lock:
 
     Raises:
         LogInUseError: another process, or this one, holds it.
+        ValueError: it is in an object store, which has no locks.
 
     >>> from brokerless import disk
     >>> disk.make_directory(NEW)
@@ -41,6 +42,7 @@ class Lock:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        disk.check_local(path)
         with _guard:
             while True:
                 if _identity(path) in _held:

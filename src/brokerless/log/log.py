@@ -53,7 +53,7 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
         self.path = os.fspath(path)
-        absolute = os.path.abspath(self.path)
+        absolute = storage.absolute(self.path)
         self.is_file = not storage.is_directory(absolute)
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
 from brokerless.log import lock, texts
+from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ class Root:
     @property
     def is_locked(self) -> bool:
         """Whether a live broker, or one who writes here, holds the lock: now. What a killed one left is not held."""
-        return lock.is_held(self._file(texts.LOCK))
+        return not is_remote(self.path) and lock.is_held(self._file(texts.LOCK))
 
     @cached_property
     def broker_epoch(self) -> int | None:

@@ -1,0 +1,170 @@
+"""Object stores, by any URL that fsspec knows: `s3://`, `gs://`, `abfs://`, `memory://`. They are only read.
+
+A store has no directories, only names with a common beginning; what is asked about single files is answered from the
+last listing of the prefix that they are in, so that looking at a partition costs one call. Credentials and endpoints
+are fsspec's: its configuration files, or environment variables like `FSSPEC_S3_ENDPOINT_URL`.
+
+fsspec is imported when the first URL is met: who reads local files does without it.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# A request takes as long as some hundred KB: what is read on from where the last read ended comes in such pieces.
+_AHEAD = 8 << 20
+# Less than this is asked for together with what follows: a probe for a batch grows by small steps.
+_LEAST = 1 << 14
+
+
+def is_remote(path: str) -> bool:
+    """Tell a URL from a local path.
+
+    >>> is_remote("s3://bucket/data"), is_remote("/data")
+    (True, False)
+    """
+    return "://" in path
+
+
+def absolute(url: str) -> str:
+    """Return a URL in its one form.
+
+    >>> absolute("s3a://bucket/data//orders-0/")
+    's3://bucket/data/orders-0'
+    """
+    scheme, _, path = url.partition("://")
+    # Hadoop's name for the same.
+    scheme = "s3" if scheme.lower() in ("s3a", "s3n") else scheme.lower()
+    root = "/" if path.startswith("/") else ""
+    return f"{scheme}://{root}{'/'.join(part for part in path.split('/') if part)}"
+
+
+def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
+    """Return the names behind a prefix, and whether each is a prefix itself.
+
+    Args:
+        url: the prefix.
+        is_fresh: ask the store; else what it said last will do.
+    """
+    with _at(url) as (store, path):
+        entries = store.ls(path, detail=True, refresh=is_fresh)
+        own = path.rstrip("/")
+    if any(entry["type"] == "file" and entry["name"] == own for entry in entries):
+        raise NotADirectoryError(errno.ENOTDIR, "not a directory", url)
+    # Some tools put an empty object where a directory would be.
+    found = ((entry["name"].rstrip("/"), entry["type"] == "directory") for entry in entries)
+    return {name.rpartition("/")[2]: is_prefix for name, is_prefix in found if name != own}
+
+
+def is_directory(url: str) -> bool:
+    """Tell whether anything is behind a prefix."""
+    with _at(url) as (store, path):
+        return bool(store.isdir(path))
+
+
+def exists(url: str) -> bool:
+    """Tell whether there is an object, or anything behind a prefix."""
+    with _at(url) as (store, path):
+        return bool(store.exists(path))
+
+
+def size(url: str) -> int:
+    """Return an object's length in bytes."""
+    with _at(url) as (store, path):
+        return int(store.info(path)["size"] or 0)
+
+
+def modified_ns(url: str) -> int:
+    """Return when an object was stored, in ns since the epoch; 0 if the store does not say."""
+    with _at(url) as (store, path):
+        try:
+            stored = store.modified(path)
+        except NotImplementedError:
+            return 0
+    return int(stored.timestamp() * 1_000_000) * 1000
+
+
+class Object:
+    """One object, read by ranges. What follows a read that went on from the last one is fetched ahead."""
+
+    __slots__ = ("_ahead", "_ahead_from", "_end", "_size", "path")
+
+    def __init__(self, url: str) -> None:
+        self.path = url
+        if is_directory(url):
+            raise IsADirectoryError(errno.EISDIR, "not a file", url)
+        self._size = size(url)
+        self._ahead = memoryview(b"")
+        self._ahead_from = self._end = 0
+
+    def size(self) -> int:
+        """Return its length in bytes."""
+        return self._size
+
+    def modified_ns(self) -> int:
+        """Return when it was stored, in ns since the epoch."""
+        return modified_ns(self.path)
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on and return how many bytes there were."""
+        filled, goes_on = 0, position == self._end and position > 0
+        length = max(0, min(len(buffer), self._size - position))
+        while filled < length:
+            at = position + filled
+            skip = at - self._ahead_from
+            if not 0 <= skip < len(self._ahead):
+                self._fetch(at, max(length - filled, _AHEAD if goes_on else _LEAST))
+                if not self._ahead:
+                    break
+                continue
+            part = self._ahead[skip : skip + length - filled]
+            buffer[filled : filled + len(part)] = part
+            filled += len(part)
+        self._end = position + filled
+        return filled
+
+    def close(self) -> None:
+        """Let go of what was fetched."""
+        self._ahead = memoryview(b"")
+
+    def _fetch(self, position: int, length: int) -> None:
+        with _at(self.path) as (store, path):
+            content = store.cat_file(path, start=position, end=min(position + length, self._size))
+        self._ahead, self._ahead_from = memoryview(content), position
+
+
+@contextmanager
+def _at(url: str) -> Iterator[tuple[Any, str]]:
+    """Give the store and the path in it; what goes wrong there is an OSError that names the URL."""
+    store = _store(url.partition("://")[0])
+    try:
+        yield store, store._strip_protocol(url)  # noqa: SLF001 - how fsspec's own functions take a URL apart
+    except OSError as error:
+        if error.filename is None:
+            error.filename = url
+        raise
+    except ValueError as error:
+        raise OSError(errno.EINVAL, str(error), url) from error
+    except Exception as error:
+        # Each store has errors of its own, for what the network does.
+        raise OSError(errno.EIO, f"{type(error).__name__}: {error}", url) from error
+
+
+@lru_cache
+def _store(scheme: str) -> Any:  # noqa: ANN401 - fsspec has no types
+    try:
+        import fsspec  # noqa: PLC0415 - who reads local files does without
+    except ImportError as error:
+        raise ValueError(f"cannot read {scheme}:// without fsspec: install brokerless[remote]") from error
+    try:
+        return fsspec.filesystem(scheme)
+    except ValueError as error:
+        raise ValueError(f"cannot read {scheme}://: {error}") from error
+    except ImportError as error:
+        raise ValueError(f"cannot read {scheme}://: {error}") from error
