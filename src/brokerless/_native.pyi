@@ -20,8 +20,12 @@ __all__ = [
     "Appended",
     "Appender",
     "Closing",
+    "CompactionRewrite",
+    "CompactionScan",
     "Decoder",
     "Encoder",
+    "ErasedRecords",
+    "ErasureScan",
     "HeaderWalk",
     "JsonDump",
     "LeaderEpochs",
@@ -29,10 +33,14 @@ __all__ = [
     "OffsetIndex",
     "ProducerReplay",
     "Producers",
+    "SegmentConversion",
+    "SegmentErasure",
     "SegmentOutput",
     "SegmentRecovery",
     "SegmentState",
+    "SegmentVerdicts",
     "SegmentWrite",
+    "SpaceEstimate",
     "TimeIndex",
     "TransactionIndex",
     "batch_schema",
@@ -264,6 +272,57 @@ def scan(data: _Data, position: int = 0, check_crcs: bool = False) -> tuple[pa.R
     """
 
 @final
+class ErasedRecords:
+    """What is to be erased of a segment.
+
+    `bits` has a bit for each record by its number, set if it goes, least significant first; those behind the last byte
+    stay. `records` go, `bytes` of keys and values; `examined` were looked at. `ranges` are first and last offset of
+    each run of them.
+    """
+
+    @property
+    def bits(self) -> bytes: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def ranges(self) -> list[tuple[int, int]]: ...
+    @property
+    def examined(self) -> int: ...
+
+@final
+class ErasureScan:
+    """Finds the records of a segment that match: by a whole key, by what keys start with, or by a header.
+
+    Args:
+        keys: whole keys.
+        key_prefixes: their beginnings.
+        headers: (name, value).
+        blank: only values go: records that have none, or an empty one, do not count.
+        max_batch_bytes: the most that one batch may decompress to.
+    """
+
+    def __new__(
+        cls,
+        *,
+        keys: Sequence[bytes] = ...,
+        key_prefixes: Sequence[bytes] = ...,
+        headers: Sequence[tuple[bytes, bytes]] = ...,
+        blank: bool = False,
+        max_batch_bytes: int = ...,
+    ) -> Self: ...
+    def feed(self, data: _Data, position: int) -> int:
+        """Look at the whole batches that `data`, at `position` of the segment, starts with; return their bytes."""
+
+    def take(self) -> ErasedRecords:
+        """Return what was found in the segment; the next one begins."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+
+@final
 class HeaderWalk:
     """Batch headers in log order, with what they say together: bodies are skipped without being read.
 
@@ -361,6 +420,34 @@ class OffsetIndex:
 
         Raises:
             CorruptRecordError: it fails.
+        """
+
+@final
+class SpaceEstimate:
+    """What records would take in each message format and codec: every batch is built in every form.
+
+    Args:
+        max_batch_bytes: the most that one batch may decompress to.
+    """
+
+    def __new__(cls, *, max_batch_bytes: int = ...) -> Self: ...
+    def feed(self, data: _Data, position: int) -> int:
+        """Measure the whole batches that `data`, at `position` of a segment, starts with; return their bytes."""
+
+    def finish(self) -> None:
+        """Close the batch that messages which stand alone wait in. The next data may be from elsewhere."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+    @property
+    def records(self) -> int:
+        """Records so far."""
+
+    def space(self, magic: int, compression: str) -> tuple[int, int] | None:
+        """Return the bytes of all batches in a form, and of their content, compressed by itself.
+
+        Content is keys and values, in magic 2 with headers. None: the magic does not know the codec.
         """
 
 @final
@@ -793,6 +880,254 @@ class Appender:
 
     def remove_expired_producers(self, now: int) -> list[int]:
         """Forget producers idle for `producer_id_expiration_ms`; return their ids."""
+
+@final
+class CompactionScan:
+    """A log read for the records that compaction keeps, of the keys whose hashes are in a range.
+
+    First the clean segments, for their transactions only ("follow"), then the dirty ones ("dirty"); then `newest` tells
+    of these, and the clean ones are read once more ("clean").
+
+    Args:
+        txnindexes: the content of each `.txnindex` of the log.
+        first_dirty_offset: where the dirty part begins.
+        now: ms since the epoch; tombstones and markers whose delete horizon is not later go.
+        hash_key: of the hash of keys: a secret of the run.
+        hash_range: first hash, and how many; (0, 0) for all.
+        max_bytes: memory for keys; where it is too little, the range shrinks.
+        max_batch_bytes: cap on one batch's decompressed size.
+        threads: how many decompress and hash.
+
+    Raises:
+        UnsupportedFormatError: a transaction index of an unknown version.
+    """
+
+    def __new__(
+        cls,
+        txnindexes: Sequence[Buffer],
+        *,
+        first_dirty_offset: int,
+        now: int,
+        hash_key: tuple[int, int],
+        hash_range: tuple[int, int],
+        max_bytes: int,
+        max_batch_bytes: int,
+        threads: int = 1,
+    ) -> Self: ...
+    def begin(self, phase: Literal["follow", "dirty", "clean"], *, keeps_legacy_tombstones: bool = True) -> None:
+        """Go on with the next segment. The flag is about tombstones of magic 0 and 1, which have no delete horizon."""
+
+    def feed(self, data: Buffer, position: int) -> int:
+        """Take the whole batches that `data` starts with, at `position` of the file; return how many bytes they are.
+
+        Raises:
+            CorruptRecordError: a batch is damaged.
+            UnsupportedFormatError: a magic or codec that is not known, or a batch beyond `max_batch_bytes`.
+        """
+
+    def finish(self) -> SegmentVerdicts:
+        """Return what was found out about the segment."""
+
+    def newest(self, first: int, end: int) -> tuple[bytes, bytes, bytes]:
+        """Return bits for the dirty records numbered `first` to `end` that are the newest with their key.
+
+        They stay; stay and ask for a delete horizon; are tombstones and go.
+        """
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch behind the last one taken has; 0 if not even that can be known."""
+    @property
+    def keys(self) -> int:
+        """Keys of the dirty part, in this range."""
+    @property
+    def hash_range(self) -> tuple[int, int]:
+        """The range that was covered: the one asked for, unless that took too much memory."""
+    @property
+    def next_hash_range(self) -> tuple[int, int] | None:
+        """Where another scan goes on; None: all hashes are done."""
+
+@final
+class SegmentVerdicts:
+    """What a `CompactionScan` found out about one segment, but for the keys of its dirty records."""
+
+    @property
+    def first_number(self) -> int:
+        """Number of its first record among those of all dirty segments: a multiple of 8."""
+    @property
+    def keep(self) -> bytes:
+        """A bit for each record that stays: markers, and records of the clean part."""
+    @property
+    def stamp(self) -> bytes:
+        """A bit for each of these that asks for a delete horizon."""
+    @property
+    def txnindex(self) -> bytes:
+        """Entries of the aborted transactions whose marker is still needed."""
+    @property
+    def records(self) -> int:
+        """In the segment."""
+    @property
+    def aborted(self) -> int:
+        """Records of aborted transactions."""
+    @property
+    def control(self) -> int:
+        """Control records that stay."""
+    @property
+    def discarded(self) -> int:
+        """Control records that go."""
+    @property
+    def unkeyed(self) -> int:
+        """Records without a key, aborted ones aside."""
+    @property
+    def first_unkeyed(self) -> int | None:
+        """Offset of the first of these."""
+    @property
+    def tombstones(self) -> int:
+        """Records with a key and a null value, aborted ones aside."""
+    @property
+    def expired(self) -> int:
+        """Tombstones of the clean part that go though no newer record has their key."""
+
+@final
+class CompactionRewrite:
+    """Old segments, and what was decided about their records, into new ones.
+
+    Args:
+        producers: the producer state at the log end, as the content of a `.snapshot`.
+        end_offset: where the compacted range ends: the batch before it stays, be it empty.
+        delete_horizon_ms: for the batches that get one.
+        max_batch_bytes: cap on one batch's decompressed size.
+        threads: how many decompress and build batches.
+    """
+
+    def __new__(
+        cls, producers: Buffer, *, end_offset: int, delete_horizon_ms: int, max_batch_bytes: int, threads: int = 1
+    ) -> Self: ...
+    def begin(self, keep: Buffer, stamp: Buffer, txnindex: Buffer) -> None:
+        """Go on with a segment, by its verdict; the transaction index entries move along with their markers."""
+
+    def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
+        """Push what is left of the whole batches that `data` starts with; return how many bytes they are.
+
+        Where `is_full`, what has no room waits: call again, with an output based where the full one ends.
+
+        Raises:
+            CorruptRecordError: a batch is damaged, or begins below the end of the one before it.
+            UnsupportedFormatError: as of `CompactionScan.feed`; or a message of magic 0 or 1 is the last of the range
+                and goes.
+        """
+
+    def finish(self, output: SegmentOutput) -> None:
+        """End a segment of which nothing waits."""
+
+    @property
+    def is_full(self) -> bool:
+        """An index of the output has no slot for the batch that waits."""
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch behind the last one taken has; 0 if not even that can be known."""
+    @property
+    def records(self) -> int:
+        """Records of the segment so far."""
+    @property
+    def kept(self) -> int:
+        """Those of them that stayed."""
+
+@final
+class SegmentConversion:
+    """Old segments into new ones of another magic or codec. Offsets do not change.
+
+    `begin` each old segment, `feed` it, then `finish` it. Where `is_full`, go on with an output based where it ends.
+
+    Args:
+        magic: 0, 1 or 2; None: what batches are.
+        compression: a codec's name, or none; None: what batches have.
+        compression_level: of batches that are made anew; None: Kafka's default.
+        recompress: compress again also what has the codec.
+        batch_size: join neighbours up to so many bytes where nobody could tell; None: only messages that stand alone.
+        drop_headers: where the magic has none. Else they are refused.
+        drop_producers: likewise, with control batches, `aborted` transactions, and all from `last_stable_offset` on.
+        aborted: (producer_id, first_offset, last_offset) of the whole log.
+        last_stable_offset: of the log.
+        log_end_offset: of the log: what is not below it is damage.
+        max_batch_bytes: the most that one batch may decompress to.
+
+    Raises:
+        ValueError: it cannot be, here and in `feed`: what would be lost is named.
+    """
+
+    def __new__(
+        cls,
+        *,
+        magic: int | None = None,
+        compression: str | None = None,
+        compression_level: int | None = None,
+        recompress: bool = False,
+        batch_size: int | None = None,
+        drop_headers: bool = False,
+        drop_producers: bool = False,
+        aborted: Sequence[tuple[int, int, int]] = ...,
+        last_stable_offset: int = ...,
+        log_end_offset: int = ...,
+        max_batch_bytes: int = ...,
+    ) -> Self: ...
+    def begin(self, txnindex: _Data, max_segment_bytes: int) -> None:
+        """Go on with an old segment, whose transaction index moves along; new ones grow up to so many bytes."""
+
+    def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
+        """Take the whole batches that `data`, at `position` of the old segment, starts with; return their bytes.
+
+        Nothing is taken only where `output` is full, or `needed` bytes are.
+        """
+
+    def finish(self, output: SegmentOutput) -> bool:
+        """Put out what waits at the end of the old segment. False: `output` is full, call again with another."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+    @property
+    def is_full(self) -> bool:
+        """The output has no room for the next batch."""
+    @property
+    def changed(self) -> int:
+        """Batches so far that did not stay as they were."""
+    @property
+    def converted(self) -> dict[str, int]:
+        """What was done so far.
+
+        `batches`, and how many `changed`; records that lost their `headers` or `timestamps`; batches that lost their
+        `producers`; left out: `control_batches`, and `aborted` and `undecided` records.
+        """
+
+@final
+class SegmentErasure:
+    """Old segments into new ones without the records that a scan found, or without their values.
+
+    Offsets and control batches stay. A batch of magic 2 that lost all its records stays as a header; a message of
+    magic 0 or 1 goes, and a wrapper of which only some stay becomes a batch of magic 2, as in Kafka's cleaner.
+
+    Args:
+        blank: records stay, with an empty value.
+        max_batch_bytes: the most that one batch may decompress to.
+    """
+
+    def __new__(cls, *, blank: bool = False, max_batch_bytes: int = ...) -> Self: ...
+    def begin(self, erased: _Data, txnindex: _Data, max_segment_bytes: int) -> None:
+        """Go on with an old segment, of which the records with these bits go; see `SegmentConversion.begin`."""
+
+    def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
+        """As of `SegmentConversion`."""
+
+    def finish(self, output: SegmentOutput) -> bool:
+        """As of `SegmentConversion`."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+    @property
+    def is_full(self) -> bool:
+        """The output has no room for the next batch."""
 
 @final
 class SegmentOutput:

@@ -322,6 +322,11 @@ impl Header {
         true
     }
 
+    /// Says that the records are compressed so; all else in the attributes stays.
+    pub(crate) fn set_compression(&mut self, compression: Compression) {
+        self.attributes = self.attributes & !COMPRESSION_MASK | compression as i16;
+    }
+
     /// Writes what [`Header::place_at`] and, with `is_resummed`, [`Header::set_max_timestamp`] changed into `entry`, the
     /// whole entry. With the latter, the checksum is computed anew.
     pub(crate) fn write_over(&mut self, entry: &mut [u8], is_resummed: bool) {

@@ -98,6 +98,11 @@ impl BatchBuilder {
         self.records_count
     }
 
+    /// Of the last record; one below the base offset if there is none.
+    pub(crate) fn last_offset(&self) -> i64 {
+        self.last_offset
+    }
+
     /// What the batch would take now: exact if it is not compressed, else Kafka's estimate.
     pub fn size_in_bytes(&self) -> usize {
         let records = self.uncompressed_size();

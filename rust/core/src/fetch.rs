@@ -77,7 +77,7 @@ impl Selection {
 
     /// A transaction's batches lie between its first offset and its marker. The batch's *last* offset counts:
     /// compaction keeps base offsets, so the first batch may start below.
-    fn is_aborted(&self, header: &Header) -> bool {
+    pub(crate) fn is_aborted(&self, header: &Header) -> bool {
         header.is_transactional()
             && self.aborted.get(&header.producer_id).is_some_and(|ranges| {
                 let started = ranges.partition_point(|&(first, _)| first <= header.last_offset());
@@ -108,7 +108,7 @@ impl Selection {
 
 /// Below an exclusive end. The greatest number stands for no end, and so is before it: offsets and timestamps may be it.
 #[inline]
-fn is_before(value: i64, end: i64) -> bool {
+pub(crate) fn is_before(value: i64, end: i64) -> bool {
     value < end || end == i64::MAX
 }
 

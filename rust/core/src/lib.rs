@@ -3,15 +3,20 @@
 mod append;
 mod batch;
 mod batch_options;
+mod bits;
 mod build;
 mod columns;
+mod compact;
 mod compression;
 mod control;
+mod convert;
 mod dump;
 mod encode;
 mod epochs;
+mod erase;
 mod error;
 mod fetch;
+mod filter;
 mod headers;
 mod index;
 mod indexing;
@@ -24,12 +29,15 @@ mod plain;
 mod primitives;
 mod producers;
 mod record;
+mod records;
 mod recovery;
 mod refusal;
+mod rewrite;
 mod room;
 mod search;
 mod segment_output;
 mod snapshot;
+mod space;
 mod timestamp_type;
 mod transactions;
 mod utf8;
@@ -42,13 +50,20 @@ pub use append::{
 pub use batch::{Header, TimestampType, crc32, crc32c, decrement_sequence, increment_sequence};
 pub use build::{BatchBuilder, BatchOptions, Built, NewRecord};
 pub use columns::{BinaryColumn, BinaryParts, Columns, HeadersColumn, Run};
+pub use compact::{
+    CompactionRewrite, CompactionScan, HashRange, Hashed, KeyHasher, LastRecord, Newest, Phase,
+    Piece, RecordCounts, RewriteTerms, RewriteVerdicts, ScanTerms, SegmentVerdicts, Task, Wanted,
+};
 pub use compression::{Codec, Compression, Compressor, Decompressor};
 pub use control::{ControlType, control_type, coordinator_epoch, end_transaction_marker};
+pub use convert::{Conversion, Converted, Converter, DEFAULT_BATCH_SIZE};
 pub use dump::{JsonDump, LogDump};
 pub use encode::{BatchWriter, Cut, Place};
 pub use epochs::LeaderEpochs;
+pub use erase::{Erased, Eraser, ErasureScan, RecordMatcher};
 pub use error::{Error, Kind, Result};
 pub use fetch::{AbortedTransaction, Fetch, Selection, Taken, payload};
+pub use filter::{BatchFilter, Filtered, Retention, Verdict};
 pub use headers::HeaderWalk;
 pub use index::{
     AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,
@@ -66,9 +81,11 @@ pub use producers::{Duplicate, Origin, Producers, Update};
 pub use record::{Headers, HeadersBuffer, Record};
 pub use recovery::{Ended, ProducerReplay, SegmentRecovery};
 pub use refusal::{Refusal, Refused};
+pub use rewrite::{Rewrite, Rewriter};
 pub use search::{Found, Target, find_timestamp};
 pub use segment_output::{Pending, SegmentOutput};
 pub use snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
+pub use space::{Space, SpaceEstimate};
 pub use transactions::Transactions;
 pub use utf8::java_utf8;
 pub use validate::{Rules, topic_codec};

@@ -45,6 +45,9 @@ impl<'a> Headers<'a> {
     }
 }
 
+/// The smallest record: six fields of a byte, and the length before them.
+pub(crate) const MIN_BYTES: usize = 7;
+
 /// The longest varint of 32 bits.
 const MAX_VARINT_BYTES: usize = 5;
 
@@ -197,17 +200,18 @@ pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>>
     })
 }
 
-/// Of a record, what is checked when it is appended.
+/// Of a record, what is looked at when it is appended or compacted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outline {
+pub(crate) struct Outline<'a> {
     pub(crate) timestamp_delta: i64,
     pub(crate) offset_delta: i32,
-    pub(crate) has_key: bool,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) has_value: bool,
 }
 
 /// The outline of the record at `at`, which moves behind it, with the structure of its headers checked too.
 #[inline]
-pub(crate) fn outline(payload: &[u8], at: &mut usize) -> Result<Outline> {
+pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'a>> {
     if let Some((outline, end)) = plain_outline(payload, *at) {
         *at = end;
         return Ok(outline);
@@ -217,13 +221,28 @@ pub(crate) fn outline(payload: &[u8], at: &mut usize) -> Result<Outline> {
     Ok(Outline {
         timestamp_delta: record.timestamp_delta,
         offset_delta: record.offset_delta,
-        has_key: record.key.is_some(),
+        key: record.key,
+        has_value: record.value.is_some(),
     })
+}
+
+/// Calls `visit` with the outline of each of the `count` records that `payload` must hold, no byte more.
+#[inline]
+pub(crate) fn for_each_outline(
+    payload: &[u8],
+    count: i32,
+    mut visit: impl FnMut(Outline),
+) -> Result<()> {
+    let mut at = 0;
+    for index in 0..check_count(count)? {
+        visit(outline(payload, &mut at).map_err(|error| numbered(error, index, count))?);
+    }
+    check_end(payload, at, count)
 }
 
 /// The same for a sound record of short varints and not at the very end, and where it ends; None for any other.
 #[inline]
-fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline, usize)> {
+fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
     let (length, body) = short_varint(payload, at)?;
     let end = body + (length >> 1) as usize;
     // The varints behind may not be read beyond the record: only what lies within counts.
@@ -231,11 +250,11 @@ fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline, usize)> {
     let (timestamp_delta, at) = varlong(payload, body + 1)?;
     let (offset_delta, at) = short_varint(payload, at)?;
     let (key, at) = short_varint(payload, at)?;
-    let has_key = key & 1 == 0;
-    let at = if has_key {
-        at + (key >> 1) as usize
+    let (key, at) = if key & 1 == 0 {
+        let key_end = at + (key >> 1) as usize;
+        (Some(payload.get(at..key_end)?), key_end)
     } else {
-        at
+        (None, at)
     };
     let (value, at) = short_varint(payload, at)?;
     let at = at
@@ -264,7 +283,8 @@ fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline, usize)> {
     let outline = Outline {
         timestamp_delta,
         offset_delta: (offset_delta >> 1) as i32 ^ -((offset_delta & 1) as i32),
-        has_key,
+        key,
+        has_value: value & 1 == 0,
     };
     (at == end).then_some((outline, end))
 }

@@ -7,6 +7,7 @@ use crate::batch::Header;
 use crate::error::{Error, Result};
 use crate::index::AbortedTxn;
 use crate::indexing::{IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset};
+use crate::walk;
 
 /// Bytes for the ends of a segment's files.
 #[derive(Debug, Default)]
@@ -56,17 +57,8 @@ impl SegmentOutput {
             Some(header) if header.size() == batch.len() => header,
             _ => return Err(Error::corrupt("not one whole batch")),
         };
-        let first = match header.magic {
-            2 => header.base_offset,
-            // a wrapper's first offset is inside
-            _ => header.last_offset(),
-        };
-        if first < self.next_offset {
-            return Err(Error::invalid(format!(
-                "offset {first} is below {}, where the segment goes on",
-                self.next_offset
-            )));
-        }
+        walk::check_offset(&header, self.next_offset)
+            .map_err(|error| Error::invalid(error.message))?;
         if relative_offset(header.last_offset(), self.base_offset).is_none() {
             return Err(Error::invalid(format!(
                 "last offset {} is not within 2^31-1 of base offset {}",

@@ -13,10 +13,8 @@ use crate::batch::{Header, TimestampType};
 use crate::build::{BatchBuilder, BatchOptions, NewRecord};
 use crate::compression::{Codec, Compression, Decompressor};
 use crate::error::Error;
-use crate::fetch;
-use crate::message;
 use crate::producers::Origin;
-use crate::record::{self, Headers};
+use crate::records;
 use crate::refusal::{Refusal, Refused};
 
 use walk::Walk;
@@ -241,7 +239,8 @@ impl Validator {
             // As it came: what it is stored with has been written into the one in hand.
             let entry = entry(data, header);
             let came = Header::parse(entry, header.position).ok().flatten();
-            for_each(&came.unwrap_or(*header), entry, decompressor, |record| {
+            let came = came.unwrap_or(*header);
+            records::for_each(&came, entry, decompressor, false, |record| {
                 builder.append(&NewRecord { offset, ..record })?;
                 offset = offset.wrapping_add(1);
                 Ok(())
@@ -330,36 +329,4 @@ fn check_batch(first: &Header, header: &Header, rules: &Rules, origin: Origin) -
         ));
     }
     Ok(())
-}
-
-/// Calls `visit` with each record of an entry that has been walked before, as a new record.
-fn for_each(
-    header: &Header,
-    entry: &[u8],
-    decompressor: &mut Decompressor,
-    mut visit: impl FnMut(NewRecord<'_>) -> crate::Result<()>,
-) -> crate::Result<()> {
-    if header.magic == 2 {
-        let payload = fetch::payload(header, entry, decompressor)?;
-        let count = header.records_count.unwrap_or(0);
-        return record::for_each(payload, count, |record| {
-            let (timestamp, offset) = header.place(&record);
-            visit(NewRecord {
-                offset,
-                timestamp,
-                key: record.key,
-                value: record.value,
-                headers: record.headers,
-            })
-        });
-    }
-    message::open(header, entry, decompressor)?.for_each(false, |message| {
-        visit(NewRecord {
-            offset: message.offset,
-            timestamp: message.timestamp,
-            key: message.key,
-            value: message.value,
-            headers: Headers::NONE,
-        })
-    })
 }

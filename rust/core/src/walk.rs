@@ -4,7 +4,7 @@
 //! value, [`Next::NeedMore`]: whether it may be cut is the caller's to judge.
 
 use crate::batch::{Header, LOG_OVERHEAD, MAGIC_END};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What `bytes` start with.
 #[derive(Debug, Clone, Copy)]
@@ -44,4 +44,19 @@ pub fn framing_holds(rest: &[u8], end: u64, base_offset: i64) -> bool {
         Ok(None) => true,
         Err(_) => false,
     }
+}
+
+/// Refuses a batch that begins below `next_offset`, where the one before it ends.
+pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
+    let first = match header.magic {
+        2 => header.base_offset,
+        // a wrapper's first offset is inside
+        _ => header.last_offset(),
+    };
+    if first < next_offset {
+        return Err(Error::corrupt(format!(
+            "offset {first} is below {next_offset}, where the segment goes on"
+        )));
+    }
+    Ok(())
 }

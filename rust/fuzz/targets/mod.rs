@@ -12,6 +12,7 @@ mod codecs;
 mod decode;
 mod dump;
 mod indexes;
+mod rewrite;
 mod walk;
 
 /// Inputs are cut to this.
@@ -35,7 +36,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 16] = [
+pub(crate) const TARGETS: [Target; 18] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -52,6 +53,8 @@ pub(crate) const TARGETS: [Target; 16] = [
     target("control", "control", dump::control),
     target("append", "log", append::append),
     target("recovery", "log", append::recovery),
+    target("convert", "log", rewrite::convert),
+    target("erase", "log", rewrite::erase),
 ];
 
 /// One target, by its name.

@@ -85,7 +85,13 @@ impl<'r> Walk<'r> {
             let offset = header
                 .base_offset
                 .wrapping_add(i64::from(record.offset_delta));
-            self.record(header, index as i32, timestamp, offset, record.has_key);
+            self.record(
+                header,
+                index as i32,
+                timestamp,
+                offset,
+                record.key.is_some(),
+            );
         }
         record::check_end(payload, at, count).map_err(invalid)
     }

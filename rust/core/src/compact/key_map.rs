@@ -1,0 +1,389 @@
+//! Keys by hash, each with a number: the last record that has it. Never more memory than it was given.
+//!
+//! The hash is SipHash-1-3-128 under a key of the run, so nobody can make two keys collide who does not know it, and by
+//! chance two of 10^10 keys do with a probability of 10^-19: Kafka compares keys by their MD5 alone, too.
+//!
+//! A map holds the keys of a range of hashes. Where it would need more memory, it shrinks the range and forgets the keys
+//! outside: they are another map's, which goes on where this range ends. So what is in the range is always complete.
+
+use std::hint::black_box;
+
+/// Of the range, this many are told apart, each with a table of its own: one at a time grows, or is let go.
+const MAX_TABLES: u64 = 64;
+
+/// A table's first slots.
+const MIN_SLOTS: usize = 4;
+
+/// Keys whose slots are fetched together: one waits for memory while the others' are on their way.
+const TOGETHER: usize = 64;
+
+/// The two halves of a hash, and the number plus one: 0 marks an empty slot, and zeroed memory costs nothing until used.
+type Slot = [u64; 3];
+
+/// A key's hash, with the number to be stored or looked up for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HashedKey {
+    pub(crate) hash: [u64; 2],
+    pub(crate) number: u64,
+}
+
+impl HashedKey {
+    const NONE: Self = Self {
+        hash: [0; 2],
+        number: 0,
+    };
+}
+
+/// Hashes from `start` up to, not including, `start + width`; a width of 0 stands for all of them to the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HashRange {
+    /// The first hash.
+    pub start: u64,
+    /// How many, 0 for all that follow.
+    pub width: u64,
+}
+
+impl HashRange {
+    /// Every hash.
+    pub const ALL: Self = Self { start: 0, width: 0 };
+
+    /// How many there are, less one.
+    fn last(&self) -> u64 {
+        let all = u64::MAX - self.start;
+        match self.width {
+            0 => all,
+            width => (width - 1).min(all),
+        }
+    }
+
+    /// What follows, an eighth wider: where this one shrank, its keys may have been closer together. None at the end.
+    pub fn next(&self) -> Option<Self> {
+        let start = self.start.checked_add(self.last())?.checked_add(1)?;
+        let width = self.width.checked_add(self.width.div_ceil(8)).unwrap_or(0);
+        Some(Self { start, width })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    slots: Vec<Slot>,
+    used: usize,
+}
+
+impl Table {
+    /// Where to look first: the hash's second half, spread over the slots.
+    #[inline]
+    fn home(&self, hash: &[u64; 2]) -> usize {
+        ((u128::from(hash[1]) * self.slots.len() as u128) >> 64) as usize
+    }
+
+    /// The slot that has the hash, or the empty one where it belongs; None only without any slot.
+    #[inline]
+    fn find(&mut self, hash: &[u64; 2]) -> Option<&mut Slot> {
+        let home = self.home(hash);
+        let (head, tail) = self.slots.split_at_mut_checked(home)?;
+        tail.iter_mut()
+            .chain(head)
+            .find(|slot| slot[2] == 0 || slot[..2] == *hash)
+    }
+
+    /// One slot in five stays empty, so that searches are short.
+    fn is_full(&self) -> bool {
+        (self.used + 1) * 5 > self.slots.len() * 4
+    }
+
+    fn grown(&self) -> usize {
+        (self.slots.len() + self.slots.len() / 2).max(MIN_SLOTS)
+    }
+
+    /// Moves what `stays` to a table of so many slots.
+    fn rebuild(&mut self, slots: usize, stays: impl Fn(&Slot) -> bool) {
+        let mut next = Self {
+            slots: vec![[0; 3]; slots],
+            used: 0,
+        };
+        for slot in &self.slots {
+            if slot[2] != 0
+                && stays(slot)
+                && let Some(empty) = next.find(&[slot[0], slot[1]])
+            {
+                *empty = *slot;
+                next.used += 1;
+            }
+        }
+        *self = next;
+    }
+}
+
+/// The map.
+#[derive(Debug)]
+pub(crate) struct KeyMap {
+    range: HashRange,
+    /// A hash's table is its distance from the start of the range, shifted by so much.
+    shift: u32,
+    tables: Vec<Table>,
+    slots: usize,
+    max_slots: usize,
+    /// Keys by table, while they are put in.
+    sorted: Vec<HashedKey>,
+}
+
+impl KeyMap {
+    /// For the keys of `range`, or of as much of it as fits into `max_bytes`.
+    pub(crate) fn new(range: HashRange, max_bytes: usize) -> Self {
+        let mut shift = 0;
+        while range.last() >> shift >= MAX_TABLES {
+            shift += 1;
+        }
+        let count = (range.last() >> shift) as usize + 1;
+        Self {
+            range,
+            shift,
+            tables: (0..count).map(|_| Table::default()).collect(),
+            slots: 0,
+            max_slots: max_bytes / size_of::<Slot>(),
+            sorted: Vec::new(),
+        }
+    }
+
+    /// The range that it is complete for.
+    pub(crate) fn range(&self) -> HashRange {
+        self.range
+    }
+
+    /// Keys.
+    pub(crate) fn len(&self) -> usize {
+        self.tables.iter().map(|table| table.used).sum()
+    }
+
+    /// The number of every key.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        let slots = self.tables.iter().flat_map(|table| &table.slots);
+        slots.filter_map(|slot| slot[2].checked_sub(1))
+    }
+
+    /// Stores the numbers, plus `more`, of those in the range; a later one replaces an earlier one.
+    pub(crate) fn put(&mut self, keys: &[HashedKey], more: u64) {
+        for keys in keys.chunks(TOGETHER) {
+            self.touch(keys);
+            for key in keys {
+                self.put_one(&key.hash, key.number + more);
+            }
+        }
+    }
+
+    /// The same for runs of keys, each with what is to be added to its numbers. Many keys go in table by table: a table
+    /// fits into the processor's caches and page tables, where the map does not.
+    pub(crate) fn put_all(&mut self, runs: &[(&[HashedKey], u64)]) {
+        let mut ends = [0_usize; MAX_TABLES as usize + 1];
+        for (keys, _) in runs {
+            for key in *keys {
+                if let Some(end) = self.table(&key.hash).and_then(|at| ends.get_mut(at + 1)) {
+                    *end += 1;
+                }
+            }
+        }
+        let mut total = 0;
+        for end in &mut ends {
+            total += *end;
+            *end = total;
+        }
+        let mut sorted = std::mem::take(&mut self.sorted);
+        sorted.resize(total, HashedKey::NONE);
+        for (keys, more) in runs {
+            for key in *keys {
+                // Where the next key of its table goes: what counts to here were the tables before.
+                let next = self.table(&key.hash).and_then(|at| ends.get_mut(at));
+                if let Some(next) = next
+                    && let Some(place) = sorted.get_mut(*next)
+                {
+                    *place = HashedKey {
+                        number: key.number + more,
+                        ..*key
+                    };
+                    *next += 1;
+                }
+            }
+        }
+        self.put(&sorted, 0);
+        self.sorted = sorted;
+    }
+
+    /// Tells of each key in the range whether the map has it.
+    pub(crate) fn look_up(&mut self, keys: &[HashedKey], mut found: impl FnMut(&HashedKey, bool)) {
+        for keys in keys.chunks(TOGETHER) {
+            self.touch(keys);
+            for key in keys {
+                let Some(table) = self.table(&key.hash) else {
+                    continue;
+                };
+                let table = self.tables.get_mut(table);
+                let slot = table.and_then(|table| table.find(&key.hash));
+                found(key, slot.is_some_and(|slot| slot[2] != 0));
+            }
+        }
+    }
+
+    /// Reads the slots where the searches begin, none of which waits for another.
+    #[inline]
+    fn touch(&self, keys: &[HashedKey]) {
+        let mut all = 0;
+        for key in keys {
+            let table = self.table(&key.hash).and_then(|at| self.tables.get(at));
+            let slot = table.and_then(|table| table.slots.get(table.home(&key.hash)));
+            all |= slot.map_or(0, |slot| slot[2]);
+        }
+        black_box(all);
+    }
+
+    #[inline]
+    fn table(&self, hash: &[u64; 2]) -> Option<usize> {
+        let distance = hash[0].checked_sub(self.range.start)?;
+        (distance <= self.range.last()).then_some((distance >> self.shift) as usize)
+    }
+
+    #[inline]
+    fn put_one(&mut self, hash: &[u64; 2], number: u64) {
+        while let Some(at) = self.table(hash) {
+            let Some(table) = self.tables.get_mut(at) else {
+                return;
+            };
+            let has_room = !table.is_full();
+            if let Some(slot) = table.find(hash) {
+                let is_new = slot[2] == 0;
+                if has_room || !is_new {
+                    *slot = [hash[0], hash[1], number + 1];
+                    table.used += usize::from(is_new);
+                    return;
+                }
+            }
+            self.make_room(at);
+        }
+    }
+
+    /// Lets a table grow, or the range shrink until one could.
+    #[cold]
+    fn make_room(&mut self, at: usize) {
+        let Some(table) = self.tables.get_mut(at) else {
+            return;
+        };
+        let slots = table.grown();
+        // Both tables are there while one is moved to the other.
+        if self.slots + slots <= self.max_slots || self.range.width == 1 {
+            self.slots += slots - table.slots.len();
+            table.rebuild(slots, |_| true);
+        } else {
+            self.shrink();
+        }
+    }
+
+    /// Forgets an eighth of the range: what is forgotten was read in vain, what is not needs no other pass.
+    fn shrink(&mut self) {
+        let last = self.range.last();
+        let last = last - (last / 8).max(1).min(last);
+        self.range.width = last + 1;
+        let count = (last >> self.shift) as usize + 1;
+        self.tables.truncate(count);
+        let start = self.range.start;
+        if let Some(table) = self.tables.last_mut() {
+            let slots = table.slots.len();
+            table.rebuild(slots, |slot| slot[0].wrapping_sub(start) <= last);
+        }
+        self.slots = self.tables.iter().map(|table| table.slots.len()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn keys(count: u64) -> Vec<HashedKey> {
+        let hasher = siphasher::sip128::SipHasher13::new_with_keys(1, 2);
+        (0..count)
+            .map(|number| {
+                let hash = hasher.hash(&number.to_be_bytes());
+                HashedKey {
+                    hash: [hash.h1, hash.h2],
+                    number,
+                }
+            })
+            .collect()
+    }
+
+    fn all(keys: &[HashedKey], max_bytes: usize) -> (Vec<u64>, usize) {
+        let (mut range, mut passes, mut numbers) = (Some(HashRange::ALL), 0, Vec::new());
+        while let Some(this) = range {
+            let mut map = KeyMap::new(this, max_bytes);
+            let mut twin = KeyMap::new(this, max_bytes);
+            map.put(keys, 0);
+            let (one, other) = keys.split_at(keys.len() / 3);
+            twin.put_all(&[(one, 0), (&[], 7), (other, 0)]);
+            // in another order the range may shrink elsewhere; what is in both is the same
+            if twin.range() == map.range() {
+                let sorted = |map: &KeyMap| {
+                    let mut numbers: Vec<_> = map.numbers().collect();
+                    numbers.sort_unstable();
+                    numbers
+                };
+                assert_eq!(sorted(&map), sorted(&twin));
+            }
+            assert!(map.slots <= map.max_slots || map.len() == 1);
+            assert_eq!(map.numbers().count(), map.len());
+            numbers.extend(map.numbers());
+            range = map.range().next();
+            passes += 1;
+        }
+        numbers.sort_unstable();
+        (numbers, passes)
+    }
+
+    #[test]
+    fn every_key_is_in_one_range_however_little_memory_there_is() {
+        let keys = keys(3000);
+        let expected: Vec<u64> = (0..3000).collect();
+        assert_eq!(all(&keys, 1 << 20), (expected.clone(), 1));
+        for (slots, most) in [(2000, 4), (300, 60), (30, 600), (6, 12_000)] {
+            let (numbers, passes) = all(&keys, 24 * slots);
+            assert_eq!(numbers, expected);
+            assert!(
+                passes > 1 && passes < most,
+                "{passes} passes with {slots} slots"
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_number_replaces_an_earlier_one() {
+        let mut twice = keys(500);
+        twice.extend(keys(500).into_iter().map(|key| HashedKey {
+            number: key.number + 1000,
+            ..key
+        }));
+        assert_eq!(all(&twice, 1 << 20).0, (1000..1500).collect::<Vec<_>>());
+        assert_eq!(all(&twice, 24 * 100).0, (1000..1500).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn ranges_meet_and_end_with_the_last_hash() {
+        let half = HashRange {
+            start: 0,
+            width: 1 << 63,
+        };
+        let other = half.next().unwrap();
+        assert_eq!((other.start, other.last()), (1 << 63, u64::MAX >> 1));
+        assert_eq!(other.next(), None);
+        assert_eq!(HashRange::ALL.next(), None);
+        let rest = HashRange {
+            start: u64::MAX,
+            width: 5,
+        };
+        assert_eq!((rest.last(), rest.next()), (0, None));
+        let wide = HashRange {
+            start: 3,
+            width: u64::MAX - 20,
+        };
+        assert_eq!(wide.next().map(|next| next.width), Some(0));
+    }
+}

@@ -1,0 +1,70 @@
+//! What a conversion is to do, and what it did.
+
+use crate::batch::BATCH_OVERHEAD;
+use crate::compression::{Codec, Compression};
+use crate::error::{Error, Result};
+
+/// What batches are to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Conversion {
+    /// 0, 1 or 2; None: what they are.
+    pub magic: Option<i8>,
+    /// None: what they are, at Kafka's default level where they are made anew.
+    pub codec: Option<Codec>,
+    /// Compress again what has the codec already: its level does not show.
+    pub recompress: bool,
+    /// Neighbours that may be one batch are joined up to so many bytes, uncompressed; None: only messages that stand alone.
+    pub batch_size: Option<usize>,
+    /// Leave out headers where the magic has none.
+    pub drop_headers: bool,
+    /// Leave out producers and transactions where the magic has none: with them all control batches, the records of
+    /// aborted transactions, and all from the last stable offset on.
+    pub drop_producers: bool,
+}
+
+impl Conversion {
+    /// Refuses what cannot be, whatever the batches are.
+    pub(super) fn check(&self) -> Result<()> {
+        let refused = match (self.magic, self.codec, self.batch_size) {
+            (None, None, None) => {
+                "nothing to convert: give a magic, a codec or a batch size".into()
+            }
+            (Some(magic), ..) if !(0..=2).contains(&magic) => {
+                format!("magic {magic} is not 0, 1 or 2")
+            }
+            (Some(magic @ (0 | 1)), Some(codec), _) if codec.compression == Compression::Zstd => {
+                format!("magic {magic} knows no zstd: give another codec")
+            }
+            (_, None, _) if self.recompress => "a codec is needed to compress again".into(),
+            (.., Some(size)) if size <= BATCH_OVERHEAD => {
+                format!("batch size {size} holds no record: {BATCH_OVERHEAD} bytes are its header")
+            }
+            (None | Some(2), ..) if self.drop_headers || self.drop_producers => {
+                "nothing needs to be dropped: only magic 0 and 1 lack headers and producers".into()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(refused))
+    }
+}
+
+/// What a conversion did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// Entries that came.
+    pub batches: u64,
+    /// Of them, those that did not stay as they were.
+    pub changed: u64,
+    /// Records that lost their headers.
+    pub headers: u64,
+    /// Records that lost their timestamp: magic 0 has none.
+    pub timestamps: u64,
+    /// Batches that lost their producer.
+    pub producers: u64,
+    /// Control batches left out.
+    pub control_batches: u64,
+    /// Records left out because their transaction was aborted.
+    pub aborted: u64,
+    /// Records left out because their transaction, or one before them, is not decided.
+    pub undecided: u64,
+}

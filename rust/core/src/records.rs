@@ -1,0 +1,43 @@
+//! The records of an entry of any magic, as what a builder takes.
+
+use crate::batch::Header;
+use crate::build::NewRecord;
+use crate::compression::Decompressor;
+use crate::error::Result;
+use crate::fetch;
+use crate::message;
+use crate::record::{self, Headers};
+
+/// Calls `visit` with each record of the entry, in the order of its bytes. The entry's own checksum is the caller's; those
+/// of messages in a wrapper are compared here with `check_crcs`.
+pub(crate) fn for_each(
+    header: &Header,
+    entry: &[u8],
+    decompressor: &mut Decompressor,
+    check_crcs: bool,
+    mut visit: impl FnMut(NewRecord<'_>) -> Result<()>,
+) -> Result<()> {
+    if header.magic == 2 {
+        let payload = fetch::payload(header, entry, decompressor)?;
+        let count = header.records_count.unwrap_or(0);
+        return record::for_each(payload, count, |record| {
+            let (timestamp, offset) = header.place(&record);
+            visit(NewRecord {
+                offset,
+                timestamp,
+                key: record.key,
+                value: record.value,
+                headers: record.headers,
+            })
+        });
+    }
+    message::open(header, entry, decompressor)?.for_each(check_crcs, |message| {
+        visit(NewRecord {
+            offset: message.offset,
+            timestamp: message.timestamp,
+            key: message.key,
+            value: message.value,
+            headers: Headers::NONE,
+        })
+    })
+}

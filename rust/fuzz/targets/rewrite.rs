@@ -1,0 +1,107 @@
+//! Old segments to new ones: conversions and erasures.
+
+use brokerless_core::{
+    Codec, Compression, Conversion, Converter, Eraser, ErasureScan, Next, RecordMatcher, Result,
+    Rewrite, Rewriter, SegmentOutput, SpaceEstimate, next,
+};
+
+use super::MAX_BATCH_BYTES;
+
+/// The new segment's batches, taken in pieces as a writer takes them.
+fn rewritten<R: Rewrite>(rewrite: &mut R, data: &[u8]) -> Result<Vec<u8>> {
+    let mut rewriter = Rewriter::new(u64::MAX);
+    let mut output = SegmentOutput::new(0, 4096, 1 << 20);
+    let (mut log, mut at) = (Vec::new(), 0);
+    loop {
+        let consumed = rewriter.feed(rewrite, &data[at..], at as u64, &mut output)?;
+        assert!(!rewriter.is_full, "full without a limit");
+        at += consumed;
+        log.extend(output.take(Vec::new()).log);
+        if consumed == 0 || log.len() > 8 << 20 {
+            break;
+        }
+    }
+    assert!(rewriter.finish(rewrite, &mut output)?);
+    log.extend(output.take(Vec::new()).log);
+    Ok(log)
+}
+
+/// Records of the whole batches, and how many of them have a key that starts with `prefix`; None for damage.
+fn records(data: &[u8], prefix: u8) -> Option<(u64, u64, Vec<u8>)> {
+    let matcher = RecordMatcher {
+        key_prefixes: vec![vec![prefix]],
+        ..RecordMatcher::default()
+    };
+    let mut scan = ErasureScan::new(matcher, false, MAX_BATCH_BYTES);
+    scan.feed(data, 0).ok()?;
+    let found = scan.take();
+    Some((found.examined, found.records, found.bits))
+}
+
+fn check_crcs(log: &[u8]) {
+    let mut at = 0;
+    while let Ok(Next::Batch(header, entry)) = next(&log[at..], at as u64) {
+        assert_eq!(header.check_crc(entry), Ok(()), "a wrong checksum");
+        at += entry.len();
+    }
+    assert_eq!(at, log.len(), "not whole batches");
+}
+
+/// What converts, holds as many records as before, under right checksums; and again converted it is the same.
+pub(crate) fn convert(data: &[u8]) {
+    let codec = |compression| Codec::new(compression, None).ok();
+    let to = |magic, compression| Conversion {
+        magic,
+        codec: codec(compression),
+        drop_headers: magic.is_some_and(|magic| magic < 2),
+        drop_producers: magic.is_some_and(|magic| magic < 2),
+        ..Conversion::default()
+    };
+    let joining = Conversion {
+        batch_size: Some(4096),
+        ..Conversion::default()
+    };
+    for conversion in [
+        to(Some(2), Compression::None),
+        to(None, Compression::Lz4),
+        to(Some(1), Compression::Gzip),
+        to(Some(0), Compression::None),
+        joining,
+    ] {
+        let converter =
+            || Converter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES).unwrap();
+        let Ok(log) = rewritten(&mut converter(), data) else {
+            continue;
+        };
+        check_crcs(&log);
+        let (Some(before), Some(after)) = (records(data, 0), records(&log, 0)) else {
+            continue;
+        };
+        let is_whole = matches!(next(data, 0), Ok(Next::Batch(..))) && log.len() < 8 << 20;
+        assert!(after.0 <= before.0 && (!is_whole || after.0 == before.0));
+        if conversion.batch_size.is_none() && log.len() < 8 << 20 {
+            let again = rewritten(&mut converter(), &log);
+            assert_eq!(again, Ok(log), "converted again it is another");
+        }
+    }
+    let _ = SpaceEstimate::new(MAX_BATCH_BYTES).feed(data, 0);
+}
+
+/// After an erasure nothing more is to be erased, and what did not match is still there.
+pub(crate) fn erase(data: &[u8]) {
+    for prefix in [b'k', b'0', b'a'] {
+        let Some((examined, matched, bits)) = records(data, prefix) else {
+            return;
+        };
+        let mut eraser = Eraser::new(false, MAX_BATCH_BYTES);
+        eraser.begin(&bits);
+        let Ok(log) = rewritten(&mut eraser, data) else {
+            continue;
+        };
+        check_crcs(&log);
+        if log.len() < 8 << 20 {
+            let left = records(&log, prefix).map(|(examined, matched, _)| (examined, matched));
+            assert_eq!(left, Some((examined - matched, 0)));
+        }
+    }
+}

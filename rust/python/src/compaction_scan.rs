@@ -1,0 +1,231 @@
+//! `CompactionScan` and `SegmentVerdicts`: which records of a log stay.
+//!
+//! Decompressing and hashing look at one batch, so several threads do that; what they found goes into the map in order,
+//! by the first of them, while the others are at the next batches.
+
+use brokerless_core::{
+    CompactionScan as Scan, HashRange, Hashed, KeyHasher, Phase, Result, ScanTerms,
+    SegmentVerdicts as Verdicts, Task, TransactionIndex,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::share::share;
+
+#[pyclass(module = "brokerless._native", frozen)]
+#[derive(Debug)]
+pub(crate) struct SegmentVerdicts(Verdicts);
+
+#[pymethods]
+impl SegmentVerdicts {
+    #[getter]
+    fn first_number(&self) -> u64 {
+        self.0.first_number
+    }
+
+    #[getter]
+    fn keep<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.keep)
+    }
+
+    #[getter]
+    fn stamp<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.stamp)
+    }
+
+    #[getter]
+    fn txnindex<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.txnindex)
+    }
+
+    #[getter]
+    fn records(&self) -> u64 {
+        self.0.records
+    }
+
+    #[getter]
+    fn aborted(&self) -> u64 {
+        self.0.counts.aborted
+    }
+
+    #[getter]
+    fn control(&self) -> u64 {
+        self.0.counts.control
+    }
+
+    #[getter]
+    fn discarded(&self) -> u64 {
+        self.0.counts.discarded
+    }
+
+    #[getter]
+    fn expired(&self) -> u64 {
+        self.0.expired
+    }
+
+    #[getter]
+    fn unkeyed(&self) -> u64 {
+        self.0.counts.unkeyed
+    }
+
+    #[getter]
+    fn first_unkeyed(&self) -> Option<i64> {
+        self.0.counts.first_unkeyed
+    }
+
+    #[getter]
+    fn tombstones(&self) -> u64 {
+        self.0.counts.tombstones
+    }
+}
+
+/// Batches that a thread takes at a time.
+const TOGETHER: usize = 16;
+/// Beyond so many records, what is found is not put into memory first: a hostile batch may hold far more.
+const MAX_RECORDS: u64 = 1 << 20;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct CompactionScan {
+    scan: Scan,
+    hashers: Vec<KeyHasher>,
+    /// What was found by the last call.
+    waiting: Vec<Hashed>,
+}
+
+impl CompactionScan {
+    fn take_waiting(&mut self) {
+        self.scan.take(&self.waiting);
+        self.waiting.clear();
+    }
+
+    fn feed_all(&mut self, data: &[u8], position: u64) -> Result<usize> {
+        let (taken, tasks) = self.scan.walk(data, position)?;
+        let records = tasks.iter().map(Task::records_count).sum::<Option<u64>>();
+        let is_small = records.is_some_and(|records| records <= MAX_RECORDS);
+        if self.hashers.is_empty() || !is_small {
+            self.take_waiting();
+            self.scan.look_into(data, &tasks)?;
+            return Ok(taken);
+        }
+        let wanted = self.scan.wanted();
+        let parts: Vec<_> = tasks.chunks(TOGETHER).collect();
+        let before = || self.scan.take(&self.waiting);
+        let found = share(&mut self.hashers, &parts, before, |hasher, tasks| {
+            hasher.hash(data, tasks, &wanted)
+        });
+        self.waiting.clear();
+        self.waiting.extend(found?);
+        Ok(taken)
+    }
+}
+
+#[pymethods]
+impl CompactionScan {
+    #[new]
+    #[pyo3(signature = (txnindexes, *, first_dirty_offset, now, hash_key, hash_range, max_bytes, max_batch_bytes,
+        threads=1))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        txnindexes: Vec<Bytes>,
+        first_dirty_offset: i64,
+        now: i64,
+        hash_key: (u64, u64),
+        hash_range: (u64, u64),
+        max_bytes: usize,
+        max_batch_bytes: usize,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let (start, width) = hash_range;
+        let terms = ScanTerms {
+            first_dirty_offset,
+            now,
+            hash_key: [hash_key.0, hash_key.1],
+            range: HashRange { start, width },
+            max_bytes,
+            max_batch_bytes,
+        };
+        py.detach(|| {
+            let index = |data: &Bytes| TransactionIndex::new(data.as_slice(), 0);
+            Scan::new(terms, txnindexes.iter().map(index).collect())
+        })
+        .map(|scan| Self {
+            hashers: match threads {
+                0 | 1 => Vec::new(),
+                threads => (0..threads.min(64)).map(|_| scan.hasher()).collect(),
+            },
+            waiting: Vec::new(),
+            scan,
+        })
+        .map_err(|error| to_py(py, error))
+    }
+
+    #[pyo3(signature = (phase, *, keeps_legacy_tombstones=true))]
+    fn begin(
+        &mut self,
+        py: Python<'_>,
+        phase: &str,
+        keeps_legacy_tombstones: bool,
+    ) -> PyResult<()> {
+        let phase = match phase {
+            "follow" => Phase::Follow,
+            "dirty" => Phase::Dirty,
+            "clean" => Phase::Clean,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "phase {other:?}: follow, dirty or clean expected"
+                )));
+            }
+        };
+        self.take_waiting();
+        self.scan
+            .begin(phase, keeps_legacy_tombstones)
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64) -> PyResult<usize> {
+        py.detach(|| self.feed_all(data.as_slice(), position))
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn finish(&mut self) -> SegmentVerdicts {
+        self.take_waiting();
+        SegmentVerdicts(self.scan.finish())
+    }
+
+    fn newest<'py>(&self, py: Python<'py>, first: u64, end: u64) -> [Bound<'py, PyBytes>; 3] {
+        let newest = py.detach(|| self.scan.newest(first, end));
+        [newest.keep, newest.stamp, newest.expired].map(|bits| PyBytes::new(py, &bits))
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.scan.needed
+    }
+
+    #[getter]
+    fn keys(&self) -> usize {
+        self.scan.keys()
+    }
+
+    #[getter]
+    fn hash_range(&self) -> (u64, u64) {
+        let range = self.scan.range();
+        (range.start, range.width)
+    }
+
+    #[getter]
+    fn next_hash_range(&self) -> Option<(u64, u64)> {
+        self.scan
+            .range()
+            .next()
+            .map(|next| (next.start, next.width))
+    }
+}

@@ -1,0 +1,133 @@
+//! `ErasureScan` and `SegmentErasure`: finding the records that go, and new segments without them.
+
+use brokerless_core::{
+    Eraser, ErasureScan as Scan, RecordMatcher, Result, Rewriter, TransactionIndex,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::segment_output::SegmentOutput;
+
+/// What was found of a segment.
+#[pyclass(module = "brokerless._native", frozen, get_all)]
+#[derive(Debug)]
+pub(crate) struct ErasedRecords {
+    bits: Py<PyBytes>,
+    records: u64,
+    bytes: u64,
+    ranges: Vec<(i64, i64)>,
+    examined: u64,
+}
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct ErasureScan(Scan);
+
+#[pymethods]
+impl ErasureScan {
+    #[new]
+    #[pyo3(signature = (*, keys=vec![], key_prefixes=vec![], headers=vec![], blank=false, max_batch_bytes=256 << 20))]
+    fn new(
+        keys: Vec<Vec<u8>>,
+        key_prefixes: Vec<Vec<u8>>,
+        headers: Vec<(Vec<u8>, Vec<u8>)>,
+        blank: bool,
+        max_batch_bytes: usize,
+    ) -> Self {
+        let matcher = RecordMatcher {
+            keys: keys.into_iter().collect(),
+            key_prefixes,
+            headers,
+        };
+        Self(Scan::new(matcher, blank, max_batch_bytes))
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64) -> PyResult<usize> {
+        py.detach(|| self.0.feed(data.as_slice(), position))
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn take(&mut self, py: Python<'_>) -> ErasedRecords {
+        let found = self.0.take();
+        ErasedRecords {
+            bits: PyBytes::new(py, &found.bits).unbind(),
+            records: found.records,
+            bytes: found.bytes,
+            ranges: found.ranges,
+            examined: found.examined,
+        }
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.0.needed
+    }
+}
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SegmentErasure {
+    eraser: Eraser,
+    rewriter: Rewriter,
+}
+
+#[pymethods]
+impl SegmentErasure {
+    #[new]
+    #[pyo3(signature = (*, blank=false, max_batch_bytes=256 << 20))]
+    fn new(blank: bool, max_batch_bytes: usize) -> Self {
+        Self {
+            eraser: Eraser::new(blank, max_batch_bytes),
+            rewriter: Rewriter::new(u64::MAX),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        py: Python<'_>,
+        erased: Bytes,
+        txnindex: Bytes,
+        max_segment_bytes: u64,
+    ) -> PyResult<()> {
+        let entries = TransactionIndex::new(txnindex.as_slice(), 0)
+            .entries()
+            .collect::<Result<Vec<_>>>()
+            .map_err(|error| to_py(py, error))?;
+        self.eraser.begin(erased.as_slice());
+        self.rewriter = Rewriter::new(max_segment_bytes);
+        self.rewriter.begin(entries);
+        Ok(())
+    }
+
+    fn feed(
+        &mut self,
+        py: Python<'_>,
+        data: Bytes,
+        position: u64,
+        output: &mut SegmentOutput,
+    ) -> PyResult<usize> {
+        let Self { eraser, rewriter } = self;
+        let output = &mut output.0;
+        py.detach(|| rewriter.feed(eraser, data.as_slice(), position, output))
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn finish(&mut self, py: Python<'_>, output: &mut SegmentOutput) -> PyResult<bool> {
+        let Self { eraser, rewriter } = self;
+        let output = &mut output.0;
+        py.detach(|| rewriter.finish(eraser, output))
+            .map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.rewriter.needed
+    }
+
+    #[getter]
+    fn is_full(&self) -> bool {
+        self.rewriter.is_full
+    }
+}

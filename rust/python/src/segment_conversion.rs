@@ -1,0 +1,172 @@
+//! `SegmentConversion`: old segments into new ones of another magic or codec.
+
+use brokerless_core::{
+    AbortedTransaction, Codec, Compression, Conversion, Converted, Converter, Error, Result,
+    Rewriter, TransactionIndex,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+use crate::segment_output::SegmentOutput;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SegmentConversion {
+    converter: Converter,
+    rewriter: Rewriter,
+}
+
+#[pymethods]
+impl SegmentConversion {
+    #[new]
+    #[pyo3(signature = (*, magic=None, compression=None, compression_level=None, recompress=false, batch_size=None,
+        drop_headers=false, drop_producers=false, aborted=vec![], last_stable_offset=i64::MAX, log_end_offset=i64::MAX,
+        max_batch_bytes=256 << 20))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        magic: Option<i8>,
+        compression: Option<&str>,
+        compression_level: Option<i32>,
+        recompress: bool,
+        batch_size: Option<usize>,
+        drop_headers: bool,
+        drop_producers: bool,
+        aborted: Vec<(i64, i64, i64)>,
+        last_stable_offset: i64,
+        log_end_offset: i64,
+        max_batch_bytes: usize,
+    ) -> PyResult<Self> {
+        let aborted: Vec<_> = aborted
+            .into_iter()
+            .map(
+                |(producer_id, first_offset, last_offset)| AbortedTransaction {
+                    producer_id,
+                    first_offset,
+                    last_offset,
+                },
+            )
+            .collect();
+        let converter = || {
+            let conversion = Conversion {
+                magic,
+                codec: codec(compression, compression_level)?,
+                recompress,
+                batch_size,
+                drop_headers,
+                drop_producers,
+            };
+            Converter::new(
+                conversion,
+                &aborted,
+                last_stable_offset,
+                log_end_offset,
+                max_batch_bytes,
+            )
+        };
+        Ok(Self {
+            converter: converter().map_err(|error| to_py(py, error))?,
+            rewriter: Rewriter::new(u64::MAX),
+        })
+    }
+
+    fn begin(&mut self, py: Python<'_>, txnindex: Bytes, max_segment_bytes: u64) -> PyResult<()> {
+        let entries = TransactionIndex::new(txnindex.as_slice(), 0)
+            .entries()
+            .collect::<Result<Vec<_>>>()
+            .map_err(|error| to_py(py, error))?;
+        self.rewriter = Rewriter::new(max_segment_bytes);
+        self.rewriter.begin(entries);
+        Ok(())
+    }
+
+    fn feed(
+        &mut self,
+        py: Python<'_>,
+        data: Bytes,
+        position: u64,
+        output: &mut SegmentOutput,
+    ) -> PyResult<usize> {
+        let Self {
+            converter,
+            rewriter,
+        } = self;
+        let output = &mut output.0;
+        py.detach(|| rewriter.feed(converter, data.as_slice(), position, output))
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn finish(&mut self, py: Python<'_>, output: &mut SegmentOutput) -> PyResult<bool> {
+        let Self {
+            converter,
+            rewriter,
+        } = self;
+        let output = &mut output.0;
+        py.detach(|| rewriter.finish(converter, output))
+            .map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.rewriter.needed
+    }
+
+    #[getter]
+    fn is_full(&self) -> bool {
+        self.rewriter.is_full
+    }
+
+    #[getter]
+    fn changed(&self) -> u64 {
+        self.converter.converted().changed
+    }
+
+    #[getter]
+    fn converted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Converted {
+            batches,
+            changed,
+            headers,
+            timestamps,
+            producers,
+            control_batches,
+            aborted,
+            undecided,
+        } = self.converter.converted();
+        let counts = PyDict::new(py);
+        for (name, count) in [
+            ("batches", batches),
+            ("changed", changed),
+            ("headers", headers),
+            ("timestamps", timestamps),
+            ("producers", producers),
+            ("control_batches", control_batches),
+            ("aborted", aborted),
+            ("undecided", undecided),
+        ] {
+            counts.set_item(name, count)?;
+        }
+        Ok(counts)
+    }
+}
+
+/// The codec that has this name, at this level.
+fn codec(name: Option<&str>, level: Option<i32>) -> Result<Option<Codec>> {
+    let Some(name) = name else {
+        return match level {
+            Some(_) => Err(Error::invalid("a compression level needs a compression")),
+            None => Ok(None),
+        };
+    };
+    let compression = Compression::from_name(name).ok_or_else(|| {
+        Error::invalid(format!(
+            "compression is {name:?}, not one of none, gzip, snappy, lz4, zstd"
+        ))
+    })?;
+    Codec::new(compression, level).map(Some)
+}

@@ -1,0 +1,44 @@
+//! `SpaceEstimate`: what records would take in each message format and codec.
+
+use brokerless_core::{Compression, SpaceEstimate as Estimate};
+use pyo3::prelude::*;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SpaceEstimate(Estimate);
+
+#[pymethods]
+impl SpaceEstimate {
+    #[new]
+    #[pyo3(signature = (*, max_batch_bytes=256 << 20))]
+    fn new(max_batch_bytes: usize) -> Self {
+        Self(Estimate::new(max_batch_bytes))
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64) -> PyResult<usize> {
+        py.detach(|| self.0.feed(data.as_slice(), position))
+            .map_err(|error| to_py(py, error))
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.0.finish().map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.0.needed
+    }
+
+    #[getter]
+    fn records(&self) -> u64 {
+        self.0.records()
+    }
+
+    fn space(&self, magic: i8, compression: &str) -> Option<(u64, u64)> {
+        let space = self.0.space(magic, Compression::from_name(compression)?)?;
+        Some((space.bytes, space.content))
+    }
+}
