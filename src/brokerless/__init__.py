@@ -28,24 +28,33 @@ from brokerless.errors import (
     UnsupportedFormatError,
     UnsupportedForMessageFormatError,
 )
+from brokerless.log.compact import Compact
+from brokerless.log.convert import Convert
+from brokerless.log.erase import Erase
 from brokerless.log.log import Log
 from brokerless.log.reader import KAFKA_COLUMNS, Lost, Reader, read_split
+from brokerless.log.retain import Retain
 from brokerless.log.root import Root
 from brokerless.log.segment import Segment
 from brokerless.log.settings import TopicSettings
 from brokerless.log.split import Split
 from brokerless.log.texts import LeaderEpoch
 from brokerless.log.times import OffsetAndTimestamp
+from brokerless.log.until import Until
 from brokerless.log.writer import LogWriter
 from brokerless.log_dir import Leftover, LogDir
 from brokerless.log_dir_writer import LogDirWriter
 from brokerless.producer import Producer
+from brokerless.rewriting import Rewritten, rewrite
 
 __all__ = [
     "KAFKA_COLUMNS",
     "AppendError",
     "BrokerlessError",
+    "Compact",
+    "Convert",
     "CorruptRecordError",
+    "Erase",
     "InvalidProducerEpochError",
     "InvalidRecordError",
     "InvalidTimestampError",
@@ -67,6 +76,8 @@ __all__ = [
     "Reader",
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
+    "Retain",
+    "Rewritten",
     "Root",
     "Segment",
     "Split",
@@ -76,5 +87,7 @@ __all__ = [
     "UnsupportedCompressionTypeError",
     "UnsupportedForMessageFormatError",
     "UnsupportedFormatError",
+    "Until",
     "read_split",
+    "rewrite",
 ]

@@ -10,6 +10,7 @@ from brokerless.errors import located
 from brokerless.kraft import Bootstrap, snapshot_records, topic_configs
 from brokerless.log import files, texts
 from brokerless.log.log import Log
+from brokerless.log.settings import TopicSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,19 @@ def bootstrap(path: str, node_id: int | None) -> Bootstrap | None:
         return None
     with located(file):
         return Bootstrap.parse(storage.read_all(file), node_id)
+
+
+def topic_settings(path: str, node_id: int | None) -> dict[str, TopicSettings]:
+    """Return the settings of each topic that a log directory itself knows of.
+
+    Raises:
+        CorruptRecordError: what says so is damaged.
+    """
+    configs = metadata_configs(f"{path}/__cluster_metadata-0")
+    new_cluster = bootstrap(path, node_id)
+    if new_cluster is not None:
+        configs |= {topic: described.configs for topic, described in new_cluster.topics.items()}
+    return {topic: TopicSettings.from_configs(found) for topic, found in configs.items()}
 
 
 def metadata_configs(directory: str) -> dict[str, dict[str, str]]:

@@ -59,8 +59,29 @@ class Output:
         """Write at `position`; what is there is replaced, a gap up to it reads as zeros."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
         left = memoryview(content).cast("B")
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError as error:
+            # The system does not know the name: a full disk is one of several, perhaps.
+            error.filename = self.path
+            raise
+
+    def copy_from(self, source: int, position: int, length: int) -> int:
+        """Let the system copy a part of another file to the same place in this one; files may share blocks then.
+
+        Args:
+            source: the other file's descriptor.
+            position: in both.
+            length: bytes.
+
+        Returns:
+            How many it copied; 0 if it does not, and they are to be written.
+        """
+        try:
+            return os.copy_file_range(source, self._descriptor, length, position, position)
+        except (AttributeError, OSError):
+            return 0
 
     def truncate(self, length: int) -> None:
         """Make the file this long: cut it, or extend it with zeros, as Kafka preallocates."""
@@ -123,9 +144,28 @@ def remove_directory(path: str) -> None:
     os.rmdir(path)
 
 
+def remove_tree(path: str) -> None:
+    """Remove a directory and all that is in it; a link in it goes, and not what it points to."""
+    with os.scandir(path) as entries:
+        found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    for name, is_directory in found:
+        (remove_tree if is_directory else remove)(f"{path}/{name}")
+    remove_directory(path)
+
+
 def rename(path: str, to: str) -> None:
     """Give a file or a directory another name; a file of that name is replaced, at one instant."""
     os.replace(path, to)
+
+
+def link(path: str, to: str) -> None:
+    """Give a file a second name, on the same file system: what is written by one shows under the other.
+
+    Raises:
+        FileExistsError: there is something at `to`.
+        OSError: the file system has no such names.
+    """
+    os.link(path, to)
 
 
 def remove(path: str) -> None:

@@ -26,7 +26,6 @@ code knows positions but not files: whoever opened the file wraps the call in `l
 
 from __future__ import annotations
 
-import difflib
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -245,6 +244,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     >>> unknown("topic", "ordres", ["orders", "users"])
     ValueError("unknown topic 'ordres': did you mean 'orders'?")
     """
+    import difflib  # noqa: PLC0415 - costs every start of the command, and few are mistyped
+
     names = sorted(set(known))
     nearest = difflib.get_close_matches(name, names, n=1)
     if nearest:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import storage
 from brokerless.errors import unknown
-from brokerless.log import files
+from brokerless.log import files, journal
 from brokerless.log.log import Log
 from brokerless.log.root import Root
 from brokerless.log_dir_writer import LogDirWriter, create_log_dir
@@ -161,17 +161,20 @@ class LogDir:
     def _add(self, path: str) -> None:
         names = storage.list_directory(path) if storage.is_directory(path) else None
         if names is None or files.is_partition_directory(names) or (not names and _parsed(path)):
-            self._add_log(path, self._root(os.path.dirname(storage.absolute(path))))
+            self._add_log(journal.current(path), self._root(os.path.dirname(storage.absolute(path))))
             return
-        directories = [(name, parsed) for name in storage.list_subdirectories(path) if (parsed := _parsed(name))]
+        found = {name: f"{path}/{name}" for name in storage.list_subdirectories(path)}
+        if journal.NAME in found and (pending := self._root(path).journal) is not None:
+            found = pending.applied(found)
+        directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
         if not directories and not Root.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
         root = self._root(path)
-        for name, parsed in directories:
+        for directory, parsed in directories:
             if parsed.leftover:
-                self._leftovers.append(Leftover(f"{path}/{name}", parsed.topic, parsed.partition, parsed.leftover))
+                self._leftovers.append(Leftover(directory, parsed.topic, parsed.partition, parsed.leftover))
             else:
-                self._add_log(f"{path}/{name}", root)
+                self._add_log(directory, root)
 
     def _add_log(self, path: str, root: Root) -> None:
         if storage.absolute(path) not in self._seen:

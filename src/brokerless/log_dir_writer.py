@@ -22,7 +22,7 @@ from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, metadata_configs
 from brokerless.errors import CorruptRecordError, located, unknown
 from brokerless.kraft import Bootstrap, Topic
-from brokerless.log import files, texts
+from brokerless.log import files, journal, texts
 from brokerless.log.lock import Lock
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
@@ -30,14 +30,14 @@ from brokerless.log.transactional_ids import TransactionalIds
 from brokerless.log.writer import LogWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 _T = TypeVar("_T")
 
 # Brokers look at directories only when they load, so a file of any other name is passed over.
 ASIDE = f"{texts.CLEAN_SHUTDOWN}.aside"
 # Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
-_METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC = "__cluster_metadata"
 
 
 class LogDirWriter:
@@ -58,12 +58,18 @@ class LogDirWriter:
         cluster_id: likewise.
         directory_id: likewise.
         transactional_ids: those of the producers that wrote here.
+        rolled_forward: the names of partitions of an interrupted commit that was carried out when this was opened.
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
         ValueError: it is no log directory.
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
     """
+
+    was_clean: bool
+    _had_marker: bool
+    _made: set[tuple[str, int]]
+    _bootstrap: Bootstrap | None
 
     def __init__(self, path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> None:
         self.path = os.fspath(path)
@@ -80,6 +86,7 @@ class LogDirWriter:
         self._process = os.getpid()
         self._lock: Lock | None = Lock(self._file(texts.LOCK))
         try:
+            self.rolled_forward = journal.roll_forward(self.path)
             self.transactional_ids = TransactionalIds(self.path, self.log, self.partitions)
             self._load(recover=recover)
             if self.cluster_id is not None and self._bootstrap is None and not sole_replica:
@@ -219,6 +226,7 @@ class LogDirWriter:
                 recovery_point=before.recovery_point if before else self._recovery_points.get(key, 0),
                 log_start_offset=before.log_start_offset if before else self._log_start_offsets.get(key, 0),
                 leader_epoch=leader_epoch,
+                first_dirty_offset=before.first_dirty_offset if before else self._first_dirty_offsets.get(key),
             )
         except CorruptRecordError:
             # Found before anything is changed.
@@ -226,10 +234,46 @@ class LogDirWriter:
                 self._unsure.remove(key)
             raise
         self._unsure.remove(key)
-        if before is not None:
-            log.truncated_segment = before.truncated_segment
         self._logs[key], self._opened_with[key] = log, chosen
         return log
+
+    def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
+        """Put staged partition directories in the place of those here, all or none, whatever happens meanwhile.
+
+        Args:
+            staging: the name of a directory in this one, with whole, cleanly closed partition directories, and files of
+                the log directory; all durable. The logs they replace are closed.
+            unique: 32 hex digits that no other directory has in its name.
+            gone: names of partition directories that go without another in their place.
+
+        Raises:
+            OSError: before the commit point nothing has changed; an error behind it says so.
+        """
+        self._check_open()
+        self._write_checkpoints()
+        is_committed = False
+        try:
+            journal.commit(self.path, staging, unique=unique, gone=gone)
+            is_committed = True
+            replaced = [files.parse_directory_name(name)[:2] for name in (*journal.roll_forward(self.path), *gone)]
+            for key in replaced:
+                self._logs.pop(key, None)
+                self._opened_with.pop(key, None)
+                self._settings.pop(key[0], None)
+            had_marker, was_clean, made = self._had_marker, self.was_clean, self._made
+            self._load(recover=False)
+            self._had_marker, self.was_clean = had_marker, was_clean
+            self._made = self._partitions.keys() & made.union(replaced)
+            for key in replaced:
+                if key in self._partitions:
+                    # The checkpoints say how far they go.
+                    self.log(*key)
+        except BaseException as error:
+            if is_committed or storage.exists(self._file(journal.NAME)):
+                # Left as it is, without the marker: what is known here of the logs may not be true any more.
+                self._unlock()
+                error.add_note("what was written is in force all the same; `brokerless recover` finishes the rest")
+            raise
 
     def checkpoint(self) -> None:
         """Write down how far the open logs are flushed, as a broker does each minute: recovery starts from there."""
@@ -273,6 +317,7 @@ class LogDirWriter:
         self._recovery_points = self._parsed(texts.RECOVERY_POINTS, texts.parse_offset_checkpoint) or {}
         self._log_start_offsets = self._parsed(texts.LOG_START_OFFSETS, texts.parse_offset_checkpoint) or {}
         self._high_watermarks = self._parsed(texts.HIGH_WATERMARKS, texts.parse_offset_checkpoint) or {}
+        self._first_dirty_offsets = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
         self._had_marker = storage.exists(self._file(texts.CLEAN_SHUTDOWN))
         self.was_clean = self._had_marker and not recover
         # The directory's name of each partition, also of those that only the metadata names yet.
@@ -280,7 +325,7 @@ class LogDirWriter:
         for name in storage.list_subdirectories(self.path):
             with contextlib.suppress(ValueError):
                 topic, partition, leftover = files.parse_directory_name(name)
-                if not leftover and topic != _METADATA_TOPIC:
+                if not leftover and topic != METADATA_TOPIC:
                     other = self._partitions.setdefault((topic, partition), name)
                     if other != name:
                         raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
@@ -289,11 +334,11 @@ class LogDirWriter:
             for partition in described.leader_epochs:
                 self._partitions.setdefault((topic, partition), f"{topic}-{partition}")
         # Partitions that were made here: empty, so there is nothing to recover in them.
-        self._made: set[tuple[str, int]] = set()
+        self._made = set()
 
     def _unknown(self, topic: str, partition: int) -> ValueError:
-        if topic == _METADATA_TOPIC:
-            return ValueError(f"{_METADATA_TOPIC} is the Raft layer's: its records are not written here")
+        if topic == METADATA_TOPIC:
+            return ValueError(f"{METADATA_TOPIC} is the Raft layer's: its records are not written here")
         of_topic = sorted(number for name, number in self._partitions if name == topic)
         if of_topic:
             return unknown("partition", str(partition), map(str, of_topic))
@@ -309,7 +354,7 @@ class LogDirWriter:
     @cached_property
     def _cluster_configs(self) -> dict[str, dict[str, str]]:
         """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
-        return metadata_configs(self._file(f"{_METADATA_TOPIC}-0"))
+        return metadata_configs(self._file(f"{METADATA_TOPIC}-0"))
 
     def _make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
         name = f"{topic}-{partition}"
@@ -341,27 +386,20 @@ class LogDirWriter:
         if self._bootstrap.format(timestamp=0) != before:
             self._write_bootstrap()
 
-    def _lower_first_dirty_offsets(self) -> None:
-        """Let the cleaner look at what came after a truncation: it takes what is below its checkpoint for cleaned."""
-        truncated = {key: log.truncated_segment for key, log in self._logs.items()}
-        if all(base is None for base in truncated.values()):
-            return
-        before = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
-        after = {
-            key: offset if (base := truncated.get(key)) is None else min(offset, base) for key, offset in before.items()
-        }
-        if after != before:
-            disk.atomic_write(self._file(texts.FIRST_DIRTY_OFFSETS), texts.format_offset_checkpoint(after))
-
     def _write_checkpoints(self) -> None:
-        self._lower_first_dirty_offsets()
+        cleaned = dict(self._first_dirty_offsets)
         for key, log in self._logs.items():
+            if log.first_dirty_offset is not None:
+                cleaned[key] = log.first_dirty_offset
             self._recovery_points[key] = log.recovery_point
             self._high_watermarks[key] = log.high_watermark
             # As Kafka: only where the first segment's name does not say it.
             self._log_start_offsets.pop(key, None)
             if log.log_start_offset > log.first_segment_base_offset:
                 self._log_start_offsets[key] = log.log_start_offset
+        if cleaned != self._first_dirty_offsets:
+            disk.atomic_write(self._file(texts.FIRST_DIRTY_OFFSETS), texts.format_offset_checkpoint(cleaned))
+            self._first_dirty_offsets = cleaned
         for name, offsets in (
             (texts.RECOVERY_POINTS, self._recovery_points),
             (texts.LOG_START_OFFSETS, self._log_start_offsets),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from brokerless.cluster_metadata import bootstrap, metadata_configs
+from brokerless.cluster_metadata import topic_settings
 from brokerless.errors import unknown
 from brokerless.log.load import load
 from brokerless.log.root import Root
@@ -14,6 +14,8 @@ from brokerless.log_dir import LogDir
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+_ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
 
 
 def recovered(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
@@ -25,6 +27,8 @@ def recovered(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, li
         ValueError: an unknown topic, or no log directory.
     """
     with LogDir.open(path, sole_replica=True, recover=True) as directory:
+        for name in directory.rolled_forward:
+            yield name, [_ROLL_FORWARD]
         for topic, partition in _chosen(directory.partitions(), topics):
             yield f"{topic}-{partition}", directory.log(topic, partition).recovery
 
@@ -37,17 +41,16 @@ def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list
         ValueError: an unknown topic, or no log directory.
     """
     root = Root(path)
+    for name in sorted(root.journal.partitions) if root.journal is not None else ():
+        yield name, [_ROLL_FORWARD]
     logs = {(log.topic, log.partition): log for log in LogDir(path).logs() if log.topic is not None}
     keys = [(topic, partition) for topic, partition in logs if topic is not None and partition is not None]
-    configs = metadata_configs(f"{path}/__cluster_metadata-0")
-    new_cluster = bootstrap(path, root.node_id)
-    if new_cluster is not None:
-        configs |= {topic: described.configs for topic, described in new_cluster.topics.items()}
+    settings = topic_settings(path, root.node_id)
     keys = sorted(key for key in keys if key[0] != "__cluster_metadata")
     for key in _chosen(keys, topics):
         loaded = load(
             logs[key].path,
-            TopicSettings.from_configs(configs.get(key[0], {})),
+            settings.get(key[0], TopicSettings()),
             is_clean=False,
             recovery_point=root.recovery_points.get(key, 0),
             log_start_offset=root.log_start_offsets.get(key, 0),

@@ -103,6 +103,10 @@ class Object:
         self._ahead = memoryview(b"")
         self._ahead_from = self._end = 0
 
+    def fileno(self) -> int:
+        """Say that there is none: what needs the system's own file is for local ones."""
+        raise OSError(errno.EINVAL, "not a local file", self.path)
+
     def size(self) -> int:
         """Return its length in bytes."""
         return self._size

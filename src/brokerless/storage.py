@@ -141,6 +141,14 @@ class File:
         """Return its length in bytes, now; of a store's object, when it was opened."""
         return self._file.size()
 
+    def fileno(self) -> int:
+        """Return the descriptor: to copy from, not to read."""
+        return self._file.fileno()
+
+    def modified_ns(self) -> int:
+        """Return its modification time, in ns since the epoch."""
+        return self._file.modified_ns()
+
     def read_into(self, position: int, buffer: memoryview) -> int:
         """Fill `buffer` from `position` on and return how many bytes there were: fewer only at the end of the file."""
         return self._file.read_into(position, buffer)
@@ -169,8 +177,14 @@ class _Local:
     def close(self) -> None:
         self._file.close()
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
+        return os.fstat(self.fileno()).st_size
+
+    def modified_ns(self) -> int:
+        return os.fstat(self.fileno()).st_mtime_ns
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         self._file.seek(position)

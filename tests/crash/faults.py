@@ -1,6 +1,6 @@
 """A disk that dies: stands in for `os` inside `brokerless.disk`, and knows what would be left.
 
-Every change (create, write, truncate, fsync, rename, remove, make or remove a directory) is a step. At step n the
+Every change (create, write, truncate, fsync, rename, link, remove, make or remove a directory) is a step. At step n the
 process is killed: `Killed` is raised there and at every step after it, so nothing that cleans up can still write.
 Half of a write that is killed reaches the file. What is left then depends on how hard the fall was:
 
@@ -83,6 +83,13 @@ class DyingDisk:
         self._step("write", self._open[descriptor][0])
         return os.write(descriptor, content)
 
+    def copy_file_range(self, source, descriptor, count, source_at, at):
+        content = os.pread(source, count, source_at)
+        if self._is_last():
+            os.pwrite(descriptor, content[: len(content) // 2], at)
+        self._step("write", self._open[descriptor][0])
+        return os.pwrite(descriptor, content, at)
+
     def ftruncate(self, descriptor, length):
         self._step("truncate", self._open[descriptor][0])
         os.ftruncate(descriptor, length)
@@ -105,6 +112,12 @@ class DyingDisk:
         os.replace(path, to)
         new_parent.names[new_name] = parent.names.pop(name)
 
+    def link(self, path, to):
+        (parent, name), (new_parent, new_name) = self._place(path), self._place(to)
+        self._step("link", to)
+        os.link(path, to)
+        new_parent.names[new_name] = parent.names[name]
+
     def unlink(self, path):
         parent, name = self._place(path)
         if name in parent.names:
@@ -123,6 +136,9 @@ class DyingDisk:
         self._step("remove directory", path)
         os.rmdir(path)
         del parent.names[name]
+
+    def scandir(self, path):
+        return os.scandir(path)
 
     def close(self, descriptor):
         self._open.pop(descriptor, None)

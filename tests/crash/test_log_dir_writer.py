@@ -19,7 +19,7 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
 class OneFileALog:
-    truncated_segment = None
+    first_dirty_offset = None
 
     def __init__(self, directory):
         self.directory = directory

@@ -1,5 +1,6 @@
 """What is written arrives whole, where it belongs, and replaces nothing that it should not."""
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 import brokerless
 from brokerless import disk
+from brokerless.copying import copy_file
 
 
 def test_a_new_file_replaces_none(tmp_path):
@@ -35,6 +37,35 @@ def test_appends_and_writes_in_place(tmp_path):
     assert (tmp_path / "f").read_bytes() == b"01a!"
 
 
+@pytest.mark.parametrize("is_able", [True, False])
+def test_a_copy_is_whole_whether_or_not_the_system_makes_it(tmp_path, monkeypatch, is_able):
+    def unable(*_):
+        raise OSError("another file system")
+
+    if not is_able:
+        monkeypatch.setattr(os, "copy_file_range", unable)
+    content = bytes(range(251)) * 40_000
+    (tmp_path / "a").write_bytes(content)
+    os.utime(tmp_path / "a", ns=(1, 1_600_000_000_000_000_001))
+    copied = []
+    copy_file(str(tmp_path / "a"), str(tmp_path / "b"), copied.append)
+    assert (tmp_path / "b").read_bytes() == content
+    assert (tmp_path / "b").stat().st_mtime_ns == 1_600_000_000_000_000_001
+    assert (sum(copied), len(copied)) == (len(content), 3)
+    with pytest.raises(FileExistsError):
+        copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_a_tree_goes_and_what_its_links_point_to_stays(tmp_path):
+    (tmp_path / "tree" / "below").mkdir(parents=True)
+    (tmp_path / "tree" / "below" / "f").touch()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "f").touch()
+    (tmp_path / "tree" / "link").symlink_to(tmp_path / "kept")
+    disk.remove_tree(str(tmp_path / "tree"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["kept", "f"]
+
+
 def test_a_write_that_the_system_takes_in_pieces_is_whole(tmp_path, monkeypatch):
     """A signal or a full pipe makes `write` take less than it was given; what is left must follow."""
     write = os.write
@@ -42,6 +73,16 @@ def test_a_write_that_the_system_takes_in_pieces_is_whole(tmp_path, monkeypatch)
     with disk.create(str(tmp_path / "f")) as output:
         output.append(b"0123456789")
     assert (tmp_path / "f").read_bytes() == b"0123456789"
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with disk.create(str(tmp_path / "a")) as output:
+        monkeypatch.setattr(disk.os, "write", full)
+        with pytest.raises(OSError, match=re.escape(str(tmp_path / "a"))):
+            output.append(b"abc")
 
 
 def test_arrays_of_wider_items_are_written_as_their_bytes(tmp_path):
@@ -77,7 +118,9 @@ def test_nothing_but_the_seam_changes_files():
         r"os\.(remove|unlink|rename|replace|mkdir|makedirs|rmdir|f?truncate|fsync|write|link|symlink)\b|shutil|tempfile"
     )
     package = Path(brokerless.__file__).parent
-    # what the command line writes goes where the user says: into no log directory
-    sources = {path for path in package.rglob("*.py") if path.parent.name != "cli"} - {package / "disk.py"}
+    # what the command line writes goes where the user says, and verdicts that outgrow the memory into a nameless file:
+    # into no log directory
+    others = {package / "disk.py", package / "log" / "verdicts.py"}
+    sources = {path for path in package.rglob("*.py") if path.parent.name != "cli"} - others
     examples = re.compile(r"^ *(>>>|\.\.\.) .*$", re.MULTILINE)
     assert [str(path) for path in sources if changing.search(examples.sub("", path.read_text()))] == []

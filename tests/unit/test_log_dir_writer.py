@@ -24,14 +24,16 @@ class FakeWriter:
 
     opened: ClassVar = []
 
-    def __init__(self, directory, settings, is_clean, recovery_point, log_start_offset, leader_epoch):
+    def __init__(
+        self, directory, settings, is_clean, recovery_point, log_start_offset, leader_epoch, first_dirty_offset
+    ):
         self.directory = directory
         self.leader_epoch = leader_epoch or 0
         self.log_start_offset, self.first_segment_base_offset = log_start_offset, 0
         self.log_end_offset = self.recovery_point = self.high_watermark = recovery_point
         self.failure = None
         self.is_closed = False
-        self.truncated_segment = None
+        self.first_dirty_offset = first_dirty_offset
 
     @classmethod
     def open(cls, directory, **arguments):
@@ -72,6 +74,7 @@ def brokers(tmp_path):
     (root / ".kafka_cleanshutdown").write_text('{"version":0, "brokerEpoch":77}\n')
     for name in ("recovery-point", "replication", "log-start"):
         (root / f"{name}-offset-checkpoint").write_text("0\n3\nt 0 5\nt 1 6\nu 0 7\n")
+    (root / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 4\nt 1 5\n")
     return root
 
 
@@ -98,7 +101,8 @@ def test_a_log_is_opened_with_what_the_checkpoints_say(brokers, opened):
     (name, arguments), (_, defaults) = opened
     assert name == "t-1"
     assert arguments.pop("settings").segment_bytes == 1000
-    assert arguments == {"is_clean": True, "recovery_point": 6, "log_start_offset": 6, "leader_epoch": 4}
+    offsets = {"recovery_point": 6, "log_start_offset": 6, "first_dirty_offset": 5}
+    assert arguments == {"is_clean": True, "leader_epoch": 4, **offsets}
     assert (defaults["settings"], defaults["leader_epoch"]) == (bl.TopicSettings(), None)
 
 
@@ -106,9 +110,11 @@ def test_checkpoints_keep_the_entries_of_partitions_that_were_not_opened(brokers
     with open_quietly(brokers) as log_dir:
         log_dir.log("t", 1).append(10)
         log_dir.log("u", 0).log_start_offset = 0
+        log_dir.log("u", 0).first_dirty_offset = 3
     root = bl.Root(str(brokers))
     assert root.recovery_points == {("t", 0): 5, ("t", 1): 16, ("u", 0): 7}
     assert root.high_watermarks == {("t", 0): 5, ("t", 1): 16, ("u", 0): 7}
+    assert root.first_dirty_offsets == {("t", 0): 4, ("t", 1): 5, ("u", 0): 3}
     # of u-0 the first segment's name says it
     assert root.log_start_offsets == {("t", 0): 5, ("t", 1): 6}
 

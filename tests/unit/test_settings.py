@@ -74,3 +74,10 @@ def test_a_segment_smaller_than_brokers_take_goes_by_the_name_that_they_take():
     settings = TopicSettings(segment_bytes=4096)
     assert settings.to_configs() == {"internal.segment.bytes": "4096"}
     assert TopicSettings.from_configs(settings.to_configs()) == settings
+
+
+def test_configs_as_people_type_them():
+    assert TopicSettings.from_configs({"preallocate": " TRUE"}).preallocate
+    assert not TopicSettings.from_configs({"preallocate": "no"}).preallocate
+    with pytest.raises(ValueError, match=r"topic config segment\.ms='7d': int expected"):
+        TopicSettings.from_configs({"segment.ms": "7d"})

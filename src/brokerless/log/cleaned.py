@@ -1,17 +1,21 @@
 """The files of a segment that is written to take the place of others, under the names that Kafka's cleaner gives them.
 
-Until they are renamed, a load drops them: a crash while they are written changes nothing.
+Until they are renamed, a load drops them: a crash while they are written changes nothing. They are written in a thread:
+the next batches are made meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from brokerless import _native, disk
 from brokerless.log import files
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from typing_extensions import Buffer
 
     from brokerless.log.settings import TopicSettings
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 CLEANED = ".cleaned"
 _KINDS = (files.LOG, files.INDEX, files.TIMEINDEX, files.TXNINDEX)
 # Batches wait for so many bytes: one write of some megabytes costs less than many of some kilobytes.
-_MAX_PENDING = 4 << 20
+MAX_PENDING = 4 << 20
 
 
 class CleanedSegment:
@@ -53,6 +57,8 @@ class CleanedSegment:
         self._paths = [f"{directory}/{files.segment_file(base_offset, kind, CLEANED)}" for kind in _KINDS]
         self._files: list[disk.Output] = []
         self._sizes = [0] * len(_KINDS)
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
         try:
             for path in self._paths:
                 with contextlib.suppress(FileNotFoundError):
@@ -62,11 +68,18 @@ class CleanedSegment:
             self._close()
             raise
 
-    def write(self, *, at_least: int = _MAX_PENDING) -> None:
-        """Let what was pushed go to the files, if it is that many bytes."""
-        if self.output.pending_bytes < at_least:
-            return
-        contents: tuple[Buffer, ...] = self.output.take()
+    def write(self, *, at_least: int = MAX_PENDING) -> None:
+        """Let what was pushed go to the files, if it is that many bytes. What this meets, a later call raises."""
+        if self.output.pending_bytes >= at_least:
+            self._wait()
+            self._writing = self._thread.submit(self._put, self.output.take())
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _put(self, contents: tuple[Buffer, ...]) -> None:
         for number, (file, content) in enumerate(zip(self._files, contents, strict=True)):
             size = memoryview(content).nbytes
             if size:
@@ -82,7 +95,8 @@ class CleanedSegment:
         """
         try:
             self.output.finish()
-            self.write(at_least=0)
+            self._wait()
+            self._put(self.output.take())
             if modified_ns is not None:
                 self._files[0].set_modified(modified_ns)
             for file in self._files:
@@ -100,5 +114,6 @@ class CleanedSegment:
                 disk.remove(path)
 
     def _close(self) -> None:
+        self._thread.shutdown()
         for file in self._files:
             file.close()

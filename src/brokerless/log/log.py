@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native, storage
 from brokerless.errors import located
-from brokerless.log import files, texts, times
+from brokerless.log import files, journal, texts, times
 from brokerless.log.bounds import bounds, check_word, stable_end, visible_end
 from brokerless.log.reader import Reader
 from brokerless.log.root import Root
@@ -54,6 +54,8 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
         self.path = os.fspath(path)
         absolute = storage.absolute(self.path)
+        if root is None:
+            absolute = journal.current(absolute)
         self.is_file = not storage.is_directory(absolute)
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):

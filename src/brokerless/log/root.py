@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
 from brokerless.log import lock, texts
+from brokerless.log.journal import Journal
 from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
@@ -121,12 +122,19 @@ class Root:
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
         path = self._file(name)
+        if self.journal is not None and name in self.journal.files:
+            path = f"{self.journal.path}/{name}"
         try:
             content = storage.read_all(path)
         except FileNotFoundError:
             return absent
         with located(path):
             return parse(content)
+
+    @cached_property
+    def journal(self) -> Journal | None:
+        """A write that is in force, and still to be carried out by whoever writes here next; None: there is none."""
+        return Journal.read(self.path)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

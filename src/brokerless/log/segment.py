@@ -180,7 +180,8 @@ class Segment:
         """Yield batch headers as `scan` does; the batches that end below `offset` may be there or not."""
         with located(self.path):
             start = self.position_before(file, offset)
-            for batches, _ in _whole_batches(file, start, file.size(), check_crcs=check_crcs, length=_PROBE):
+            end = self.extent().end_position
+            for batches, _ in _whole_batches(file, start, end, check_crcs=check_crcs, length=_PROBE):
                 yield batches
 
     def extent(self) -> Extent:
@@ -227,6 +228,17 @@ class Segment:
     def _path(self, kind: int) -> str:
         state = ".swap" if self._swapped & kind else ""
         return f"{self._directory}/{files.segment_file(self.base_offset, kind, state)}"
+
+
+def segments_in(directory: str) -> tuple[Segment, ...]:
+    """Return the segments of a partition directory that a load has brought in order."""
+    kinds = files.live_files(storage.list_directory(directory), _no_swap).kinds
+    ends = [*list(kinds)[1:], None]
+    return tuple(Segment(directory, base, end, kinds[base]) for base, end in zip(kinds, ends, strict=False))
+
+
+def _no_swap(name: str) -> int:
+    raise ValueError(f"unexpected {name}: a load completes what was being swapped in")
 
 
 # A batch is looked for among those that share an index entry: 4 KiB of them, unless configured otherwise.

@@ -27,7 +27,10 @@ _RANGES = {
     "message_timestamp_after_max_ms": (0, _LONG),
     "retention_ms": (-1, _LONG),
     "retention_bytes": (-1, _LONG),
+    "min_compaction_lag_ms": (0, _LONG),
     "max_compaction_lag_ms": (1, _LONG),
+    "min_cleanable_dirty_ratio": (0, 1),
+    "delete_retention_ms": (0, _LONG),
     "producer_id_expiration_ms": (1, _INT),
     "flush_messages": (1, _LONG),
     "message_format": (0, 2),
@@ -74,7 +77,10 @@ class TopicSettings:
     cleanup_policy: str = "delete"
     retention_ms: int = 604_800_000
     retention_bytes: int = -1
+    min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = _LONG
+    min_cleanable_dirty_ratio: float = 0.5
+    delete_retention_ms: int = 86_400_000
     producer_id_expiration_ms: int = 86_400_000
     preallocate: bool = False
     flush_messages: int = _LONG
@@ -84,7 +90,7 @@ class TopicSettings:
         for name, default in _defaults().items():
             value: Any = getattr(self, name)
             found, wanted = type(value).__name__, type(default).__name__
-            if found != wanted:
+            if found != wanted and (found, wanted) != ("int", "float"):
                 raise TypeError(f"topic setting {name}={value!r}: {wanted} expected, not {found}")
             if name in _RANGES:
                 low, high = _RANGES[name]
@@ -105,6 +111,11 @@ class TopicSettings:
     def is_compacted(self) -> bool:
         """Whether records need keys: the cleaner keeps the last of each."""
         return "compact" in _policies(self.cleanup_policy)
+
+    @property
+    def has_retention(self) -> bool:
+        """Whether old segments are deleted by time and size, and records by DeleteRecords."""
+        return "delete" in _policies(self.cleanup_policy)
 
     def with_keywords(self, settings: Mapping[str, object]) -> TopicSettings:
         """Return these settings with some changed.
@@ -142,6 +153,9 @@ class TopicSettings:
     def from_configs(cls, configs: Mapping[str, str]) -> TopicSettings:
         """Read a topic's configuration in Kafka; what does not concern writing is passed over.
 
+        Raises:
+            ValueError: a value that its setting cannot have.
+
         >>> TopicSettings.from_configs({"segment.ms": "3600000", "min.insync.replicas": "2"}).segment_ms
         3600000
         """
@@ -151,8 +165,11 @@ class TopicSettings:
             if name == "segment_bytes":
                 text = configs.get(_SMALL_SEGMENT, text)
             if text is not None and name not in _NOT_IN_TOPICS:
-                is_number = type(default) is int
-                settings[name] = text == "true" if default is False else int(text) if is_number else text
+                try:
+                    settings[name] = text.strip().lower() == "true" if default is False else _parse(text, default)
+                except ValueError:
+                    kind = type(default).__name__
+                    raise ValueError(f"topic config {name.replace('_', '.')}={text!r}: {kind} expected") from None
         return cls().with_keywords(settings)
 
 
@@ -162,3 +179,7 @@ def _defaults() -> dict[str, object]:
 
 def _policies(text: str) -> set[str]:
     return {word.strip() for word in text.split(",") if word.strip()}
+
+
+def _parse(text: str, default: object) -> object:
+    return int(text) if type(default) is int else float(text) if type(default) is float else text

@@ -59,7 +59,7 @@ def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
 def _first_since(log: Log, timestamp: int) -> OffsetAndTimestamp:
     for segment, end in _segments(log):
         with segment.open() as file:
-            largest = _max_timestamp(segment, file, end)
+            largest = max_timestamp(segment, file, end)
             if (largest if largest >= 0 else segment.modified) >= timestamp:
                 return _find(segment, file, end, timestamp, log.log_start_offset, exact=False)
     return NONE
@@ -70,7 +70,7 @@ def _latest(log: Log) -> OffsetAndTimestamp:
     best, largest = None, -2
     for segment, end in _segments(log):
         with segment.open() as file:
-            timestamp = _max_timestamp(segment, file, end)
+            timestamp = max_timestamp(segment, file, end)
         if timestamp > largest:
             best, largest = (segment, end), timestamp
     if best is None:
@@ -128,8 +128,8 @@ def _is_of(segment: Segment, file: File, timestamp: int, offset: int) -> int | N
     return int(batch["position"]) + int(batch["size"])
 
 
-def _max_timestamp(segment: Segment, file: File, end: int) -> int:
-    """Return the largest timestamp of a segment's batches: by its last index entry and the batches behind that."""
+def max_timestamp(segment: Segment, file: File, end: int) -> int:
+    """Return the largest timestamp of a segment's batches, -1 for none: by its last index entry and what is behind."""
     if not end:
         return -1
     timestamp, position = -1, None

@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from brokerless import _native, storage
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
@@ -100,6 +99,8 @@ def _indexed(log: Log, start_offset: int) -> list[Aborted] | None:
 
 
 def _fitting(segment: Segment) -> list[Aborted] | None:
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
     try:
         index = segment.transaction_index()
         if index is None or not len(index):
@@ -180,6 +181,8 @@ def _position_of(segment: Segment, file: storage.File, offset: int, end: int) ->
 
 def _snapshot(log: Log, offset: int) -> _Open | None:
     """Return the transactions open at `offset` by the snapshot taken there; None if it cannot be read."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
     at = bisect_left(log.snapshots, offset)
     if log.snapshots[at : at + 1] != [offset]:
         return None

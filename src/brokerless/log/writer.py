@@ -8,26 +8,33 @@ broker: only a log directory without its clean-shutdown marker may hold them, so
 from __future__ import annotations
 
 import os
-import time
-from dataclasses import fields
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from brokerless import _native, disk, storage
-from brokerless.errors import CorruptRecordError, located
-from brokerless.log import files, texts
-from brokerless.log.active import ActiveSegment
+from brokerless.errors import CorruptRecordError
+from brokerless.log.changes import Changes
+from brokerless.log.compact import Compact
+from brokerless.log.convert import Convert
+from brokerless.log.erase import Erase
 from brokerless.log.load import load
+from brokerless.log.open_log import OpenLog, now_ms
+from brokerless.log.retain import Retain
+from brokerless.log.rewrite import LogState, check, perform, swap
+from brokerless.log.segment import segments_in
 from brokerless.log.truncate import truncate
-from brokerless.log.window import batch_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Literal
 
     from typing_extensions import Buffer
 
-    from brokerless.log.load import Loaded
+    from brokerless import _native
+    from brokerless.log.compaction_report import CompactionReport
+    from brokerless.log.convert import ConvertReport
+    from brokerless.log.erase import EraseReport
+    from brokerless.log.retain import Retained
+    from brokerless.log.rewrite import Outcome, Replacement, Report
     from brokerless.log.settings import TopicSettings
 
     Origin = Literal["client", "coordinator", "replication"]
@@ -35,15 +42,9 @@ if TYPE_CHECKING:
 
 # No batch has a later one.
 _ANY_EPOCH = (1 << 31) - 1
-# The settings that are not about what an append does.
-_OURS = {"retention_ms", "retention_bytes", "preallocate", "flush_messages"}
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class LogWriter:
+class LogWriter(OpenLog):
     """One partition directory, open for writing. Made by `open`; not shared between threads.
 
     Attributes:
@@ -51,28 +52,13 @@ class LogWriter:
         recovery_point: what is below is durable.
         first_segment_base_offset: of the oldest segment.
         recovery: what opening it changed, a line each.
+        settings: the topic's.
+        first_dirty_offset: what is below was cleaned (the cleaner's checkpoint); None: nothing is known of it.
         is_closed: it was closed, completely.
-        truncated_segment: the lowest base offset of a segment that truncation made the last one; None: there was none.
     """
 
     recovery: list[str]
-    recovery_point: int
-    first_segment_base_offset: int
-    _active: ActiveSegment
-    _appender: _native.Appender
-    is_closed: bool
-    _is_broken: bool
-
-    def __init__(
-        self, directory: str, settings: TopicSettings, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
-    ) -> None:
-        self.directory = directory
-        self._settings = settings
-        self._leader_epoch = leader_epoch
-        self._now = now
-        self._process = os.getpid()
-        self.truncated_segment: int | None = None
-        self._resume(loaded)
+    first_dirty_offset: int | None
 
     @classmethod
     def open(
@@ -84,7 +70,8 @@ class LogWriter:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         leader_epoch: int | None = None,
-        now: Callable[[], int] = _now,
+        first_dirty_offset: int | None = None,
+        now: Callable[[], int] = now_ms,
     ) -> Self:
         """Open a partition directory, which is recovered first unless it was left clean.
 
@@ -95,6 +82,7 @@ class LogWriter:
             recovery_point: as checkpointed.
             log_start_offset: as checkpointed.
             leader_epoch: what appended batches are stamped with; None: the last one known, 0 if none is.
+            first_dirty_offset: as the cleaner checkpointed it; None: it did not.
             now: tells the time, ms since the epoch.
 
         Raises:
@@ -118,7 +106,7 @@ class LogWriter:
         known = loaded.leader_epochs.entries()
         epoch = leader_epoch if leader_epoch is not None else known[-1][0] if known else 0
         writer = cls(directory, settings, loaded, epoch, now)
-        writer.recovery = steps
+        writer.recovery, writer.first_dirty_offset = steps, first_dirty_offset
         return writer
 
     def __enter__(self) -> Self:
@@ -126,26 +114,6 @@ class LogWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that counts."""
-        return self._appender.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The next offset to be given."""
-        return self._appender.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """Where the replicated part ends: at rest, the log end offset."""
-        return self._appender.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Where `read_committed` ends."""
-        return self._appender.last_stable_offset
 
     def append(
         self, batches: Buffer, *, origin: Origin = "client", leader_epoch: int | None = None
@@ -208,16 +176,6 @@ class LogWriter:
         self._check_usable()
         self._write(self._appender.roll(self._now()))
 
-    def flush(self) -> None:
-        """Make everything appended so far durable."""
-        self._check_usable()
-        # The system reports what it could not write once: a second fsync would say that all is well.
-        self._is_broken = True
-        self._active.sync()
-        disk.sync_directory(self.directory)
-        self._is_broken = False
-        self.recovery_point = self.log_end_offset
-
     def truncate_to(self, offset: int) -> None:
         """Drop everything from an offset on, as a follower does that had more than its leader.
 
@@ -231,7 +189,7 @@ class LogWriter:
             self._active.finish()
             loaded = truncate(
                 self.directory,
-                self._settings,
+                self.settings,
                 offset,
                 log_start_offset=self.log_start_offset,
                 recovery_point=self.recovery_point,
@@ -239,8 +197,9 @@ class LogWriter:
             )
             loaded.changes.apply()
             self._resume(loaded)
-            last = loaded.base_offsets[-1]
-            self.truncated_segment = last if self.truncated_segment is None else min(last, self.truncated_segment)
+            if self.first_dirty_offset is not None:
+                # The cleaner takes what is below for cleaned; what is appended from now on is not.
+                self.first_dirty_offset = min(self.first_dirty_offset, loaded.base_offsets[-1])
 
     def truncate_to_end_of_epoch(self, leader_epoch: int) -> int:
         """Drop what was written in later epochs than this one, as a follower does whose leader knows no later one.
@@ -259,6 +218,156 @@ class LogWriter:
         self.truncate_to(end_offset)
         return end_offset
 
+    def state(self) -> LogState:
+        """Return the log as a verb plans from it. All of it is in the files."""
+        self.flush()
+        return LogState(
+            directory=self.directory,
+            settings=self.settings,
+            segments=segments_in(self.directory),
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            first_dirty_offset=self.first_dirty_offset,
+            producers=self._appender.producers.to_snapshot(),
+            leader_epochs=tuple(self._appender.leader_epochs.entries()),
+            now=self._now(),
+        )
+
+    def enforce(self, outcome: Outcome[Report]) -> None:
+        """Make of the log what a verb's work says.
+
+        Raises:
+            ValueError: the log has other segments than the work was done on, or would end elsewhere; it is as it was.
+        """
+        if outcome.truncate_to is not None:
+            self.truncate_to(outcome.truncate_to)
+        self.replace_segments(outcome.replacements, outcome.log_end_offset, has_producers=outcome.has_producers)
+        if outcome.deleted_segments:
+            self.delete_segments(outcome.deleted_segments)
+        if outcome.log_start_offset is not None:
+            self.delete_records(outcome.log_start_offset)
+        if outcome.first_dirty_offset is not None:
+            self.first_dirty_offset = outcome.first_dirty_offset
+
+    def replace_segments(
+        self, replacements: Sequence[Replacement], log_end_offset: int | None = None, *, has_producers: bool = True
+    ) -> None:
+        """Put new segments in the place of old ones, the active one perhaps among them.
+
+        Args:
+            replacements: ascending; each is swapped in by itself.
+            log_end_offset: where the log ends then; None: as before.
+            has_producers: False: forget the producers and the leader epochs.
+
+        Raises:
+            ValueError: they do not fit the log, or it would end elsewhere; it is as it was.
+            FileNotFoundError: a new segment is not there; the log is as it was.
+        """
+        self._check_usable()
+        expected = self.log_end_offset if log_end_offset is None else log_end_offset
+        found = check(self.directory, segments_in(self.directory), replacements)
+        if found is not None and found != expected:
+            raise ValueError(f"cannot replace segments of {self.directory}: it would end at {found}, not {expected}")
+        if not replacements:
+            return
+        self._settle()
+        self._is_broken = True
+        if not has_producers:
+            # First: a snapshot that knows of a transaction would never see its end in segments without markers.
+            self._forget_producers()
+        for replacement in replacements:
+            swap(self.directory, replacement)
+        self._reload()
+
+    def delete_segments(self, count: int) -> None:
+        """Delete the oldest segments, as retention does; the log starts behind them.
+
+        Args:
+            count: how many; for all of them, a new one begins at the log end first.
+        """
+        base_offsets = [segment.base_offset for segment in segments_in(self.directory)]
+        if count >= len(base_offsets):
+            self.roll()
+            base_offsets.append(self.log_end_offset)
+        self.flush()
+        self._is_broken = True
+        changes = Changes(self.directory)
+        for base_offset in base_offsets[:count]:
+            changes.delete_segment(base_offset, f"below {base_offsets[count]}, where the log starts now")
+        changes.apply()
+        self.first_segment_base_offset = base_offsets[count]
+        self._is_broken = False
+        self._start_at(base_offsets[count])
+
+    def delete_records(self, before: int) -> int:
+        """Let the log start at an offset, and delete the segments that end below it, as DeleteRecords does.
+
+        Where the offset lies within a segment, it is the log start offset's checkpoint that hides what is before it.
+
+        Returns:
+            The log start offset; it does not move back.
+
+        Raises:
+            ValueError: the offset is beyond the high watermark.
+        """
+        self._check_usable()
+        self._start_at(before)
+        following = [segment.next_base_offset for segment in segments_in(self.directory)]
+        count = sum(base is not None and base <= self.log_start_offset for base in following)
+        if count:
+            self.delete_segments(count)
+        return self.log_start_offset
+
+    def compact(self, **options: Any) -> CompactionReport:  # noqa: ANN401 - those of `Compact`
+        """Compact the log, as a broker's cleaner does, and return what went.
+
+        Args:
+            options: as of `brokerless.log.compact.Compact`: roll, drop_unkeyed, from_start, memory and others.
+
+        Raises:
+            ValueError: records without a key would go.
+            CorruptRecordError: a segment is damaged; the log is as it was.
+        """
+        return perform(Compact(**options), self)
+
+    def retain(self, **options: Any) -> Retained:  # noqa: ANN401 - those of `Retain`
+        """Delete the oldest segments, as a broker does with these limits; without one, none goes.
+
+        Args:
+            options: as of `brokerless.log.retain.Retain`: retention_ms, retention_bytes, before_offset.
+
+        Raises:
+            OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
+            ValueError: a limit is negative, or the topic's policy does not allow `before_offset`.
+        """
+        return perform(Retain(**options), self)
+
+    def convert(self, **options: Any) -> ConvertReport:  # noqa: ANN401 - those of `Convert`
+        """Convert the log to another message format or codec, and return what was done and lost.
+
+        Args:
+            options: as of `brokerless.log.convert.Convert`: magic, compression, batch_size, drop and others.
+
+        Raises:
+            ValueError: it cannot be, or something would be lost that `drop` does not name.
+            CorruptRecordError: a segment is damaged; the log is as it was.
+        """
+        return perform(Convert(**options), self)
+
+    def erase(self, **options: Any) -> EraseReport:  # noqa: ANN401 - those of `Erase`
+        """Erase records by key, key prefix or header, and return what went.
+
+        Args:
+            options: as of `brokerless.log.erase.Erase`: keys, key_prefixes, headers, blank.
+
+        Raises:
+            ValueError: nothing is asked for.
+            CorruptRecordError: a segment is damaged; the log is as it was.
+        """
+        return perform(Erase(**options), self)
+
     def close(self) -> None:
         """Leave what a clean shutdown leaves: full indexes, a producer snapshot at the end, all of it durable.
 
@@ -271,15 +380,8 @@ class LogWriter:
             return
         if self._is_broken:
             self._active.abandon()
-        self._check_usable()
-        self._is_broken = True
-        closing = self._appender.close()
-        self._active.finish(closing.final_time_entry)
-        if closing.snapshot is not None:
-            self._snapshot(self.log_end_offset, closing.snapshot)
-        disk.sync_directory(self.directory)
-        self.recovery_point = self.log_end_offset
-        self.is_closed, self._is_broken = True, False
+        self._settle()
+        self.is_closed = True
 
     def _append(
         self, append: Callable[..., _native.Appended], batches: Buffer, origin: Origin, leader_epoch: int | None
@@ -296,80 +398,3 @@ class LogWriter:
             self._is_broken = isinstance(error, MemoryError)
             raise
         return self._write(appended)
-
-    def _check_usable(self) -> None:
-        if os.getpid() != self._process:
-            raise ValueError(f"log {self.directory} is open in process {self._process}, not in this one")
-        if self.is_closed or self._is_broken:
-            state = "closed" if self.is_closed else "broken by an earlier error: open its directory again to recover"
-            raise ValueError(f"log {self.directory} is {state}")
-
-    def _resume(self, loaded: Loaded) -> None:
-        """Go on from what the files now hold."""
-        self.first_segment_base_offset = loaded.base_offsets[0]
-        self.recovery_point = loaded.recovery_point
-        base_offset = loaded.base_offsets[-1]
-        self._active = self._open_segment(base_offset)
-        self._appender = _native.Appender(
-            segment=self._segment_state(base_offset),
-            producers=loaded.producers,
-            leader_epochs=loaded.leader_epochs,
-            log_start_offset=loaded.log_start_offset,
-            log_end_offset=loaded.log_end_offset,
-            **{
-                field.name: getattr(self._settings, field.name)
-                for field in fields(self._settings)
-                if field.name not in _OURS
-            },
-        )
-        self.is_closed = self._is_broken = False
-
-    def _segment_state(self, base_offset: int) -> _native.SegmentState:
-        def content(kind: int) -> bytes | None:
-            path = f"{self.directory}/{files.segment_file(base_offset, kind)}"
-            return storage.read_all(path) if storage.exists(path) else None
-
-        path = f"{self.directory}/{files.segment_file(base_offset, files.LOG)}"
-        with storage.File(path) as file, located(path):
-            first = batch_at(file, 0)
-        return _native.SegmentState(
-            base_offset,
-            created_ms=self._now(),
-            size=self._active.size,
-            first_timestamp=None if first is None else first["max_timestamp"],
-            index=content(files.INDEX),
-            timeindex=content(files.TIMEINDEX),
-            txnindex=content(files.TXNINDEX),
-        )
-
-    def _open_segment(self, base_offset: int) -> ActiveSegment:
-        preallocate = self._settings.segment_bytes if self._settings.preallocate else 0
-        return ActiveSegment(self.directory, base_offset, preallocate=preallocate)
-
-    def _write(self, appended: _native.Appended) -> _native.Appended:
-        if appended.has_new_epochs:
-            self._write_epochs()
-        for write in appended.writes:
-            if write.is_new:
-                self._roll(write)
-            self._active.append(write.log, write.index, write.timeindex, write.txnindex)
-        self._is_broken = False
-        if self.log_end_offset - self.recovery_point >= self._settings.flush_messages:
-            self.flush()
-        return appended
-
-    def _roll(self, write: _native.SegmentWrite) -> None:
-        self._active.finish(write.final_time_entry)
-        if write.snapshot is not None:
-            self._snapshot(write.base_offset, write.snapshot)
-        self._active = self._open_segment(write.base_offset)
-        disk.sync_directory(self.directory)
-        self.recovery_point = write.base_offset
-
-    def _snapshot(self, offset: int, content: Buffer) -> None:
-        path = f"{self.directory}/{files.segment_file(offset, files.SNAPSHOT)}"
-        disk.atomic_write(path, bytes(content))
-
-    def _write_epochs(self) -> None:
-        entries = self._appender.leader_epochs.entries()
-        disk.atomic_write(f"{self.directory}/{texts.LEADER_EPOCHS}", texts.format_leader_epochs(entries))

@@ -1,0 +1,204 @@
+"""Converting a log: other formats, other codecs, fewer batches. Offsets never change.
+
+What becomes of each batch is decided by `_native.SegmentConversion`. Here segments are walked, and it is found which
+transactions were aborted where a format has no place for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.log.rewrite import Outcome
+from brokerless.log.segment_rewrite import max_segment_bytes, renew, transaction_index
+
+if TYPE_CHECKING:
+    from brokerless.log.rewrite import LogState, Progress, Replacement
+    from brokerless.log.settings import TopicSettings
+    from brokerless.log.transactions import Aborted
+    from brokerless.log.writer import LogWriter
+
+DROPS = ("headers", "producers")
+"""What formats 0 and 1 lack, and can be left out: headers; producers with their transactions and control batches."""
+
+
+_LEVELS = {codec: f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertReport:
+    """What a conversion did, or would do. Sizes in bytes.
+
+    Attributes:
+        segments: how many there were.
+        replaced_segments: how many of them changed.
+        new_segments: how many took their place.
+        bytes_before: of all batches.
+        bytes_after: likewise.
+        batches: as they were; a message that stands alone counts as one.
+        changed_batches: how many of them did not stay as they were.
+        dropped_headers: records that lost their headers.
+        dropped_timestamps: records that lost their timestamp, which format 0 has no place for.
+        dropped_producers: batches that lost producer, sequence and transaction.
+        dropped_control_batches: markers and other control batches left out.
+        dropped_aborted_records: records of aborted transactions left out.
+        dropped_undecided_records: records left out because they were behind the last stable offset.
+    """
+
+    segments: int
+    replaced_segments: int
+    new_segments: int
+    bytes_before: int
+    bytes_after: int
+    batches: int
+    changed_batches: int
+    dropped_headers: int
+    dropped_timestamps: int
+    dropped_producers: int
+    dropped_control_batches: int
+    dropped_aborted_records: int
+    dropped_undecided_records: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as JSON takes it."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Return it in words."""
+        share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
+        lines = [
+            f"{self.changed_batches} of {self.batches} batches converted",
+            f"{self.bytes_before} bytes became {self.bytes_after}{share}",
+            f"{self.replaced_segments} of {self.segments} segments replaced by {self.new_segments}",
+        ]
+        losses = {
+            "records lost their headers": self.dropped_headers,
+            "records lost their timestamp": self.dropped_timestamps,
+            "batches lost their producer": self.dropped_producers,
+            "control batches left out": self.dropped_control_batches,
+            "aborted records left out": self.dropped_aborted_records,
+            "undecided records left out, at or behind the last stable offset": self.dropped_undecided_records,
+        }
+        return lines + [f"{count} {what}" for what, count in losses.items() if count]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convert:
+    """Convert a log's batches.
+
+    Args:
+        magic: 0, 1 or 2; None: what they are.
+        compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`; None: what they are.
+        compression_level: as Kafka has it for the codec; None: the one of the topic's settings. With a level, batches
+            that have the codec are compressed again too.
+        batch_size: join batches up to so many bytes, uncompressed, where nobody could tell: same producer, sequences
+            and offsets that go on. None: only messages of formats 0 and 1 that stand alone, up to 16384.
+        drop: of `DROPS`, what may be left out where the format lacks it. With `producers` go all markers, the records
+            of aborted transactions, and all from the last stable offset on.
+        max_batch_bytes: the most that one batch may decompress to.
+
+    Raises:
+        ValueError: it cannot be.
+
+    >>> Convert(magic=1, compression="zstd")
+    Traceback (most recent call last):
+    ValueError: magic 1 knows no zstd: give another codec
+    """
+
+    magic: int | None = None
+    compression: str | None = None
+    compression_level: int | None = None
+    batch_size: int | None = None
+    drop: frozenset[str] = frozenset()
+    max_batch_bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        for name in sorted(self.drop - set(DROPS)):
+            raise ValueError(f"cannot drop {name!r}: one of {', '.join(DROPS)} expected")
+        self._native([], 0, 0)
+
+    def prepare(self, log: LogWriter) -> None:
+        """Nothing comes before."""
+
+    def plan(self, state: LogState) -> LogState:
+        """All of the log is converted."""
+        return state
+
+    def work(self, plan: LogState, *, dry_run: bool, progress: Progress) -> Outcome[ConvertReport]:
+        """Convert segment by segment; see `rewrite.Verb`."""
+        aborted = _aborted(plan) if "producers" in self.drop else []
+        rewriter = self._native(aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.settings))
+        replacements: list[Replacement] = []
+        before = after = 0
+        for segment in plan.segments:
+            size = segment.extent().end_position if segment.is_last else segment.size
+            index = transaction_index(plan, segment) if self._has_producers else b""
+            rewriter.begin(index, max_segment_bytes(plan, segment))
+            is_changed = partial(_is_changed, rewriter, rewriter.changed)
+            renewed = renew(rewriter, plan, segment, dry_run=dry_run, progress=progress, is_changed=is_changed)
+            before += size
+            after += size if renewed is None else renewed.size
+            if renewed is not None:
+                replacements.append(renewed.replacement)
+        counts = rewriter.converted
+        report = ConvertReport(
+            segments=len(plan.segments),
+            replaced_segments=len(replacements),
+            new_segments=sum(len(replacement.base_offsets) for replacement in replacements),
+            bytes_before=before,
+            bytes_after=after,
+            batches=counts["batches"],
+            changed_batches=counts["changed"],
+            dropped_headers=counts["headers"],
+            dropped_timestamps=counts["timestamps"],
+            dropped_producers=counts["producers"],
+            dropped_control_batches=counts["control_batches"],
+            dropped_aborted_records=counts["aborted"],
+            dropped_undecided_records=counts["undecided"],
+        )
+        if dry_run:
+            return Outcome(report=report)
+        return Outcome(report=report, replacements=tuple(replacements), has_producers=self._has_producers)
+
+    @property
+    def _has_producers(self) -> bool:
+        return self.magic not in (0, 1)
+
+    def _level(self, settings: TopicSettings) -> int | None:
+        if self.compression_level is not None or self.compression not in _LEVELS:
+            return self.compression_level
+        level: int = getattr(settings, _LEVELS[self.compression])
+        return level
+
+    def _native(
+        self, aborted: list[Aborted], last_stable_offset: int, log_end_offset: int, level: int | None = None
+    ) -> _native.SegmentConversion:
+        return _native.SegmentConversion(
+            magic=self.magic,
+            compression=self.compression,
+            compression_level=self.compression_level if level is None else level,
+            recompress=self.compression_level is not None,
+            batch_size=self.batch_size,
+            drop_headers="headers" in self.drop,
+            drop_producers="producers" in self.drop,
+            aborted=aborted,
+            last_stable_offset=last_stable_offset,
+            log_end_offset=log_end_offset,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+
+
+def _is_changed(rewriter: _native.SegmentConversion, before: int) -> bool:
+    return rewriter.changed > before
+
+
+def _aborted(state: LogState) -> list[Aborted]:
+    """Find all aborted transactions by their markers, the only ones who surely know."""
+    walk = _native.HeaderWalk()
+    for segment in state.segments:
+        with segment.open() as file:
+            segment.walk_whole(walk, file, 0, segment.extent().end_position)
+        walk.start_file()
+    return walk.aborted

@@ -1,0 +1,233 @@
+"""`OpenLog`: what a `LogWriter` works with: the appender that decides, the files that it is put into.
+
+Between a decision and the last byte of it in the files the log counts as broken: what fails in between leaves an
+appender that is ahead of the files, and only opening the directory again tells what these hold.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from brokerless import _native, disk, storage
+from brokerless.errors import located
+from brokerless.log import files, texts
+from brokerless.log.active import ActiveSegment
+from brokerless.log.changes import Changes
+from brokerless.log.load import load
+from brokerless.log.segment import segments_in
+from brokerless.log.window import batch_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+    from brokerless.log.load import Loaded
+    from brokerless.log.settings import TopicSettings
+
+# The settings that are not about what an append does.
+_OURS = {
+    "delete_retention_ms",
+    "flush_messages",
+    "min_cleanable_dirty_ratio",
+    "min_compaction_lag_ms",
+    "preallocate",
+    "retention_bytes",
+    "retention_ms",
+}
+
+
+def now_ms() -> int:
+    """Tell the time, ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class OpenLog:
+    """The files of a partition that is open for writing, and the appender that decides what goes into them.
+
+    Attributes:
+        directory: the partition's.
+        settings: the topic's.
+        recovery_point: what is below is durable.
+        first_segment_base_offset: of the oldest segment.
+        is_closed: it was closed, completely.
+    """
+
+    recovery_point: int
+    first_segment_base_offset: int
+    is_closed: bool
+    _active: ActiveSegment
+    _appender: _native.Appender
+    _is_broken: bool
+
+    def __init__(
+        self, directory: str, settings: TopicSettings, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
+    ) -> None:
+        self.directory = directory
+        self.settings = settings
+        self._leader_epoch = leader_epoch
+        self._now = now
+        self._process = os.getpid()
+        self._resume(loaded)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a change failed halfway: what the files hold is known only when they are loaded again."""
+        return self._is_broken
+
+    @property
+    def leader_epoch(self) -> int:
+        """What appended batches are stamped with."""
+        return self._leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that counts."""
+        return self._appender.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be given."""
+        return self._appender.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Where the replicated part ends: at rest, the log end offset."""
+        return self._appender.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where `read_committed` ends."""
+        return self._appender.last_stable_offset
+
+    def flush(self) -> None:
+        """Make everything appended so far durable."""
+        self._check_usable()
+        # The system reports what it could not write once: a second fsync would say that all is well.
+        self._is_broken = True
+        self._active.sync()
+        disk.sync_directory(self.directory)
+        self._is_broken = False
+        self.recovery_point = self.log_end_offset
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            raise ValueError(f"log {self.directory} is open in process {self._process}, not in this one")
+        if self.is_closed or self._is_broken:
+            state = "closed" if self.is_closed else "broken by an earlier error: open its directory again to recover"
+            raise ValueError(f"log {self.directory} is {state}")
+
+    def _resume(self, loaded: Loaded) -> None:
+        """Go on from what the files now hold."""
+        self.first_segment_base_offset = loaded.base_offsets[0]
+        self.recovery_point = loaded.recovery_point
+        base_offset = loaded.base_offsets[-1]
+        self._active = self._open_segment(base_offset)
+        self._appender = _native.Appender(
+            segment=self._segment_state(base_offset),
+            producers=loaded.producers,
+            leader_epochs=loaded.leader_epochs,
+            log_start_offset=loaded.log_start_offset,
+            log_end_offset=loaded.log_end_offset,
+            **{
+                field.name: getattr(self.settings, field.name)
+                for field in fields(self.settings)
+                if field.name not in _OURS
+            },
+        )
+        self.is_closed = self._is_broken = False
+
+    def _segment_state(self, base_offset: int) -> _native.SegmentState:
+        def content(kind: int) -> bytes | None:
+            path = f"{self.directory}/{files.segment_file(base_offset, kind)}"
+            return storage.read_all(path) if storage.exists(path) else None
+
+        path = f"{self.directory}/{files.segment_file(base_offset, files.LOG)}"
+        with storage.File(path) as file, located(path):
+            first = batch_at(file, 0)
+        return _native.SegmentState(
+            base_offset,
+            created_ms=self._now(),
+            size=self._active.size,
+            first_timestamp=None if first is None else first["max_timestamp"],
+            index=content(files.INDEX),
+            timeindex=content(files.TIMEINDEX),
+            txnindex=content(files.TXNINDEX),
+        )
+
+    def _open_segment(self, base_offset: int) -> ActiveSegment:
+        preallocate = self.settings.segment_bytes if self.settings.preallocate else 0
+        return ActiveSegment(self.directory, base_offset, preallocate=preallocate)
+
+    def _write(self, appended: _native.Appended) -> _native.Appended:
+        if appended.has_new_epochs:
+            self._write_epochs()
+        for write in appended.writes:
+            if write.is_new:
+                self._roll(write)
+            self._active.append(write.log, write.index, write.timeindex, write.txnindex)
+        self._is_broken = False
+        if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
+            self.flush()
+        return appended
+
+    def _roll(self, write: _native.SegmentWrite) -> None:
+        self._active.finish(write.final_time_entry)
+        if write.snapshot is not None:
+            self._snapshot(write.base_offset, write.snapshot)
+        self._active = self._open_segment(write.base_offset)
+        disk.sync_directory(self.directory)
+        self.recovery_point = write.base_offset
+
+    def _settle(self) -> None:
+        """Leave the files as a clean shutdown does."""
+        self._check_usable()
+        self._is_broken = True
+        closing = self._appender.close()
+        self._active.finish(closing.final_time_entry)
+        if closing.snapshot is not None:
+            self._snapshot(self.log_end_offset, closing.snapshot)
+        disk.sync_directory(self.directory)
+        self.recovery_point = self.log_end_offset
+        self._is_broken = False
+
+    def _reload(self) -> None:
+        """Go on from files that were settled, and changed since."""
+        loaded = load(
+            self.directory,
+            self.settings,
+            is_clean=True,
+            recovery_point=self.recovery_point,
+            log_start_offset=self.log_start_offset,
+            now=self._now(),
+        )
+        loaded.changes.apply()
+        self._resume(loaded)
+
+    def _start_at(self, offset: int) -> None:
+        batch = None
+        for segment in segments_in(self.directory):
+            if segment.base_offset <= offset and (segment.is_last or offset < (segment.next_base_offset or 0)):
+                with segment.open() as file:
+                    batch = segment.batch_of(file, offset)
+        if self._appender.set_log_start_offset(offset, None if batch is None else batch["base_offset"]):
+            self._write_epochs()
+
+    def _forget_producers(self) -> None:
+        changes = Changes(self.directory)
+        for name in changes.names():
+            if name.endswith(".snapshot"):
+                changes.remove(name, "the log holds no producer's batches")
+        changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs([]), "no batch has an epoch")
+        changes.apply()
+
+    def _snapshot(self, offset: int, content: Buffer) -> None:
+        path = f"{self.directory}/{files.segment_file(offset, files.SNAPSHOT)}"
+        disk.atomic_write(path, bytes(content))
+
+    def _write_epochs(self) -> None:
+        entries = self._appender.leader_epochs.entries()
+        disk.atomic_write(f"{self.directory}/{texts.LEADER_EPOCHS}", texts.format_leader_epochs(entries))

@@ -1,0 +1,285 @@
+"""A verb over the partitions that were named: in place, into a new directory, or only in words."""
+
+import os
+import shutil
+from dataclasses import dataclass
+
+import pytest
+
+import brokerless as bl
+from brokerless.rewriting import rewrite
+from building import NOW, batch
+from verbs import DropBatches
+
+TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
+VERB = DropBatches((1, 4), groups=(2,))
+LEFT = [0, 2, 3, 5, 6, 7, 8]
+
+
+@dataclass(frozen=True)
+class Refusing(DropBatches):
+    """Refuses once its new segments are written, in partitions other than 0."""
+
+    def work(self, plan, *, dry_run, progress):
+        outcome = super().work(plan, dry_run=dry_run, progress=progress)
+        if not plan[0].endswith("-0"):
+            raise ValueError(f"refused: {plan[0]}")
+        return outcome
+
+
+@dataclass(frozen=True)
+class Dying(DropBatches):
+    """Takes its process with it, its new segments half done."""
+
+    def work(self, plan, *, dry_run, progress):
+        super().work(plan, dry_run=dry_run, progress=progress)
+        os._exit(9)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A log directory that was left clean: t-0 and t-1 of nine records in segments 0, 3, 6, and u-0."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 2, topic_id=TOPIC_ID, segment_bytes=250, index_interval_bytes=0)
+        log_dir.create_topic("u")
+        for key in log_dir.partitions():
+            for i in range(9):
+                log_dir.log(*key).append(batch(0, [b"%d" % i], timestamp=NOW + i))
+        log_dir.log("t", 1).first_dirty_offset = 2
+        log_dir.log("u", 0).first_dirty_offset = 1
+    return tmp_path / "data"
+
+
+def contents(directory):
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def values(*path):
+    return [int(value) for rows in bl.Log("/".join(map(str, path))).read() for value in rows["value"].to_pylist()]
+
+
+def names(results):
+    return [result.name for result in results]
+
+
+def test_in_place_only_what_was_named_changes(data):
+    before = contents(data)
+    results = rewrite(VERB, data, topics=["t"], partitions=[1])
+    assert [(result.name, result.report["dropped"]) for result in results] == [("t-1", 2)]
+    assert results[0].recovery == ()
+    after = contents(data)
+    untouched = {name for name in before if not name.startswith("t-1/")} - {"bootstrap.checkpoint"}
+    assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
+    assert (values(data, "t-1"), values(data, "t-0")) == (LEFT, list(range(9)))
+    assert sorted(name for name in after if name.endswith(".log") and name.startswith("t-1")) == [
+        f"t-1/{base:020d}.log" for base in (0, 6)
+    ]
+
+
+def test_into_a_new_directory_the_old_one_stays_as_it_was(data, tmp_path):
+    before = contents(data)
+    assert names(rewrite(VERB, data, topics=["t"], to=tmp_path / "new")) == ["t-0", "t-1"]
+    assert contents(data) == before
+    new, old = bl.LogDir(tmp_path / "new"), bl.LogDir(data)
+    assert [log.name for log in new.logs()] == ["t-0", "t-1"]
+    assert values(tmp_path, "new", "t-0") == values(tmp_path, "new", "t-1") == LEFT
+    (root,), (was,) = new.roots, old.roots
+    assert root.is_clean
+    assert (root.cluster_id, root.directory_id, root.node_id) == (was.cluster_id, was.directory_id, was.node_id)
+    assert root.recovery_points == {("t", 0): 9, ("t", 1): 9}
+    assert root.first_dirty_offsets == {("t", 1): 2}
+    assert new.log("t", 0).topic_id == TOPIC_ID
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
+
+
+def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
+    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+        rewrite(VERB, data / "t-0")
+    assert names(rewrite(VERB, data / "t-0", to=tmp_path / "t-7")) == ["t-0"]
+    assert values(data, "t-0") == list(range(9))
+    assert values(tmp_path, "t-7") == LEFT
+    assert names(rewrite(VERB, data / "t-0")) == ["t-0"]
+    assert values(data, "t-0") == LEFT
+    assert bl.Root(str(data)).is_clean
+
+
+def test_a_partition_that_was_copied_elsewhere(data, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copytree(data / "t-0", tmp_path / "elsewhere" / "t-0")
+    before = contents(copy)
+    assert names(rewrite(VERB, copy, dry_run=True)) == ["t-0"]
+    assert names(rewrite(VERB, copy, to=tmp_path / "elsewhere" / "new")) == ["t-0"]
+    assert contents(copy) == before
+    assert names(rewrite(VERB, copy)) == ["t-0"]
+    assert values(copy) == values(tmp_path, "elsewhere", "new") == LEFT
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["new", "t-0"]
+
+
+def test_a_copy_takes_an_interrupted_swap_for_what_it_is(data, tmp_path):
+    """By the lower `.cleaned` file the `.swap` is not complete: without it, the copy would lose the last segment."""
+    (data / ".kafka_cleanshutdown").unlink()
+    for kind in ("log", "index", "timeindex"):
+        (data / "t-0" / f"{3:020d}.{kind}.cleaned").touch()
+        (data / "t-0" / f"{6:020d}.{kind}.swap").write_bytes(b"")
+    rewrite(VERB, data, topics=["t"], to=tmp_path / "new")
+    assert values(tmp_path, "new", "t-0") == LEFT
+
+
+def test_a_start_offset_that_no_file_holds_is_told(data, tmp_path):
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        log_dir.log("t", 0).delete_records(4)
+    (result,) = rewrite(VERB, data / "t-0", to=tmp_path / "copy")
+    assert result.unkept_log_start_offset == 4
+    (result,) = rewrite(VERB, data, topics=["t"], partitions=[0], to=tmp_path / "new")
+    assert result.unkept_log_start_offset is None
+    assert bl.Root(str(tmp_path / "new")).log_start_offsets == {("t", 0): 4}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_dry_run_changes_nothing(data, is_clean):
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    before = contents(data)
+    dry = rewrite(VERB, data, topics=["t"], dry_run=True)
+    assert contents(data) == before
+    done = rewrite(VERB, data, topics=["t"])
+    assert [(result.name, result.report) for result in dry] == [(result.name, result.report) for result in done]
+
+
+def test_a_dry_run_says_nothing_of_a_log_that_would_first_be_cut(data):
+    (data / ".kafka_cleanshutdown").unlink()
+    with (data / "t-0" / f"{6:020d}.log").open("ab") as file:
+        file.write(b"cut")
+    before = contents(data)
+    with pytest.raises(bl.CorruptRecordError, match=r"brought in order first.*truncate .*brokerless recover"):
+        rewrite(VERB, data, topics=["t"], dry_run=True)
+    assert contents(data) == before
+    done = rewrite(VERB, data, topics=["t"])
+    assert [step for step in done[0].recovery if step.startswith("truncate")]
+    assert values(data, "t-0") == LEFT
+
+
+def test_a_dry_run_says_nothing_of_a_log_that_is_refused(data):
+    """Cut under the clean-shutdown marker: a broker would lose data without a word."""
+    os.truncate(data / "t-0" / f"{6:020d}.log", 30)
+    with pytest.raises(bl.CorruptRecordError):
+        rewrite(VERB, data, topics=["t"])
+    with pytest.raises(bl.CorruptRecordError):
+        rewrite(VERB, data, topics=["t"], dry_run=True)
+
+
+def test_a_copy_of_one_partition_goes_by_its_topics_settings(tmp_path):
+    """Else limits that a dry run says do not apply empty the copy."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=250, cleanup_policy="compact")
+        for i in range(9):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % i], keys=[b"k"]))
+    verb = bl.Retain(retention_bytes=0)
+    (dry,) = rewrite(verb, tmp_path / "data" / "t-0", dry_run=True)
+    (done,) = rewrite(verb, tmp_path / "data" / "t-0", to=tmp_path / "copy")
+    assert done.report == dry.report
+    assert values(tmp_path, "copy") == list(range(9))
+
+
+@pytest.mark.parametrize(
+    "verb", [bl.Compact(roll=True, drop_unkeyed=True), bl.Until(offset=3), bl.Until(timestamp=NOW + 3)]
+)
+def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=1 << 12, preallocate=True)
+        log_dir.log("t", 0).append(batch(0, [b"x"], timestamp=NOW))
+        log_dir.log("t", 0).roll()
+    (dry,) = rewrite(verb, tmp_path / "data", topics=["t"], dry_run=True)
+    (done,) = rewrite(verb, tmp_path / "data", topics=["t"], to=tmp_path / "copy")
+    assert done.report == dry.report
+
+
+@pytest.mark.parametrize("verb", [bl.Retain(retention_bytes=200), bl.Convert(magic=1, drop=frozenset({"producers"}))])
+def test_what_is_preallocated_counts_for_nothing(tmp_path, verb):
+    """Else its zeros are more than what is to be kept, and all that is kept goes; or they are taken for damage."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=1 << 12, preallocate=True)
+        for i in range(5):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % i], timestamp=NOW + i))
+            log_dir.log("t", 0).roll()
+    (dry,) = rewrite(verb, tmp_path / "data", topics=["t"], dry_run=True)
+    (done,) = rewrite(verb, tmp_path / "data", topics=["t"])
+    assert done.report == dry.report
+    assert values(tmp_path, "data", "t-0") == list(range(5))[2 if isinstance(verb, bl.Retain) else 0 :]
+
+
+def test_of_a_partition_that_was_only_created_there_is_nothing_to_say(tmp_path):
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 2)
+        log_dir.log("t", 0)
+    before = contents(tmp_path / "data")
+    assert names(rewrite(DropBatches(()), tmp_path / "data", topics=["t"], dry_run=True)) == ["t-0"]
+    assert contents(tmp_path / "data") == before
+    assert names(rewrite(DropBatches(()), tmp_path / "data", topics=["t"])) == ["t-0", "t-1"]
+
+
+def test_in_processes_it_is_the_same(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    read = {}
+
+    def progress(name, count):
+        read[name] = read.get(name, 0) + count
+
+    one = rewrite(VERB, data, topics=["t"])
+    two = rewrite(VERB, tmp_path / "other", topics=["t"], jobs=2, progress=progress)
+    assert sorted(two, key=lambda result: result.name) == one
+    assert read == {"t-0": 6 * 69, "t-1": 6 * 69}
+    for name in ("t-0", "t-1"):
+        assert contents(tmp_path / "other" / name) == contents(data / name)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("to", ["new", None])
+def test_what_fails_leaves_the_logs_as_they_were(data, tmp_path, jobs, to):
+    before = contents(data)
+    with pytest.raises(ValueError, match=r"refused: .*/t-1"):
+        rewrite(Refusing((1, 4), (2,)), data, topics=["t"], jobs=jobs, to=to and tmp_path / to)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert not list(data.rglob("*.cleaned"))
+    assert values(data, "t-1") == list(range(9))
+    # with the other in a process of its own, either may come to its end first
+    assert values(data, "t-0") in ([LEFT] if (to, jobs) == (None, 1) else [LEFT, list(range(9))])
+    if to:
+        assert contents(data) == before
+    assert bl.Root(str(data)).is_clean
+
+
+def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
+    with pytest.raises(OSError, match="a worker process ended: killed, perhaps for lack of memory"):
+        rewrite(Dying((1, 4), (2,)), data, topics=["t"], jobs=2)
+    assert values(data, "t-0") == values(data, "t-1") == list(range(9))
+    assert not list(data.rglob("*.cleaned"))
+    assert bl.Root(str(data)).is_clean
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions", "message"),
+    [
+        ([], [], "no topic named"),
+        (["tt"], [], "unknown topic 'tt': did you mean 't'"),
+        (["u"], [1], "unknown partition '1': there is 0"),
+        (["__cluster_metadata"], [], "unknown topic '__cluster_metadata'"),
+    ],
+)
+def test_what_was_not_named_well(data, topics, partitions, message):
+    (data / "__cluster_metadata-0").mkdir()
+    with pytest.raises(ValueError, match=message):
+        rewrite(VERB, data, topics=topics, partitions=partitions)
+
+
+def test_where_something_is_no_copy_is_made(data, tmp_path):
+    (tmp_path / "new").mkdir()
+    with pytest.raises(FileExistsError):
+        rewrite(VERB, data, topics=["t"], to=tmp_path / "new")
+    with pytest.raises(ValueError, match="a broker stops at that name"):
+        rewrite(VERB, data, topics=["t"], to=data / "new")
+    with pytest.raises(ValueError, match="neither a log directory nor a partition"):
+        rewrite(VERB, tmp_path / "new")
+    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+        rewrite(VERB, data, topics=["t"], to=tmp_path / "newer")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]

@@ -1,0 +1,76 @@
+"""A verb of few lines, to test what all of them go through: it drops whole batches."""
+
+from dataclasses import dataclass
+
+from brokerless import _native, disk, storage
+from brokerless.log import files
+from brokerless.log.rewrite import Outcome, Replacement
+
+
+@dataclass(frozen=True)
+class DropBatches:
+    """Drop the batches with these base offsets, but for the log's last one.
+
+    Attributes:
+        base_offsets: of the batches.
+        groups: how many segments, from the oldest on, become one each; all others stay.
+        parts: into how many new segments each is cut.
+    """
+
+    base_offsets: tuple[int, ...]
+    groups: tuple[int, ...] = (1,)
+    parts: int = 1
+
+    def prepare(self, log):
+        pass
+
+    def plan(self, state):
+        segments = list(state.segments)
+        groups = []
+        for count in self.groups:
+            groups.append([(segment.base_offset, segment.path) for segment in segments[:count]])
+            del segments[:count]
+        return state.directory, groups, state.log_end_offset
+
+    def work(self, plan, *, dry_run, progress):
+        directory, groups, end_offset = plan
+        replacements, kept, dropped = [], 0, 0
+        for group in groups:
+            batches = []
+            for _, path in group:
+                content = storage.read_all(path)
+                progress(len(content))
+                for header in _native.scan(content)[0].to_pylist():
+                    if header["base_offset"] in self.base_offsets and header["last_offset"] + 1 != end_offset:
+                        dropped += 1
+                    else:
+                        at = header["position"]
+                        batches.append((header["base_offset"], content[at : at + header["size"]]))
+            kept += len(batches)
+            size = max(1, -(-len(batches) // self.parts))
+            pieces = [batches[at : at + size] for at in range(0, len(batches), size)] or [[]]
+            bases = [group[0][0], *(piece[0][0] for piece in pieces[1:])]
+            if not dry_run:
+                for base, piece in zip(bases, pieces, strict=True):
+                    write_cleaned(directory, base, b"".join(batch for _, batch in piece))
+                replacements.append(Replacement(tuple(bases), tuple(base for base, _ in group)))
+        return Outcome(report={"kept": kept, "dropped": dropped}, replacements=tuple(replacements))
+
+
+def write_cleaned(directory, base_offset, batches):
+    """Write a new segment, indexed as a recovery would, durably."""
+    recovery = _native.SegmentRecovery(
+        base_offset,
+        producers=_native.Producers(),
+        epochs=_native.LeaderEpochs([]),
+        index_interval_bytes=0,
+        segment_index_bytes=1 << 20,
+    )
+    recovery.feed(batches, 0, len(batches))
+    contents = {files.LOG: batches, files.INDEX: recovery.index, files.TIMEINDEX: recovery.timeindex}
+    if recovery.txnindex:
+        contents[files.TXNINDEX] = recovery.txnindex
+    for kind, content in contents.items():
+        with disk.create(f"{directory}/{files.segment_file(base_offset, kind, '.cleaned')}") as file:
+            file.append(content)
+            file.sync()
