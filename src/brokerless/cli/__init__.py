@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli.compact import compact
+from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
+from brokerless.cli.erase import erase
+from brokerless.cli.explain import explain
 from brokerless.cli.ls import ls
 from brokerless.cli.offsets import offsets
 from brokerless.cli.produce import produce
 from brokerless.cli.read import read
 from brokerless.cli.recover import recover
+from brokerless.cli.retain import retain
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -44,12 +49,17 @@ def cli() -> None:
     brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
+    brokerless retain data --topic T --retention-ms N    old segments go; or a copy as of some moment
+    brokerless compact data --topic T                    the last record of each key stays
+    brokerless explain data KEY --topic T                why a record is still there
+    brokerless convert data --topic T --compression C    another codec or message format
+    brokerless erase data --topic T --key K              records of a key, or their values
 
     Exit codes: 0 done, 1 damage was met, 2 could not run.
     """
 
 
-for command in (ls, read, offsets, dump, produce, recover):
+for command in (ls, read, offsets, dump, produce, recover, retain, compact, explain, convert, erase):
     cli.add_command(command)
 
 

@@ -1,0 +1,89 @@
+"""`brokerless compact`: what a broker's log cleaner does, without the broker."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from brokerless.cli.rewriting import rewriting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerless.cli.rewriting import Where
+
+    _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_UNITS = {"KiB": 10, "MiB": 20, "GiB": 30}
+
+
+def size(text: str) -> int:
+    """Parse bytes: a number, with KiB, MiB or GiB behind it.
+
+    >>> size("512MiB")
+    536870912
+    """
+    digits, shift = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 0))
+    if not (digits.isascii() and digits.isdigit()) or int(digits) == 0:
+        raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
+    return int(digits) << shift
+
+
+def compaction(function: _Command) -> _Command:
+    """The options that say what a compaction does."""
+
+    @wraps(function)
+    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
+        return function(**options)
+
+    for decorate in (
+        click.option(
+            "--delete-retention-ms",
+            type=click.IntRange(min=0),
+            help="How long tombstones and markers stay, in place of the topic's setting.",
+        ),
+        click.option(
+            "--min-compaction-lag-ms",
+            type=click.IntRange(min=0),
+            help="Leave segments with younger records alone, in place of the topic's setting.",
+        ),
+        click.option("--from-start", is_flag=True, help="Take all for dirty, whatever the cleaner's checkpoint says."),
+        click.option(
+            "--roll",
+            is_flag=True,
+            help="Roll the active segment first, which is never compacted. The roll stays if the rest is refused.",
+        ),
+    ):
+        command = decorate(command)
+    return command  # type: ignore[return-value] # with options, which click passes
+
+
+@click.command(short_help="Keep the last record of each key, as the log cleaner does.")
+@rewriting
+@compaction
+@click.option("--drop-unkeyed", is_flag=True, help="Let records without a key go. Else none is compacted that has any.")
+@click.option("--only-due", is_flag=True, help="Leave logs alone that a broker's cleaner would leave alone.")
+@click.option(
+    "--memory",
+    type=size,
+    default="512MiB",
+    show_default=True,
+    help="For keys and what is decided; with less, the log is read more often. Some 100 MB come on top.",
+)
+def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
+    """Keep the last record of each key, as a broker's log cleaner does.
+
+    PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers,
+    old message formats and sequences of producers are treated by the rules of Kafka 4.1. The active segment is left
+    alone, and all from the first open transaction on; a dry run says how much that is.
+
+    \b
+    brokerless compact data --topic users --dry-run
+    brokerless compact data --topic users --in-place --roll
+    brokerless compact data --topic users --to compacted --jobs 4
+    """
+    from brokerless.log.compact import Compact
+
+    where.run(Compact(**options))

@@ -1,0 +1,93 @@
+"""`brokerless erase`: records of given keys or headers, or their values."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from brokerless.cli.rewriting import rewriting
+
+if TYPE_CHECKING:
+    from brokerless.cli.rewriting import Where
+
+
+@click.command(short_help="Erase records by key or header.")
+@rewriting
+@click.option("--key", "keys", multiple=True, help="Records with this key. Repeatable.")
+@click.option("--keys-from", type=click.File("rb"), help="A file of keys, one a line; - for stdin.")
+@click.option("--key-prefix", "key_prefixes", multiple=True, help="Records whose key starts so. Repeatable.")
+@click.option("--header", "headers", multiple=True, help="Records with this header, as NAME=VALUE. Repeatable.")
+@click.option("--blank", is_flag=True, help="Leave the records, with an empty value. Keys and headers stay.")
+@click.option(
+    "--bytes",
+    "bytes_as",
+    type=click.Choice(["utf8", "base64", "hex"]),
+    default="utf8",
+    show_default=True,
+    help="How keys, prefixes and header values are given.",
+)
+@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
+def erase(
+    where: Where,
+    keys: tuple[str, ...],
+    keys_from: IO[bytes] | None,
+    key_prefixes: tuple[str, ...],
+    headers: tuple[str, ...],
+    blank: bool,
+    bytes_as: str,
+    sole_replica: bool,
+) -> None:
+    """Erase the records of partitions that match a key, a key prefix or a header, any of them.
+
+    PATH is a log directory, with --topic, or one partition's directory. Offsets, markers and producers stay: consumers
+    see gaps, as after compaction. The active segment is rewritten too. Then the new segments are searched once more,
+    and take effect only if nothing is found. The report says how many records went and where, and has the SHA-256 of
+    what was asked for.
+
+    On a compacted topic, erasing the newest record of a key by a header brings back an older one; --blank does not.
+
+    Not looked at are other brokers' replicas, tiered storage, backups, and what a file system keeps of deleted files.
+
+    \b
+    brokerless erase data --topic orders --key customer-17 --dry-run
+    brokerless erase data --topic orders --keys-from requests.txt --in-place --format json
+    brokerless erase data --topic orders --header user=anna --blank --in-place --sole-replica
+    """
+    from brokerless.log.erase import Erase
+
+    lines = [] if keys_from is None else keys_from.read().split(b"\n")
+    verb = Erase(
+        keys=tuple(
+            [_bytes(key.encode(), bytes_as) for key in keys]
+            + [_bytes(line.removesuffix(b"\r"), bytes_as) for line in lines if line.removesuffix(b"\r")]
+        ),
+        key_prefixes=tuple(_bytes(prefix.encode(), bytes_as) for prefix in key_prefixes),
+        headers=tuple(_header(header, bytes_as) for header in headers),
+        blank=blank,
+    )
+    where.run(verb)
+    if where.in_place and not sole_replica:
+        click.echo(
+            "warning: other brokers' replicas still hold these records, and one that becomes leader gives them out: "
+            "erase there too, or say --sole-replica if there are none",
+            err=True,
+        )
+
+
+def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:
+    name, is_there, value = text.partition("=")
+    if not is_there:
+        raise click.BadParameter(f"{text!r} is no header: give NAME=VALUE")
+    return name.encode(), _bytes(value.encode(), bytes_as)
+
+
+def _bytes(text: bytes, bytes_as: str) -> bytes:
+    try:
+        if bytes_as == "base64":
+            return base64.b64decode(text, validate=True)
+        return bytes.fromhex(text.decode()) if bytes_as == "hex" else text
+    except (binascii.Error, ValueError):
+        raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}") from None

@@ -1,0 +1,43 @@
+"""`brokerless explain`: why a record is still there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from brokerless.cli.compact import compaction
+from brokerless.cli.rewriting import Where
+
+
+@click.command(short_help="Why the records with a key are still there.")
+@click.argument("path", type=click.Path(exists=True, file_okay=False))
+@click.argument("key")
+@click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable.")
+@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable.")
+@click.option("--hex", "is_hex", is_flag=True, help="KEY is bytes in hexadecimal, not text.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@compaction
+def explain(
+    path: str,
+    key: str,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    is_hex: bool,
+    form: str,
+    **options: Any,  # noqa: ANN401 - those of `Compact`
+) -> None:
+    """Tell of each record with a key why it is still there, and whether a compaction with these options drops it.
+
+    \b
+    brokerless explain data user-17 --topic users
+    """
+    from brokerless.log.compact import Compact
+    from brokerless.log.explain import Explain
+
+    try:
+        content = bytes.fromhex(key) if is_hex else key.encode()
+    except ValueError as error:
+        raise click.UsageError(f"KEY {key!r} is not hexadecimal: {error}") from error
+    where = Where(path, topics, partitions, to=None, in_place=False, dry_run=True, jobs=1, form=form)
+    where.run(Explain(content, Compact(**options)))

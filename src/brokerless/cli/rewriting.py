@@ -1,0 +1,122 @@
+"""What the verbs that rewrite logs share: which partitions, where to, the line of progress and the report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from brokerless.cli.options import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerless.log.rewrite import PlanT, Report, ReportT, Verb
+
+    _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Where:
+    """The options of `rewriting`: what a verb's work is done on, and what becomes of it."""
+
+    path: str
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    to: str | None
+    in_place: bool
+    dry_run: bool
+    jobs: int
+    form: str
+
+    def run(self, verb: Verb[PlanT, ReportT]) -> list[ReportT]:
+        """Do a verb's work there, print what came of it, and return the reports.
+
+        Raises:
+            click.UsageError: neither a new directory, nor in place, nor a dry run; or more than one of them.
+        """
+        from brokerless.rewriting import rewrite_each
+
+        if bool(self.to) + self.in_place + self.dry_run != 1:
+            raise click.UsageError("one of --to DIR, --in-place and --dry-run is needed: nothing is changed unasked")
+        reports = []
+        read: dict[str, int] = {}
+        with Progress(prints=True) as show:
+
+            def progress(name: str, count: int) -> None:
+                read[name] = read.get(name, 0) + count
+                show(f"{name}: {read[name] >> 20:,} MiB read; {sum(read.values()) >> 20:,} MiB in all")
+
+            for result in rewrite_each(
+                verb,
+                self.path,
+                topics=self.topics,
+                partitions=self.partitions,
+                to=self.to,
+                dry_run=self.dry_run,
+                jobs=self.jobs,
+                progress=progress,
+            ):
+                reports.append(result.report)
+                self._print(result.topic, result.partition, result.report)
+                for step in result.recovery:
+                    click.echo(f"{result.name}: before, {step}", err=True)
+                if result.unkept_log_start_offset is not None:
+                    click.echo(
+                        f"{result.name}: starts at offset {result.unkept_log_start_offset}, and no file beside it says "
+                        "so: put that into the log-start-offset-checkpoint of the log directory it goes to",
+                        err=True,
+                    )
+        what = (
+            "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "changed in place"
+        )
+        click.echo(f"{len(reports)} partition{'s'[: len(reports) != 1]} {what}", err=True)
+        return reports
+
+    def _print(self, topic: str, partition: int, report: Report) -> None:
+        if self.form == "json":
+            words = {"topic": topic, "partition": partition, "dry_run": self.dry_run, **report.to_dict()}
+            click.echo(json.dumps(words, separators=(",", ":")))
+        else:
+            for line in report.lines():
+                click.echo(f"{topic}-{partition}: {line}")
+
+
+def rewriting(function: _Command) -> _Command:
+    """PATH with the options of `Where`, which the command gets as its argument `where`."""
+    names = [field.name for field in fields(Where)]
+
+    @wraps(function)
+    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
+        return function(where=Where(**{name: options.pop(name) for name in names}), **options)
+
+    for decorate in (
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Of the report.",
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            help="Partitions at a time, a process each.",
+        ),
+        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
+        click.option("--in-place", is_flag=True, help="Change the logs themselves."),
+        click.option(
+            "--to", type=click.Path(), help="Leave them, and make this new directory of the same kind as PATH."
+        ),
+        click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
+        click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable."),
+        click.argument("path", type=click.Path(exists=True, file_okay=False)),
+    ):
+        command = decorate(command)
+    return command  # type: ignore[return-value] # with other arguments, which click passes

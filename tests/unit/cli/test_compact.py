@@ -1,0 +1,150 @@
+"""`compact`: the report in words and JSON, what is refused, partitions and jobs; `explain`: reason by reason."""
+
+import json
+import os
+
+import pytest
+
+import brokerless as bl
+from building import NOW, batch, marker
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Topic t, two partitions: keys a, b, a in one segment, a and a tombstone of b in the next, then an empty one."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 2, cleanup_policy="compact")
+        for partition in range(2):
+            log = log_dir.log("t", partition)
+            for keys, values in ((b"aba", [b"1", b"1", b"2"]), (b"ab", [b"3", None])):
+                log.append(batch(0, values, keys=[bytes([key]) for key in keys], timestamp=NOW))
+                log.roll()
+    return tmp_path / "data"
+
+
+def offsets(path):
+    return {log.name: [o for rows in log.read() for o in rows["offset"].to_pylist()] for log in bl.LogDir(path).logs()}
+
+
+def test_in_place(data, run):
+    result = run("compact", data, "--topic", "t", "--in-place", "--jobs", 2)
+    assert (result.code, result.err.splitlines()) == (0, ["2 partitions changed in place"])
+    assert sorted(result.out.splitlines())[:3] == [
+        "t-0: 166 bytes to 88, 5 records to 2, 2 keys, up to offset 5: the active segment begins there",
+        "t-0: segment 0: 88 bytes to 0, 3 records to 0: 3 superseded",
+        "t-0: segment 3: 78 bytes to 88, 2 records to 2: 1 tombstones",
+    ]
+    assert offsets(data) == {"t-0": [3, 4], "t-1": [3, 4]}
+    # a broker's cleaner finds it done
+    assert bl.Root(str(data)).first_dirty_offsets == {("t", 0): 5, ("t", 1): 5}
+    again = run("compact", data, "--topic", "t", "--partition", 1, "--in-place")
+    assert again.out == "t-1: nothing to compact below offset 5: the active segment begins there\n"
+
+
+def test_a_copy(data, run, tmp_path):
+    result = run("compact", data, "--topic", "t", "--to", tmp_path / "new", "--memory", "1KiB")
+    assert result.code == 0
+    assert offsets(data) == {"t-0": [0, 1, 2, 3, 4], "t-1": [0, 1, 2, 3, 4]}
+    assert offsets(tmp_path / "new") == {"t-0": [3, 4], "t-1": [3, 4]}
+
+
+def test_a_dry_run_in_json(data, run):
+    result = run("compact", data, "--topic", "t", "--dry-run", "--format", "json")
+    first = json.loads(result.out.splitlines()[0])
+    assert (first["topic"], first["dry_run"], first["keys"], first["is_due"]) == ("t", True, 2, True)
+    assert [segment["superseded"] for segment in first["segments"]] == [3, 0]
+    assert offsets(data) == {"t-0": [0, 1, 2, 3, 4], "t-1": [0, 1, 2, 3, 4]}
+
+
+def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 1)
+        log_dir.log("t", 0).append(batch(0, [b"1"]))
+    refused = run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--roll")
+    assert refused.code == 2
+    assert "1 records without a key would go, the first at offset 0" in refused.err
+    assert offsets(tmp_path / "data") == {"t-0": [0]}
+    assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-unkeyed").code == 0
+    assert offsets(tmp_path / "data") == {"t-0": []}
+
+
+@pytest.mark.parametrize("memory", ["0", "12kB", "-1", "\u0663MiB"])
+def test_memory_is_a_number_of_bytes(data, run, memory):
+    result = run("compact", data, "--topic", "t", "--dry-run", "--memory", memory)
+    assert (result.code, "is not a number of bytes" in result.err) == (2, True)
+
+
+def explained(run, data, key, *options):
+    result = run("explain", data, key, "--topic", "t", "--partition", 0, *options)
+    assert result.code == 0
+    return [line.partition(": ")[2] for line in result.out.splitlines()]
+
+
+def test_why_a_record_is_still_there(data, run):
+    assert explained(run, data, "a") == [
+        "offset 0 (segment 0) goes: superseded by offset 3",
+        "offset 2 (segment 0) goes: superseded by offset 3",
+        "offset 3 (segment 3) stays: the newest with its key",
+    ]
+    lines = explained(run, data, "62", "--hex")
+    assert lines[0] == "offset 1 (segment 0) goes: superseded by offset 4"
+    assert lines[1].startswith("offset 4 (segment 3) stays: a tombstone without a delete horizon; the next pass sets ")
+    assert explained(run, data, "c") == ["no record with key b'c'"]
+    run("compact", data, "--topic", "t", "--in-place", "--delete-retention-ms", 0)
+    assert explained(run, data, "b") == [
+        "offset 4 (segment 0) stays: a tombstone, and the newest with its key; nothing would be compacted"
+    ]
+    (line,) = explained(run, data, "b", "--from-start")
+    assert line.startswith("offset 4 (segment 0) goes: a tombstone whose delete horizon ")
+
+
+def test_why_a_record_is_not_compacted_yet(data, run):
+    with bl.LogDirWriter(str(data)) as log_dir:
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"4"], keys=[b"a"], producer_id=7, base_sequence=0, transactional=True))
+        log.append(marker(0, 7, commit=False), origin="coordinator")
+        log.append(batch(0, [b"5"], keys=[b"a"]))
+    lines = explained(run, data, "a")
+    newer = "; offset 7 is newer, but is not compacted yet (the active segment begins there)"
+    active = "from offset 5 on nothing is compacted: the active segment begins there"
+    assert lines[2:] == [
+        f"offset 3 (segment 3) stays: the newest with its key{newer}",
+        f"offset 5 (segment 5) stays: {active}; offset 7 is newer",
+        f"offset 7 (segment 5) stays: {active}",
+    ]
+    assert explained(run, data, "a", "--roll")[3:] == [
+        "offset 5 (segment 5) goes: its transaction was aborted",
+        "offset 7 (segment 5) stays: the newest with its key",
+    ]
+    (found,) = [
+        json.loads(line)
+        for line in run("explain", data, "b", "--topic", "t", "--partition", 0, "--format", "json").out.splitlines()
+    ]
+    assert [(record["offset"], record["goes"]) for record in found["records"]] == [(1, True), (4, False)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
+    data = tmp_path / "data"
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t", 1, cleanup_policy="compact", message_format=magic)
+        log = log_dir.log("t", 0)
+        for keys in ("a", "b", "c"):
+            with bl.Producer(log_dir, "t", magic=magic) as producer:
+                producer.send([{"key": keys.encode(), "value": None}, {"key": keys.encode() + b"x", "value": b"x"}])
+            log.roll()
+        log.first_dirty_offset = 4
+    modified = NOW // 1000 - 86_400
+    for base_offset, age in ((0, 10 * 86_400), (2, 0)):
+        os.utime(data / "t-0" / f"{base_offset:020}.log", (modified - age, modified - age))
+    expected = {
+        "a": f"goes: a tombstone of format {magic}, which has no delete horizon: its segment was last modified at "
+        f"{(modified - 10 * 86_400) * 1000}, up to {(modified - 86_400) * 1000} they go",
+        "b": "stays: a tombstone without a delete horizon; the next pass sets ",
+        "c": "stays: a tombstone without a delete horizon; the next pass sets ",
+    }
+    for key, why in expected.items():
+        (line,) = explained(run, data, key)
+        assert line.partition(") ")[2].startswith(why)
+    run("compact", data, "--topic", "t", "--in-place")
+    assert offsets(data) == {"t-0": [1, 2, 3, 4, 5]}

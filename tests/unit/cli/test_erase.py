@@ -1,0 +1,84 @@
+"""`erase`: keys however they are given, a report that proves it, and a warning about what it does not reach."""
+
+import base64
+import json
+
+import pytest
+
+import brokerless as bl
+from building import NOW, batch
+
+KEYS = [b"anna", b"bert", b"\xff\x00", b"anna-2"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Topic t: a record of each key."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log_dir.log("t", 0).append_as_follower(batch(0, [b"v"] * len(KEYS), keys=KEYS, timestamp=NOW))
+    return tmp_path / "data"
+
+
+def rows(data):
+    return [
+        tuple(row.values()) for part in bl.Log(data / "t-0").read(columns=["key", "value"]) for row in part.to_pylist()
+    ]
+
+
+def keys(data):
+    return [key for key, _ in rows(data)]
+
+
+def test_in_place_with_a_report_and_a_warning(data, run):
+    result = run("erase", data, "--topic", "t", "--key", "anna", "--key", "nobody", "--in-place")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[:3] == [
+        "t-0: 1 of 4 records erased (5 bytes)",
+        "t-0: 1 of 1 segments replaced",
+        "t-0: offsets 0",
+    ]
+    assert lines[3].startswith("t-0: selection sha256 ")
+    assert "other brokers' replicas still hold these records" in result.err
+    assert keys(data) == KEYS[1:]
+
+
+def test_no_warning_where_there_is_no_other_replica(data, run):
+    result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place", "--sole-replica")
+    assert "replicas" not in result.err
+
+
+def test_a_file_of_keys_a_line_each(data, run, tmp_path):
+    (tmp_path / "keys").write_bytes(b"anna\r\nbert\n\n")
+    result = run("erase", data, "--topic", "t", "--keys-from", tmp_path / "keys", "--in-place", "--format", "json")
+    report = json.loads(result.out)
+    assert (report["erased_records"], report["offset_ranges"], report["remaining_records"]) == (2, [[0, 1]], 0)
+    assert keys(data) == KEYS[2:]
+
+
+@pytest.mark.parametrize(("form", "key"), [("hex", "ff00"), ("base64", base64.b64encode(b"\xff\x00").decode())])
+def test_keys_that_are_no_text(data, run, form, key):
+    assert run("erase", data, "--topic", "t", "--key", key, "--bytes", form, "--in-place").code == 0
+    assert keys(data) == [b"anna", b"bert", b"anna-2"]
+
+
+def test_blank(data, run):
+    result = run("erase", data, "--topic", "t", "--key-prefix", "anna", "--blank", "--in-place")
+    assert result.out.splitlines()[0] == "t-0: 2 of 4 records lost their value (2 bytes)"
+    assert rows(data) == [(b"anna", b""), (b"bert", b"v"), (b"\xff\x00", b"v"), (b"anna-2", b"")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "nothing to erase"),
+        (["--header", "user"], "'user' is no header: give NAME=VALUE"),
+        (["--key", "xyz", "--bytes", "hex"], "'xyz' is not hex"),
+    ],
+)
+def test_refused(data, run, options, message):
+    result = run("erase", data, "--topic", "t", "--in-place", *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert keys(data) == KEYS

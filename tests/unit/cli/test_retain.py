@@ -1,0 +1,103 @@
+"""`retain`, and with it what all verbs that rewrite share: nothing unasked, a report in words or JSON."""
+
+import json
+
+import pytest
+
+import brokerless as bl
+from building import batch
+
+T = 1_700_000_000_000
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Topic t: two partitions of three one-record segments, a second apart."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=100)
+        for partition in range(2):
+            for i in range(3):
+                batches = batch(i, [b"%02d" % i], timestamp=T + 1000 * i)
+                log_dir.log("t", partition).append_as_follower(batches)
+    return tmp_path / "data"
+
+
+def offsets(path):
+    return {log.name: [o for rows in log.read() for o in rows["offset"].to_pylist()] for log in bl.LogDir(path).logs()}
+
+
+def test_in_place(data, run):
+    result = run("retain", data, "--topic", "t", "--partition", 1, "--retention-bytes", 100, "--in-place")
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "t-1: 1 of 3 segments go, 70 of 210 bytes",
+        "t-1: the log starts at 1, and ends at 3",
+    ]
+    assert result.err.splitlines() == ["1 partition changed in place"]
+    assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [1, 2]}
+
+
+def test_a_copy_as_it_was(data, run, tmp_path):
+    result = run(
+        "retain", data, "--topic", "t", "--until", "2023-11-14T22:13:22", "--to", tmp_path / "new", "--jobs", 2
+    )
+    assert (result.code, result.err.splitlines()) == (0, [f"2 partitions written to {tmp_path}/new"])
+    assert sorted(result.out.splitlines()) == [
+        f"t-{partition}: ends at 2, not at 3: 70 of 210 bytes go" for partition in range(2)
+    ]
+    assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
+    assert offsets(tmp_path / "new") == {"t-0": [0, 1], "t-1": [0, 1]}
+
+
+def test_a_dry_run_in_json(data, run):
+    result = run("retain", data, "--topic", "t", "--before-offset", "latest", "--dry-run", "--format", "json")
+    assert (result.code, result.err.splitlines()) == (0, ["2 partitions looked at, nothing changed"])
+    (first, _) = map(json.loads, result.out.splitlines())
+    assert first == {
+        "topic": "t",
+        "partition": 0,
+        "dry_run": True,
+        "segments": 3,
+        "size": 210,
+        "deleted_segments": 2,
+        "deleted_size": 140,
+        "log_start_offset": 3,
+        "log_end_offset": 3,
+        "is_compacted_only": False,
+    }
+    assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
+
+
+def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
+    result = run("retain", data / "t-0", "--before-offset", 1, "--to", tmp_path / "t-5")
+    assert (result.code, result.err.splitlines()) == (0, [f"1 partition written to {tmp_path}/t-5"])
+    log = bl.LogWriter.open(str(data / "t-1"), settings=bl.TopicSettings(), is_clean=True)
+    log.append(batch(0, [b"03", b"04"]))
+    log.close()
+    result = run("retain", data / "t-1", "--before-offset", 4, "--to", tmp_path / "t-6")
+    assert "t-1: starts at offset 4, and no file beside it says so" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--retention-ms", 1], "one of --to DIR, --in-place and --dry-run is needed"),
+        (["--retention-ms", 1, "--in-place", "--dry-run"], "one of --to DIR, --in-place and --dry-run is needed"),
+        (["--in-place"], "no limit"),
+        (["--until", 1, "--in-place"], "need --to"),
+        (["--until", 1, "--until-offset", 1, "--dry-run"], "stand alone"),
+        (["--until", 1, "--retention-ms", 1, "--dry-run"], "stand alone"),
+        (["--before-offset", 4, "--dry-run"], "cannot delete records before offset 4"),
+        (["--retention-ms", -1, "--in-place"], "-1 is not in the range"),
+    ],
+)
+def test_what_is_refused(data, run, options, message):
+    result = run("retain", data, "--topic", "t", *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
+
+
+def test_nothing_that_was_not_named(data, run):
+    result = run("retain", data, "--retention-bytes", 0, "--in-place")
+    assert (result.code, result.err.count("no topic named")) == (2, 1)
