@@ -7,19 +7,18 @@ are appended as produce requests: every check of a broker applies. What was appe
 
 from __future__ import annotations
 
-import random
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import AppendError, BrokerlessError, InvalidProducerEpochError
 from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
+from brokerless.partitioner import Partitioner, join
 
 if TYPE_CHECKING:
     import os
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _MAX_WAITING = 4 << 20
 # Python objects are turned into Arrow so many at a time.
 _DICTS = 4096
-_CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _SCHEMA = pa.schema(
     [
@@ -127,7 +125,7 @@ class Producer:
                 known = list(range(partitions or 1))
             elif partitions is not None and partitions != len(known):
                 raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
-            self._partitions = known
+            self._partitioner = Partitioner(topic, known, batch_size)
             self._producer_id, self._epoch = -1, -1
             if transactional_id is not None:
                 self._producer_id, self._epoch = self._dir.transactional_ids.start(transactional_id, producer_id)
@@ -136,13 +134,10 @@ class Producer:
         except BaseException:
             self._close_dir()
             raise
-        self._batch_size = batch_size
         self._keep_offsets = keep_offsets
         # The format goes on in an older one only if it is asked for again: a topic's own says 2.
         self._log_settings = {"message_format": magic} if magic < 2 else {}
         self._encoders: dict[int, _native.Encoder] = {}
-        self._sticky = _CHOICE(known)
-        self._sticky_bytes = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._is_in_transaction = False
@@ -303,7 +298,7 @@ class Producer:
             return
         self._check_epoch()
         with self._failing():
-            for partition, part in self._divide(_table(waiting)):
+            for partition, part in self._partitioner.divide(join(waiting)):
                 self._append(partition, part)
 
     @contextmanager
@@ -337,51 +332,6 @@ class Producer:
     def _log(self, partition: int) -> LogWriter:
         return self._dir.log(self.topic, partition, **self._log_settings)
 
-    def _divide(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Give each row a partition, and yield the rows of each, in order."""
-        numbers = self._keyed(rows)
-        given: pa.Array[Any] = pa.nulls(rows.num_rows, pa.int32())
-        if "partition" in rows.column_names:
-            given = _column(rows, "partition", pa.int32())
-        if self._partitions != list(range(len(self._partitions))):
-            by_key = pc.and_(pc.is_null(given), pc.is_valid(numbers))
-            if pc.any(by_key).as_py():
-                raise ValueError(
-                    f"topic {self.topic!r} has partitions {', '.join(map(str, self._partitions))} here, and the rest "
-                    "elsewhere: how many there are decides where a key goes; give each row its partition"
-                )
-        numbers = pc.coalesce(given, numbers)
-        numbers = self._stick(numbers, max(1, rows.nbytes // max(1, rows.num_rows)))
-        wanted: list[Any] = pc.unique(numbers).to_pylist()
-        for number in sorted(wanted):
-            if number not in self._partitions:
-                raise ValueError(f"topic {self.topic!r} has no partition {number}: it has {len(self._partitions)}")
-            part = rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
-            for batch in part.combine_chunks().to_batches():
-                yield number, batch
-
-    def _keyed(self, rows: pa.Table) -> pa.Array[Any]:
-        """Return the partition of each row by its key, null where it has none."""
-        if "key" not in rows.column_names:
-            return pa.nulls(rows.num_rows, pa.int32())
-        keys = _column(rows, "key", pa.binary())
-        numbers = _native.partition_for_keys(keys, len(self._partitions))
-        keyed: pa.Array[Any] = pc.if_else(pc.is_null(keys), pa.scalar(None, pa.int32()), numbers)
-        return keyed
-
-    def _stick(self, numbers: pa.Array[Any], row_bytes: int) -> pa.Array[Any]:
-        """Give the rows without a partition to the sticky one, which is another one for each full batch."""
-        is_unset = pc.is_null(numbers).cast(pa.int64())
-        before = pc.multiply(pc.cumulative_sum(is_unset), pa.scalar(row_bytes))
-        batch = pc.divide(pc.add(before, pa.scalar(self._sticky_bytes)), pa.scalar(self._batch_size))
-        last: int = pc.max(batch).as_py() or 0
-        chosen = [self._sticky]
-        for _ in range(last):
-            chosen.append(_CHOICE([number for number in self._partitions if number != chosen[-1]] or chosen))
-        self._sticky = chosen[-1]
-        self._sticky_bytes = (self._sticky_bytes + row_bytes * numbers.null_count) % self._batch_size
-        return pc.coalesce(numbers, pa.array(chosen, pa.int32()).take(batch))
-
 
 def _check_numbers(producer_id: int | None, batch_size: int, partitions: int | None) -> None:
     if producer_id is not None and not 0 <= producer_id < 1 << 63:
@@ -394,10 +344,6 @@ def _check_numbers(producer_id: int | None, batch_size: int, partitions: int | N
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:
-    return rows[name].cast(data_type).combine_chunks()
 
 
 def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -424,8 +370,3 @@ def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     if unknown:
         raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
     return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
-
-
-def _table(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Join batches, those of different columns too."""
-    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")

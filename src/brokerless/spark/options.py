@@ -6,14 +6,13 @@ names.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from brokerless.errors import unknown
+from brokerless.spark.option_values import boolean, canonical, choice, integer, local, positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,8 +57,6 @@ _IGNORED = (
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
 )
-# An option this near to one that changes the rows is a slip, not another setting of the network.
-_SLIP = 0.85
 
 Partition = tuple[str, int]
 Offset = int | Literal["earliest", "latest", "high-watermark"]
@@ -116,11 +113,11 @@ class Options:
         Raises:
             ValueError: an unknown option (with the nearest name) or a value that its option does not have.
         """
-        given = _canonical(options)
+        given = canonical(options, _KNOWN, _IGNORED, _HONOURED_KAFKA)
         chosen = [name for name in _SELECTION if name in given]
         if len(chosen) > 1:
             raise ValueError(f"only one of {', '.join(_SELECTION)} can be given, not {' and '.join(chosen)}")
-        view = _choice(given, "view", VIEWS)
+        view = choice(given, "view", VIEWS)
         if view == "batches":
             for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
                 if name in given:
@@ -138,18 +135,18 @@ class Options:
             assigned=_assigned(given),
             start=start,
             end=end,
-            no_match=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")),
+            no_match=choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")),
             isolation_level=cast(
-                "IsolationLevel", _choice(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
+                "IsolationLevel", choice(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
             ),
-            check_crcs=_boolean(given, "kafka.check.crcs", default=True),
-            on_corrupt=cast("OnCorrupt", _choice(given, "onCorrupt", ("raise", "skip"))),
-            fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
-            include_headers=_boolean(given, "includeHeaders", default=False),
-            min_partitions=_positive(given, "minPartitions"),
-            max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
-            max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
-            min_offsets_per_trigger=_positive(given, "minOffsetsPerTrigger"),
+            check_crcs=boolean(given, "kafka.check.crcs", default=True),
+            on_corrupt=cast("OnCorrupt", choice(given, "onCorrupt", ("raise", "skip"))),
+            fail_on_data_loss=boolean(given, "failOnDataLoss", default=True),
+            include_headers=boolean(given, "includeHeaders", default=False),
+            min_partitions=positive(given, "minPartitions"),
+            max_records_per_partition=positive(given, "maxRecordsPerPartition"),
+            max_offsets_per_trigger=positive(given, "maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=positive(given, "minOffsetsPerTrigger"),
             max_trigger_delay=_seconds(given, "maxTriggerDelay", "15m"),
             given=frozenset(given),
         )
@@ -196,25 +193,6 @@ class Options:
         return self if self.start != Bound() else replace(self, start=Bound(offset="latest"))
 
 
-def _canonical(options: Mapping[str, str]) -> dict[str, str]:
-    names = {name.lower(): name for name in _KNOWN}
-    ignored = {name.lower(): name for name in _IGNORED}
-    given, idle = {}, []
-    for option, value in options.items():
-        key = option.lower()
-        if key in names:
-            given[names[key]] = value.strip()
-        elif key in ignored:
-            idle.append(ignored[key])
-        elif key.startswith("kafka.") and not difflib.get_close_matches(key, _HONOURED_KAFKA, cutoff=_SLIP):
-            idle.append(option)
-        else:
-            raise unknown("option", option, (*_KNOWN, *_IGNORED))
-    if idle:
-        warnings.warn(f"options without effect on logs at rest: {', '.join(sorted(idle))}", stacklevel=2)
-    return given
-
-
 def _paths(given: dict[str, str]) -> tuple[str, ...]:
     """One path as it is (commas are legal in it), several as a JSON list: what `load([...])` makes of them."""
     text = given.get("paths") or given.get("path", "")
@@ -223,12 +201,7 @@ def _paths(given: dict[str, str]) -> tuple[str, ...]:
     paths = _json(text, "path", '["/disk1/kafka","/disk2/kafka"]') if text.startswith("[") else [text]
     if not paths or not all(isinstance(path, str) for path in paths):
         raise ValueError(f"option path must be a path or a JSON list of paths, not {text}")
-    return tuple(_local(path) for path in paths)
-
-
-def _local(path: str) -> str:
-    """Take `file:` URLs for what they are; others are for a store."""
-    return re.sub(r"^file:/+", "/", path, flags=re.IGNORECASE)
+    return tuple(local(path) for path in paths)
 
 
 def _names(given: dict[str, str], option: str) -> tuple[str, ...] | None:
@@ -269,7 +242,7 @@ def _bound(given: dict[str, str], side: str) -> Bound:
     """Take the options of one side; like Spark, a time for all goes before times, times before offsets."""
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
-        timestamp = _integer(given[every], every)
+        timestamp = integer(given[every], every)
         _check_times(every, [timestamp])
         return Bound(timestamp=timestamp)
     if by_time in given:
@@ -330,28 +303,6 @@ def _json(text: str, option: str, example: str) -> Any:  # noqa: ANN401 - JSON
         raise ValueError(f"option {option} must look like {example}, not {text}") from None
 
 
-def _choice(given: dict[str, str], option: str, values: tuple[str, ...]) -> str:
-    """Return the value of an option that has few; the first is the default."""
-    value = given.get(option, values[0]).lower()
-    if value not in values:
-        raise ValueError(f"option {option} must be {' or '.join(values)}, not {given[option]!r}")
-    return value
-
-
-def _boolean(given: dict[str, str], option: str, *, default: bool) -> bool:
-    values = ("true", "false") if default else ("false", "true")
-    return _choice(given, option, values) == "true"
-
-
-def _positive(given: dict[str, str], option: str) -> int | None:
-    if option not in given:
-        return None
-    number = _integer(given[option], option)
-    if number <= 0:
-        raise ValueError(f"option {option} must be positive, not {number}")
-    return number
-
-
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -362,9 +313,3 @@ def _seconds(given: dict[str, str], option: str, default: str) -> float:
     if not found or (found[2] or "ms") not in _UNITS:
         raise ValueError(f"option {option} must be a duration like 30s or 15m, not {given[option]!r}")
     return int(found[1]) * _UNITS[found[2] or "ms"]
-
-
-def _integer(text: str, option: str) -> int:
-    if not re.fullmatch(r"[+-]?\d+", text):
-        raise ValueError(f"option {option} must be a whole number, not {text!r}")
-    return int(text)

@@ -1,4 +1,4 @@
-"""The Spark data source: `spark.read.format("brokerless")`, and `readStream`.
+"""The Spark data source: `spark.read.format("brokerless")`, `readStream`, and `df.write`.
 
 Spark makes the source in one Python process, plans in a second and reads in others: all state is in the pickled
 options. Filters are not pushed down (off by default in Spark, and a reader that offers it then fails): rows are pruned
@@ -16,13 +16,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from brokerless.errors import unknown
 from brokerless.spark import batches, records
 from brokerless.spark.options import Options
+from brokerless.spark.sink import batch_writer
+from brokerless.spark.sink_options import SinkOptions, is_of_sink
 from brokerless.spark.stream import stream_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+    from pyspark.sql.datasource import DataSourceStreamReader, DataSourceWriter, InputPartition
     from pyspark.sql.types import StructType
 
 _VIEWS: dict[str, Any] = {"records": records, "batches": batches}
@@ -34,7 +36,7 @@ class BrokerlessSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         # Here and not later: a mistyped option shows at load(), and options without effect are named once.
-        self._options = Options.parse(options)
+        self._given: Options | None = None if is_of_sink(options) else Options.parse(options)
 
     @classmethod
     def name(cls) -> str:
@@ -63,6 +65,20 @@ class BrokerlessSource(DataSource):
             ValueError: as of `reader`, or an option that a stream cannot have.
         """
         return stream_reader(self._options, self._chosen(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of rows with these columns: see `brokerless.spark.sink`.
+
+        Raises:
+            LogInUseError: a broker, or another writer, has the log directory.
+            ValueError: an option or a column that a sink does not have.
+        """
+        return batch_writer(SinkOptions.parse(self.options), schema, overwrite=overwrite)
+
+    @property
+    def _options(self) -> Options:
+        """The options of a read."""
+        return self._given or Options.parse(self.options)
 
     def _chosen(self, schema: StructType) -> Sequence[str]:
         view = _VIEWS[self._options.view]

@@ -1,0 +1,95 @@
+"""Which partition each row goes to: Kafka's rules for a producer."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
+
+
+class Partitioner:
+    """Divides the rows of one topic.
+
+    A row's partition is that of its `partition` column, or else the one that Kafka's murmur2 gives its key; rows
+    without a key go to one partition after the other, a batch each.
+
+    Args:
+        topic: for messages.
+        partitions: those that are here, ascending.
+        batch_size: bytes of a batch.
+    """
+
+    def __init__(self, topic: str, partitions: Sequence[int], batch_size: int) -> None:
+        self._topic = topic
+        self._partitions = list(partitions)
+        self._batch_size = batch_size
+        self._sticky = _CHOICE(self._partitions)
+        self._sticky_bytes = 0
+
+    def divide(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Give each row a partition, and yield the rows of each, in order."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        numbers = self._keyed(rows)
+        given: pa.Array[Any] = pa.nulls(rows.num_rows, pa.int32())
+        if "partition" in rows.column_names:
+            given = _column(rows, "partition", pa.int32())
+        if self._partitions != list(range(len(self._partitions))):
+            by_key = pc.and_(pc.is_null(given), pc.is_valid(numbers))
+            if pc.any(by_key).as_py():
+                raise ValueError(
+                    f"topic {self._topic!r} has partitions {', '.join(map(str, self._partitions))} here, and the rest "
+                    "elsewhere: how many there are decides where a key goes; give each row its partition"
+                )
+        numbers = pc.coalesce(given, numbers)
+        numbers = self._stick(numbers, max(1, rows.nbytes // max(1, rows.num_rows)))
+        wanted: list[Any] = pc.unique(numbers).to_pylist()
+        for number in sorted(wanted):
+            if number not in self._partitions:
+                raise ValueError(f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}")
+            part = rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
+            for batch in part.combine_chunks().to_batches():
+                yield number, batch
+
+    def _keyed(self, rows: pa.Table) -> pa.Array[Any]:
+        """Return the partition of each row by its key, null where it has none."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        if "key" not in rows.column_names:
+            return pa.nulls(rows.num_rows, pa.int32())
+        keys = _column(rows, "key", pa.binary())
+        numbers = _native.partition_for_keys(keys, len(self._partitions))
+        keyed: pa.Array[Any] = pc.if_else(pc.is_null(keys), pa.scalar(None, pa.int32()), numbers)
+        return keyed
+
+    def _stick(self, numbers: pa.Array[Any], row_bytes: int) -> pa.Array[Any]:
+        """Give the rows without a partition to the sticky one, which is another one for each full batch."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        is_unset = pc.is_null(numbers).cast(pa.int64())
+        before = pc.multiply(pc.cumulative_sum(is_unset), pa.scalar(row_bytes))
+        batch = pc.divide(pc.add(before, pa.scalar(self._sticky_bytes)), pa.scalar(self._batch_size))
+        last: int = pc.max(batch).as_py() or 0
+        chosen = [self._sticky]
+        for _ in range(last):
+            chosen.append(_CHOICE([number for number in self._partitions if number != chosen[-1]] or chosen))
+        self._sticky = chosen[-1]
+        self._sticky_bytes = (self._sticky_bytes + row_bytes * numbers.null_count) % self._batch_size
+        return pc.coalesce(numbers, pa.array(chosen, pa.int32()).take(batch))
+
+
+def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Join batches, those of different columns too."""
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
+
+
+def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:
+    return rows[name].cast(data_type).combine_chunks()

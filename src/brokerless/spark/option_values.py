@@ -1,0 +1,84 @@
+"""What the options of the source and of the sink have in common: names, and values of few kinds."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from brokerless.errors import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# An option this near to one that changes the rows is a slip, not another setting of the network.
+_SLIP = 0.85
+
+
+def canonical(
+    options: Mapping[str, str], known: Sequence[str], ignored: Sequence[str], honoured_kafka: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the options by the names that we write; those without effect are named in one warning.
+
+    Args:
+        options: as Spark has them: case does not matter.
+        known: the names that have an effect.
+        ignored: Spark's own that have none here, as every other `kafka.*` option.
+        honoured_kafka: the `kafka.*` options among the known ones.
+
+    Raises:
+        ValueError: an unknown option, with the nearest name.
+    """
+    names = {name.lower(): name for name in known}
+    without_effect = {name.lower(): name for name in ignored}
+    given, idle = {}, []
+    for option, value in options.items():
+        key = option.lower()
+        if key in names:
+            given[names[key]] = value.strip()
+        elif key in without_effect:
+            idle.append(without_effect[key])
+        elif key.startswith("kafka.") and not difflib.get_close_matches(key, honoured_kafka, cutoff=_SLIP):
+            idle.append(option)
+        else:
+            raise unknown("option", option, (*known, *ignored))
+    if idle:
+        warnings.warn(f"options without effect on logs at rest: {', '.join(sorted(idle))}", stacklevel=2)
+    return given
+
+
+def local(path: str) -> str:
+    """Take `file:` URLs for what they are; others are for a store."""
+    return re.sub(r"^file:/+", "/", path, flags=re.IGNORECASE)
+
+
+def choice(given: dict[str, str], option: str, values: tuple[str, ...]) -> str:
+    """Return the value of an option that has few; the first is the default."""
+    value = given.get(option, values[0]).lower()
+    if value not in values:
+        raise ValueError(f"option {option} must be {' or '.join(values)}, not {given[option]!r}")
+    return value
+
+
+def boolean(given: dict[str, str], option: str, *, default: bool) -> bool:
+    """Return whether an option says true."""
+    values = ("true", "false") if default else ("false", "true")
+    return choice(given, option, values) == "true"
+
+
+def positive(given: dict[str, str], option: str) -> int | None:
+    """Return a number above 0; None: the option is not given."""
+    if option not in given:
+        return None
+    number = integer(given[option], option)
+    if number <= 0:
+        raise ValueError(f"option {option} must be positive, not {number}")
+    return number
+
+
+def integer(text: str, option: str) -> int:
+    """Return a whole number."""
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise ValueError(f"option {option} must be a whole number, not {text!r}")
+    return int(text)

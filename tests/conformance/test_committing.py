@@ -1,0 +1,115 @@
+"""What tasks wrote, in the hands of a real broker: alone in a new directory, and behind its own records."""
+
+import time
+
+import pyarrow as pa
+import pytest
+from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
+from kafka import Broker, complaints
+
+import brokerless as bl
+from brokerless.committing import begin
+from brokerless.log import journal
+from brokerless.parts import Encoding
+
+
+def write_tasks(path, topic, tasks=3, **options):
+    """Write 100 rows a task, each with a key; one more task fails, and another is done twice."""
+    write = begin(str(path), topic, sole_replica=True, **options)
+    parts = []
+    for number in [*range(tasks), tasks - 1]:
+        task = write.writer()
+        values = [b"%d-%d" % (number, row) for row in range(100)]
+        task.send(pa.RecordBatch.from_pydict({"key": values, "value": values}))
+        parts.append(task.finish())
+    write.writer().send(pa.RecordBatch.from_pydict({"value": [b"never"] * 10}))
+    write.commit(part for of_task in parts[:tasks] for part in of_task)
+
+
+def serve(client, path, topics, log):
+    """Start a broker; compare what its clients read with what we read; return what it said."""
+    before = {topic: seen(path, topic) for topic in topics}
+    for found in bl.LogDir(path).logs(topics):
+        check_with_dump_tool(path / found.name)
+    with Broker(path, log=log) as broker:
+        for topic in topics:
+            for level in ISOLATION_LEVELS:
+                assert client.consume(broker, topic, level) == before[topic][level]
+            client.produce(broker, topic, 0, 20)
+        said = broker.log
+    assert complaints(said) == []
+    assert "Skipping recovery of" in said
+    return before
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [Encoding(), Encoding(compression="zstd", idempotent=True), Encoding(compression="lz4", transactional=True)],
+    ids=["plain", "idempotent", "transactional"],
+)
+def test_a_new_cluster_serves_what_tasks_wrote(client, tmp_path, encoding):
+    data = tmp_path / "data"
+    write_tasks(data, "t", partitions=2, encoding=encoding, segment_bytes=1 << 20)
+    write_tasks(data, "t", encoding=encoding)
+    write_tasks(data, "u", partitions=1)
+    write_tasks(data, "u", partitions=2, overwrite=True, encoding=encoding)
+    before = serve(client, data, ["t", "u"], tmp_path / "broker.log")
+    assert len(before["t"]["read_committed"]) == 600
+    assert len(before["u"]["read_committed"]) == 300
+
+
+def test_a_broker_goes_on_with_what_tasks_wrote_behind_its_own_records(client, tmp_path):
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "broker-1.log") as broker:
+        client.create(broker, "t", 2, internal_segment_bytes=8192)
+        client.produce(broker, "t", 0, 100)
+        client.produce(broker, "t", 1, 40, "commit")
+    write_tasks(data, "t", encoding=Encoding(transactional=True))
+    before = serve(client, data, ["t"], tmp_path / "broker-2.log")
+    assert len(before["t"]["read_committed"]) == 440
+    # and again behind what it stored meanwhile
+    write_tasks(data, "t")
+    assert len(serve(client, data, ["t"], tmp_path / "broker-3.log")["t"]["read_committed"]) == 760
+
+
+def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatch):
+    """It would take some partitions for what they were, and others for what they are to be."""
+    data = tmp_path / "data"
+    write_tasks(data, "t", partitions=2)
+
+    def killed(root):
+        if bl.storage.exists(f"{root}/{journal.NAME}"):
+            raise KeyboardInterrupt
+        return []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "roll_forward", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_tasks(data, "t")
+    with pytest.raises(AssertionError):
+        Broker(data, log=tmp_path / "broker-1.log").stop()
+    assert journal.NAME in (tmp_path / "broker-1.log").read_text()
+    assert len(seen(data, "t")["read_committed"]) == 600
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        for key in log_dir.partitions():
+            log_dir.log(*key)
+    assert len(serve(client, data, ["t"], tmp_path / "broker-2.log")["t"]["read_committed"]) == 600
+
+
+def test_a_write_does_not_go_on_once_a_broker_was_there(client, tmp_path):
+    """It deletes what is staged, after a minute."""
+    data = tmp_path / "data"
+    write_tasks(data, "t", partitions=2)
+    write = begin(str(data), "t", sole_replica=True)
+    task = write.writer()
+    task.send(pa.RecordBatch.from_pydict({"value": [b"x"] * 10}))
+    parts = task.finish()
+    with Broker(data, log=tmp_path / "broker.log", log_segment_delete_delay_ms=500) as broker:
+        deadline = time.monotonic() + 60
+        while (data / write.staging).exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(client.consume(broker, "t")) == 300
+    assert not (data / write.staging).exists()
+    with pytest.raises(ValueError, match="a broker was started meanwhile"):
+        write.commit(parts)
+    assert len(seen(data, "t")["read_committed"]) == 300

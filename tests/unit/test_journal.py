@@ -1,0 +1,104 @@
+"""A journal in a log directory: what readers see, and how it is rolled forward."""
+
+import shutil
+
+import pytest
+
+import brokerless as bl
+from brokerless.committing import begin
+from brokerless.log import journal
+from brokerless.recovery import planned, recovered
+
+
+@pytest.fixture
+def pending(tmp_path, monkeypatch):
+    """A log directory whose commit was cut short right behind the commit point: `a` overwritten, `b` as it was."""
+    import pyarrow as pa
+
+    path = tmp_path / "d"
+    with bl.LogDir.create(path) as log_dir:
+        for topic in ("a", "b"):
+            log_dir.create_topic(topic, partitions=2)
+            with bl.Producer(log_dir, topic) as producer:
+                producer.send([{"value": b"old", "partition": number % 2} for number in range(6)])
+        log_dir.log("a", 0).delete_records(2)
+    write = begin(str(path), "a", overwrite=True, partitions=1)
+    task = write.writer()
+    task.send(pa.RecordBatch.from_pylist([{"value": b"new"}]))
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "roll_forward", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            write.commit(task.finish())
+    assert (path / journal.NAME).is_dir()
+    return path
+
+
+def _killed(root):
+    if bl.storage.exists(f"{root}/{journal.NAME}"):
+        raise KeyboardInterrupt
+    return []
+
+
+def values(path):
+    return sorted(
+        (log.topic, log.partition, value.decode())
+        for log in bl.LogDir(path).logs()
+        for rows in log.read(columns=["value"])
+        for value in rows["value"].to_pylist()
+    )
+
+
+NEW = [("a", 0, "new")] + [("b", number, "old") for number in (0, 0, 0, 1, 1, 1)]
+
+
+def test_readers_see_what_is_in_force(pending):
+    assert values(pending) == NEW
+    assert not bl.Root(str(pending)).is_clean
+    # the old log started at 2, the new one does not
+    assert bl.LogDir(pending).log("a", 0).log_start_offset == 0
+    assert [rows["value"].to_pylist() for rows in bl.Log(pending / "a-0").read(columns=["value"])] == [[b"new"]]
+    assert [rows["value"].to_pylist() for rows in bl.LogDir(pending / "a-0").log("a", 0).read(columns=["value"])] == [
+        [b"new"]
+    ]
+
+
+def test_the_next_writer_rolls_forward(pending):
+    with bl.LogDir.open(pending, sole_replica=True) as log_dir:
+        assert log_dir.rolled_forward == ["a-0"]
+        for topic, partition in log_dir.partitions():
+            log_dir.log(topic, partition)
+    assert values(pending) == NEW
+    assert not (pending / journal.NAME).exists()
+    assert sorted(path.name for path in pending.iterdir() if path.is_dir()) == ["a-0", "b-0", "b-1"]
+    assert bl.Root(str(pending)).is_clean
+
+
+def test_recover_says_so(pending):
+    assert ("a-0", ["put the new directory of an interrupted write in the place of the old one: it is in force"]) in [
+        *planned(str(pending))
+    ]
+    assert values(pending) == NEW
+    assert next(recovered(str(pending)))[0] == "a-0"
+    assert not (pending / journal.NAME).exists()
+    assert values(pending) == NEW
+
+
+def test_a_journal_of_a_later_version_is_not_guessed_at(pending):
+    contents = pending / journal.NAME / "contents.json"
+    contents.write_text(contents.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(bl.CorruptRecordError, match="version 2, 1 is known"):
+        bl.LogDir(pending)
+    with pytest.raises(bl.CorruptRecordError, match="version 2, 1 is known"):
+        bl.LogDir.open(pending)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"version": 1, "staging": "../x", "unique": "0", "gone": []}'])
+def test_a_damaged_journal_stops_all(pending, text):
+    (pending / journal.NAME / "contents.json").write_text(text)
+    with pytest.raises(bl.CorruptRecordError, match="journal of a write cannot be read"):
+        bl.LogDir.open(pending)
+
+
+def test_a_copy_of_a_pending_directory_is_read_alike(pending, tmp_path):
+    shutil.copytree(pending, tmp_path / "copy")
+    assert values(tmp_path / "copy") == NEW
