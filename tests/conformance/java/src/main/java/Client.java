@@ -101,7 +101,7 @@ public class Client {
     }
 
     /**
-     * topic, partition, count; mode: plain, idempotent, commit, abort; optional transactional.id and producer properties.
+     * topic, partition, count; mode: plain, idempotent, keyed (no null key), commit, abort; optional transactional.id and producer properties.
      * A line a record: the offset and timestamp that the broker gave it.
      */
     static void produce(JsonNode command) throws Exception {
@@ -125,7 +125,7 @@ public class Client {
             }
             for (int i = 0; i < command.get("count").asInt(); i++) {
                 // nulls, empty ones and headers too: what is most easily lost
-                byte[] key = i % 5 == 0 ? null : ("key-" + i % 7).getBytes();
+                byte[] key = i % 5 == 0 && !mode.equals("keyed") ? null : ("key-" + i % 7).getBytes();
                 byte[] value = i % 11 == 10 ? null : i % 11 == 9 ? new byte[0] : (mode + "-value-" + i).getBytes();
                 List<Header> headers = new ArrayList<>();
                 if (i % 3 == 0 && !mode.equals("plain")) {

@@ -1,0 +1,220 @@
+"""Logs that we rewrote, in the hands of real brokers: loaded as they are, every record served, cleaned again."""
+
+import base64
+import contextlib
+import re
+import shutil
+import time
+from unittest import mock
+
+import pytest
+from faults import DyingDisk, Killed
+from filling import CODECS, PRODUCER, check_with_dump_tool, seen, transaction, write
+from kafka import Broker, OldBroker, as_consumed, complaints
+
+import brokerless as bl
+from brokerless import Compact, Convert, Erase, Retain, Until, disk, rewrite
+
+COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
+
+
+def fill(data, *, keyed=False, **settings):
+    """Partition 0: every codec, partition 1: transactions of both ends; many records of few keys, many segments."""
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=4096, **settings)
+        log = log_dir.log("t", 0)
+        for codec in CODECS:
+            write(log, 200, codec, keyed=keyed)
+        log = log_dir.log("t", 1)
+        for number, commit in enumerate((True, False, False, True)):
+            transaction(log, PRODUCER + number, 120, commit=commit, keyed=keyed)
+        write(log, 20, keyed=keyed)
+    return data
+
+
+def latest(rows):
+    """Return the last value of each key that has one, by partition."""
+    found = {(row["partition"], row["key"]): row for row in rows}
+    return {key: row for key, row in found.items() if row["value"] is not None}
+
+
+def check_served(client, broker, expected):
+    for level, rows in expected.items():
+        assert client.consume(broker, "t", level) == rows
+    assert "Skipping recovery of" in broker.log
+    assert complaints(broker.log) == []
+
+
+def first_dirty_offset(data):
+    return bl.Root(str(data)).first_dirty_offsets.get(("t", 0), 0)
+
+
+def wait_for_cleaner(data, beyond):
+    deadline = time.monotonic() + 60
+    while first_dirty_offset(data) <= beyond:
+        assert time.monotonic() < deadline, f"the cleaner never got beyond {beyond}"
+        time.sleep(0.2)
+
+
+def test_compacted(client, tmp_path):
+    """A broker's own cleaner goes on from where ours has come to."""
+    data = fill(tmp_path / "data", **COMPACTED)
+    before = seen(data, "t")
+    done = rewrite(Compact(roll=True), data, topics=["t"])
+    assert [result.name for result in done] == ["t-0", "t-1"]
+    for partition in (0, 1):
+        check_with_dump_tool(data / f"t-{partition}")
+    after = seen(data, "t")
+    assert len(after["read_uncommitted"]) < len(before["read_uncommitted"]) / 10
+    assert latest(after["read_committed"]) == latest(before["read_committed"])
+    cleaned = first_dirty_offset(data)
+    assert cleaned == 1000
+    with Broker(data, log=tmp_path / "broker.log", log_cleaner_backoff_ms=100) as broker:
+        check_served(client, broker, after)
+        for _ in range(4):
+            client.produce(broker, "t", 0, 50, "keyed")
+        stored = client.consume(broker, "t", "read_committed")
+        wait_for_cleaner(data, cleaned)
+        rows = client.consume(broker, "t", "read_committed")
+        assert latest(rows) == latest(stored)
+        assert complaints(broker.log) == []
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        Convert(compression="zstd", compression_level=1),
+        Convert(compression="none"),
+        Convert(batch_size=65536),
+        Convert(magic=1, compression="lz4", drop=frozenset({"headers", "producers"})),
+        Erase(keys=(b"key-3",), key_prefixes=(b"key-5",)),
+        Erase(headers=((b"h", b"6"),), blank=True),
+    ],
+    ids=["zstd", "none", "large batches", "downgraded", "erased", "blanked"],
+)
+def test_converted_or_erased(client, tmp_path, verb):
+    """Also what is downgraded: a broker of 4.1 reads format 1."""
+    data = fill(tmp_path / "data", keyed=True)
+    before = seen(data, "t")
+    rewrite(verb, data, topics=["t"])
+    for partition in (0, 1):
+        check_with_dump_tool(data / f"t-{partition}")
+    after = seen(data, "t")
+    if isinstance(verb, Convert) and verb.magic is None:
+        assert after == before
+    elif isinstance(verb, Convert):
+        # leader epochs and headers went, and what was aborted
+        assert after["read_uncommitted"] == after["read_committed"]
+        assert [lower(row) for row in after["read_committed"]] == [lower(row) for row in before["read_committed"]]
+    elif verb.blank:
+        changed = [row for row in after["read_uncommitted"] if row not in before["read_uncommitted"]]
+        assert changed
+        assert {row["value"] for row in changed} == {""}
+        assert len(after["read_uncommitted"]) == len(before["read_uncommitted"])
+    else:
+        gone = {base64.b64encode(key).decode() for key in (b"key-3", b"key-5")}
+        assert after == {level: [row for row in rows if row["key"] not in gone] for level, rows in before.items()}
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        served = {level: client.consume(broker, "t", level) for level in after}
+        if isinstance(verb, Convert) and verb.magic == 1:
+            # which the consumer has from the broker, where the log has none
+            served, after = (
+                {level: [lower(row) for row in rows] for level, rows in one.items()} for one in (served, after)
+            )
+        assert served == after
+        sent = client.produce(broker, "t", 0, 20, "keyed")
+        assert sent[0]["offset"] == 1000
+        assert "Skipping recovery of" in broker.log
+        assert complaints(broker.log) == []
+
+
+def lower(row):
+    """Return what format 1 has of a row."""
+    return {name: row[name] for name in ("partition", "offset", "timestamp", "key", "value")}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_downgraded_for_an_old_broker(client, tmp_path, magic):
+    """Which knows no headers, producers or transactions, goes on with the log, and cleans it."""
+    data = tmp_path / "data"
+    with bl.LogDir.create(data, kraft=False) as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=4096)
+        for codec in ("none", "gzip", "snappy", "lz4"):
+            write(log_dir.log("t", 0), 200, codec, keyed=True)
+        for number, commit in enumerate((True, False)):
+            transaction(log_dir.log("t", 1), PRODUCER + number, 120, commit=commit, keyed=True)
+        # the consumer here waits for the end offset, which it does not get to where nothing is before it
+        write(log_dir.log("t", 1), 20, keyed=True)
+    verb = Convert(magic=magic, drop=frozenset({"headers", "producers"}))
+    rewrite(verb, data, topics=["t"])
+    ours = as_consumed(bl.LogDir(data), "t")
+    assert len(ours) == 800 + 120 + 20
+    with OldBroker(data, log=tmp_path / "broker.log", message_format=magic) as broker:
+        client.create(broker, "t", 2)
+        served = client.consume(broker, "t")
+        for row in (*served, *ours):
+            del row["leaderEpoch"]  # the consumer has it from the broker, not from the log
+        assert served == ours
+        sent = client.produce(broker, "t", 0, 50, "plain")
+        assert [record["offset"] for record in sent] == list(range(800, 850))
+        assert complaints(broker.log) == []
+
+
+def test_retained(client, tmp_path):
+    """The log start offset of the checkpoint counts, and what is before it is gone."""
+    data = fill(tmp_path / "data")
+    rewrite(Retain(before_offset=333), data, topics=["t"])
+    assert bl.Root(str(data)).log_start_offsets == {("t", 0): 333, ("t", 1): 333}
+    expected = seen(data, "t")
+    assert min(row["offset"] for row in expected["read_uncommitted"]) == 333
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        check_served(client, broker, expected)
+
+
+def test_a_copy_as_it_was(client, tmp_path):
+    """Of one partition: the other one is made anew, empty, since the metadata name it."""
+    data = fill(tmp_path / "data")
+    before = seen(data, "t")
+    new = tmp_path / "new"
+    (done,) = rewrite(Until(offset=500), data, topics=["t"], partitions=[0], to=new)
+    end = done.report.log_end_offset
+    assert 450 < end <= 500
+    expected = {
+        level: [row for row in rows if row["partition"] == 0 and row["offset"] < end] for level, rows in before.items()
+    }
+    assert seen(new, "t") == expected
+    with Broker(new, log=tmp_path / "broker.log") as broker:
+        check_served(client, broker, expected)
+        assert [record["offset"] for record in client.produce(broker, "t", 0, 1, "keyed")] == [end]
+
+
+@pytest.mark.parametrize(
+    ("renamed", "is_new"),
+    [
+        (".index.cleaned", False),  # some of the new files have their next name
+        (".log", True),  # all have it, and the old ones are there
+        (".index", True),  # of some old segments only the log is out of the way
+        (".log.swap", True),  # all old ones are
+        (".timeindex.swap", True),  # some new files have their final name
+    ],
+)
+def test_a_swap_that_was_cut_short(client, tmp_path, renamed, is_new):
+    """The broker completes it or takes it back, as our own reads do."""
+    old = seen(fill(tmp_path / "data", keyed=True), "t")
+
+    def work(directory, kill_at=None):
+        dying = DyingDisk(directory, kill_at)
+        with mock.patch.object(disk, "os", dying), contextlib.suppress(Killed):
+            rewrite(Compact(), directory, topics=["t"], partitions=[0])
+        return dying.steps
+
+    steps = work(shutil.copytree(tmp_path / "data", tmp_path / "whole"))
+    step = next(number for number, step in enumerate(steps, 1) if re.fullmatch(rf"rename \S+/\d+{renamed}", step))
+    data = tmp_path / "data"
+    work(data, step)
+    assert [path.name for path in (data / "t-0").iterdir() if path.name.endswith((".cleaned", ".swap"))]
+    ours = seen(data, "t")
+    assert (len(ours["read_uncommitted"]) < len(old["read_uncommitted"])) is is_new
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        assert {level: client.consume(broker, "t", level) for level in ours} == ours
+    assert not [path.name for path in (data / "t-0").iterdir() if path.name.endswith((".cleaned", ".swap"))]
