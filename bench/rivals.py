@@ -35,8 +35,8 @@ SHAPES = (
 def classpath() -> str:
     """Return the class path of Kafka and of `Bench.java`, built when that changed."""
     library, built = JAVA / "target" / "lib", JAVA / "target" / "classes" / "Bench.class"
-    source = JAVA / "src" / "main" / "java" / "Bench.java"
-    if not built.exists() or built.stat().st_mtime < source.stat().st_mtime:
+    sources = (JAVA / "src" / "main" / "java").iterdir()
+    if not built.exists() or built.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         command = ["mvn", "-q", "-B", "package", "dependency:copy-dependencies", "-DoutputDirectory=target/lib"]
         subprocess.run(command, cwd=JAVA, check=True)
     return f"{JAVA / 'target' / 'classes'}:{library}/*"

@@ -1,4 +1,4 @@
-"""Usage: run.py [PART...]; all parts by default: decode, encode, append, json, spark, scale. Exits 1 below a bar."""
+"""Usage: run.py [PART...]; all parts by default: see `PARTS`. Exits 1 below a bar."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ PARTS = {
     "decode": "decode",
     "encode": "encode",
     "append": "append",
+    "convert": "convert",
     "json": "json_lines",
     "spark": "spark_source",
     "scale": "scale",
+    "compact": "compact",
 }
 
 

@@ -54,35 +54,47 @@ pub(crate) fn batches(mut log: &[u8], scratch: &mut Scratch) -> Result<Vec<Batch
 
 pub(crate) fn pass(batches: &[Batch], room: &mut Room) -> Result<(), Box<dyn Error>> {
     for batch in batches {
-        if room.filled > COLUMN_BYTES {
-            room.filled = 0;
-        }
-        let start = room.filled;
-        let at = start + HEADER;
-        let length = if batch.codec == 0 {
-            room.out[at..at + batch.records.len()].copy_from_slice(&batch.records);
-            batch.records.len()
+        if batch.codec == 0 {
+            one(0, &batch.records, room)?;
         } else {
             room.copy.clear();
             room.copy.extend_from_slice(&batch.records);
-            compress(batch.codec, at, room)?
-        };
-        room.filled = at + length;
-        let summed = &room.out[start + 21..room.filled];
-        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, summed) as u32;
-        room.out[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
-        std::hint::black_box(&room.out);
+            let records = std::mem::take(&mut room.copy);
+            one(batch.codec, &records, room)?;
+            room.copy = records;
+        }
     }
     Ok(())
 }
 
-/// Compresses the copy to where it belongs; returns how long it became.
-fn compress(codec: u8, at: usize, room: &mut Room) -> Result<usize, Box<dyn Error>> {
-    let Room {
-        copy: records, out, ..
-    } = room;
-    let out = &mut out[at..];
+/// One batch to where the next one belongs.
+pub(crate) fn one(codec: u8, records: &[u8], room: &mut Room) -> Result<(), Box<dyn Error>> {
+    if room.filled > COLUMN_BYTES {
+        room.filled = 0;
+    }
+    let start = room.filled;
+    let at = start + HEADER;
+    room.filled = at + compress(codec, records, at, room)?;
+    let summed = &room.out[start + 21..room.filled];
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, summed) as u32;
+    room.out[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
+    std::hint::black_box(&room.out);
+    Ok(())
+}
+
+/// Compresses the records to where they belong; returns how long they became.
+fn compress(
+    codec: u8,
+    records: &[u8],
+    at: usize,
+    room: &mut Room,
+) -> Result<usize, Box<dyn Error>> {
+    let out = &mut room.out[at..];
     Ok(match codec {
+        0 => {
+            out[..records.len()].copy_from_slice(records);
+            records.len()
+        }
         1 => room.gzip.gzip_compress(records, out)?,
         2 => {
             let mut length = 16;

@@ -1,6 +1,7 @@
 //! For each line on stdin, one pass over a log of magic 2 batches: CRC of the batch, decompression, and one copy of the
 //! records section into reused buffers. Prints the seconds it took. With `encode`, the other direction: one copy of each
-//! batch's records section, its compression at the codec's default level, and CRC.
+//! batch's records section, its compression at the codec's default level, and CRC. With `recode` and a codec's number, both
+//! ways: CRC, decompression, compression, and CRC.
 //!
 //! The file is trusted: this is a measuring rod, not a reader.
 
@@ -23,7 +24,7 @@ struct Scratch {
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args()
         .nth(1)
-        .ok_or("usage: brokerless-limit FILE [encode]")?;
+        .ok_or("usage: brokerless-limit FILE [encode | recode CODEC]")?;
     let log = std::fs::read(path)?;
     let mut scratch = Scratch {
         decoded: vec![0; 64 << 20],
@@ -31,6 +32,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         snappy: snap::raw::Decoder::new(),
         zstd: zstd_safe::DCtx::create(),
     };
+    if let Some(codec) = std::env::args().nth(3) {
+        let codec = codec.parse()?;
+        let mut room = encode::Room::new()?;
+        return each_line(|| recode(&log, codec, &mut scratch, &mut room));
+    }
     if std::env::args().nth(2).is_some() {
         let batches = encode::batches(&log, &mut scratch)?;
         let mut room = encode::Room::new()?;
@@ -51,16 +57,40 @@ fn each_line(mut pass: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<(),
     Ok(())
 }
 
+fn recode(
+    mut log: &[u8],
+    codec: u8,
+    scratch: &mut Scratch,
+    room: &mut encode::Room,
+) -> Result<(), Box<dyn Error>> {
+    while log.len() > 61 {
+        let (batch, rest) = checked(log)?;
+        log = rest;
+        let records = decode(batch[22] & 7, &batch[61..], scratch)?;
+        encode::one(codec, records, room)?;
+    }
+    Ok(())
+}
+
+/// A batch, and what follows.
+type Cut<'a> = (&'a [u8], &'a [u8]);
+
+/// The next one, its checksum compared.
+fn checked(log: &[u8]) -> Result<Cut<'_>, Box<dyn Error>> {
+    let size = 12 + u32::from_be_bytes(log[8..12].try_into()?) as usize;
+    let (batch, rest) = log.split_at(size);
+    let stored = u32::from_be_bytes(batch[17..21].try_into()?);
+    let computed = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &batch[21..]) as u32;
+    if stored != computed {
+        return Err("crc mismatch".into());
+    }
+    Ok((batch, rest))
+}
+
 fn pass(mut log: &[u8], scratch: &mut Scratch, copy: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
     while log.len() > 61 {
-        let size = 12 + u32::from_be_bytes(log[8..12].try_into()?) as usize;
-        let (batch, rest) = log.split_at(size);
+        let (batch, rest) = checked(log)?;
         log = rest;
-        let stored = u32::from_be_bytes(batch[17..21].try_into()?);
-        let computed = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &batch[21..]) as u32;
-        if stored != computed {
-            return Err("crc mismatch".into());
-        }
         let records = decode(batch[22] & 7, &batch[61..], scratch)?;
         if copy.len() > COLUMN_BYTES {
             copy.clear();

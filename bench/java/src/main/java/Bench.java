@@ -24,7 +24,8 @@ public class Bench {
     public static void main(String[] args) throws Exception {
         switch (args[0]) {
             case "write" -> write(Path.of(args[1]), args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]),
-                Integer.parseInt(args[5]), Integer.parseInt(args[6]), Integer.parseInt(args[7]));
+                Integer.parseInt(args[5]), Integer.parseInt(args[6]), Integer.parseInt(args[7]),
+                args.length > 8 ? Integer.parseInt(args[8]) : 1_000_000);
             case "read" -> read(Path.of(args[1]));
             case "build" -> build(Path.of(args[1]));
             default -> throw new IllegalArgumentException(args[0]);
@@ -32,8 +33,8 @@ public class Bench {
     }
 
     /** A log of batches that close after batchRecords records or, if that is 0, at batchBytes bytes. */
-    static void write(Path file, String codec, int records, int valueBytes, int batchRecords, int batchBytes, int headers)
-            throws Exception {
+    static void write(Path file, String codec, int records, int valueBytes, int batchRecords, int batchBytes, int headers,
+            int keys) throws Exception {
         Random random = new Random(1);
         String[] words = random.ints(500, 3, 10)
             .mapToObj(n -> random.ints(n, 'a', 'z' + 1).collect(StringBuilder::new, StringBuilder::appendCodePoint,
@@ -62,7 +63,7 @@ public class Bench {
                     builder(buffer, Compression.of(CompressionType.forName(codec)).build(), offset, Integer.MAX_VALUE);
                 int count = 0;
                 while (offset < records && (batchRecords == 0 || count < batchRecords)) {
-                    byte[] key = String.format("key-%08d", random.nextInt(1_000_000)).getBytes();
+                    byte[] key = String.format("key-%08d", random.nextInt(keys)).getBytes();
                     byte[] value = values[random.nextInt(values.length)];
                     long timestamp = 1_700_000_000_000L + offset / 3;
                     if (batchRecords == 0) {
