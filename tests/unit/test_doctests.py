@@ -11,7 +11,7 @@ import brokerless.log
 
 MODULES = [
     "brokerless",
-    *(f"brokerless.{name}" for name in ("errors", "storage", "disk", "kraft", "log_dir", "producer")),
+    *(f"brokerless.{name}" for name in ("errors", "storage", "disk", "kraft", "log_dir", "producer", "rewriting")),
     *(f"brokerless.log.{module.name}" for module in pkgutil.iter_modules(brokerless.log.__path__)),
 ]
 

@@ -58,8 +58,40 @@ def test_the_guide_to_the_command_line(tmp_path):
     assert lines[0].count(b"\n") == 3
 
 
+def test_the_guide_to_rewriting(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("docs/guides/rewriting.md", "sh"):
+        sh(block, tmp_path)
+    names = {"__name__": "guide"}
+    for block in blocks("docs/guides/rewriting.md", "python"):
+        exec(block, names)
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert made == ["as-of-may-2", "compacted", "copy", "data", "for-old-brokers"]
+    values = {
+        name: [value for rows in bl.LogDir(name).log("orders", 0).read() for value in rows["value"].to_pylist()]
+        for name in made
+    }
+    assert values == {
+        "as-of-may-2": [b"1", b"2", b"3", b"4"],
+        "compacted": [b"2", b"3", b"4"],
+        "copy": [b"2"],
+        "data": [b"2", b"3"],
+        "for-old-brokers": [b"2", b"3", b"4"],
+    }
+    assert "segments" in capsys.readouterr().out
+
+
 def test_the_producer_of_the_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = [block for block in blocks("README.md", "python") if "Producer" in block]
     exec(block, {"bl": bl})
     assert bl.LogDir("new-data").topics() == ["orders"]
+
+
+def test_the_guide_to_converting(tmp_path):
+    estimates = [sh(block, tmp_path).decode() for block in blocks("docs/guides/converting.md", "sh")]
+    (rows,) = bl.Log(tmp_path / "for-old-brokers" / "orders-0").read()
+    assert rows["value"].to_pylist() == [b"1"]
+    zstd = estimates[-1].splitlines()[-1].split()
+    assert zstd[0] == "zstd"
+    assert len(zstd) == 3
