@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from brokerless import storage
-from brokerless.errors import located
+from brokerless.errors import CorruptRecordError, located
 from brokerless.kraft import Bootstrap, snapshot_records, topic_configs
 from brokerless.log import files, texts
 from brokerless.log.log import Log
@@ -31,7 +31,14 @@ def bootstrap(path: str, node_id: int | None) -> Bootstrap | None:
     if node_id is None or has_metadata_log or not storage.exists(file):
         return None
     with located(file):
-        return Bootstrap.parse(storage.read_all(file), node_id)
+        found = Bootstrap.parse(storage.read_all(file), node_id)
+        for name in found.topics:
+            # It becomes that of a directory.
+            try:
+                files.check_topic_name(name)
+            except ValueError as error:
+                raise CorruptRecordError(str(error)) from error
+    return found
 
 
 def topic_settings(path: str, node_id: int | None) -> dict[str, TopicSettings]:

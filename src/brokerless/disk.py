@@ -145,7 +145,10 @@ def remove_directory(path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and all that is in it; a link in it goes, and not what it points to."""
+    """Remove a directory and all that is in it; a link goes, itself or in it, and not what it points to."""
+    if os.path.islink(path):
+        remove(path)
+        return
     with os.scandir(path) as entries:
         found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
     for name, is_directory in found:

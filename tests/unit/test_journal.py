@@ -1,5 +1,6 @@
 """A journal in a log directory: what readers see, and how it is rolled forward."""
 
+import json
 import shutil
 
 import pytest
@@ -102,3 +103,39 @@ def test_a_damaged_journal_stops_all(pending, text):
 def test_a_copy_of_a_pending_directory_is_read_alike(pending, tmp_path):
     shutil.copytree(pending, tmp_path / "copy")
     assert values(tmp_path / "copy") == NEW
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"gone": ["../victim-0"]},
+        {"gone": ["/victim-0"]},
+        {"staging": "../victim-0.0123456789abcdef0123456789abcdef-delete"},
+        {"staging": "b-0"},
+        {"unique": "x/../../victim-0"},
+        {"unique": ""},
+        {"gone": ["b-0.0123456789abcdef0123456789abcdef-delete"]},
+    ],
+)
+def test_a_journal_names_nothing_but_directories_beside_it(pending, changed):
+    """Else whoever recovers a directory that somebody gave him would lose others."""
+    victim = pending.parent / "victim-0"
+    victim.mkdir()
+    (victim / "file").write_text("mine")
+    contents = pending / journal.NAME / "contents.json"
+    contents.write_text(json.dumps(json.loads(contents.read_text()) | changed))
+    with pytest.raises(bl.CorruptRecordError, match="the journal of a write cannot be read"):
+        bl.LogDir.open(pending)
+    assert (victim / "file").read_text() == "mine"
+    assert (pending / journal.NAME).is_dir()
+
+
+def test_a_partition_behind_a_link_is_replaced_and_what_it_led_to_stays(pending, tmp_path):
+    """A disk that was full: the partition was moved, and a link left in its place."""
+    (pending / "a-0").rename(tmp_path / "moved")
+    (pending / "a-0").symlink_to(tmp_path / "moved")
+    kept = sorted(file.name for file in (tmp_path / "moved").iterdir())
+    bl.LogDir.open(pending).close()
+    assert not (pending / "a-0").is_symlink()
+    assert sorted(file.name for file in (tmp_path / "moved").iterdir()) == kept
+    assert [row["value"] for rows in bl.Log(pending / "a-0").read() for row in rows.to_pylist()] == [b"new"]

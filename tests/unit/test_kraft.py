@@ -93,3 +93,15 @@ def test_a_record_that_never_ends_is_refused():
     for record in (b"\xff" * 20, b"\x02\x02\x00", b"\x01\x02\x00\xff\xff\xff\xff\x0f"):
         with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError), match="metadata record"):
             Bootstrap.parse(_native.kraft_snapshot([record], 0), node_id=1)
+
+
+def test_a_topic_is_not_named_out_of_the_log_directory(tmp_path):
+    """Its name becomes that of a directory, which recovering would make."""
+    path = tmp_path / "d"
+    bl.LogDir.create(path).close()
+    bootstrap = Bootstrap.parse((path / "bootstrap.checkpoint").read_bytes(), node_id=1)
+    bootstrap.topics["../out"] = Topic(TOPIC_ID, {}, {0: 0})
+    (path / "bootstrap.checkpoint").write_bytes(bootstrap.format(timestamp=0))
+    with pytest.raises(bl.CorruptRecordError, match="not a topic name"):
+        bl.LogDir.open(path)
+    assert not (tmp_path / "out-0").exists()

@@ -12,6 +12,7 @@ directories. So none sees half of a write.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from brokerless import disk, storage
@@ -68,8 +69,7 @@ class Journal(NamedTuple):
             contents = json.loads(storage.read_all(f"{path}/{_CONTENTS}"))
             version = contents["version"]
             staging, unique, gone = str(contents["staging"]), str(contents["unique"]), frozenset(contents["gone"])
-            for name in (staging, *gone):
-                files.parse_directory_name(name)
+            _check(staging, unique, gone)
         except (FileNotFoundError, KeyError, TypeError, ValueError) as error:
             raise CorruptRecordError(f"the journal of a write cannot be read: {error}", path=path) from error
         if version != _VERSION:
@@ -156,6 +156,15 @@ def _sync(journal: Journal) -> None:
     """Make moves durable: names are twice where they were, rather than nowhere."""
     disk.sync_directory(journal.root)
     disk.sync_directory(journal.path)
+
+
+def _check(staging: str, unique: str, gone: Collection[str]) -> None:
+    """Refuse names that are none of a directory here, of its kind: what bears them is renamed and removed."""
+    if not re.fullmatch("[0-9a-f]{32}", unique):
+        raise ValueError(f"{unique!r} is not 32 hex digits")
+    for name, leftover in ((staging, "delete"), *((name, "") for name in gone)):
+        if "/" in name or files.parse_directory_name(name).leftover != leftover:
+            raise ValueError(f"{name!r} is not the name of a {'staging' if leftover else 'partition'} directory")
 
 
 def _is_partition(name: str) -> bool:

@@ -20,6 +20,8 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # In each segment so many stretches: what a log holds changes over time.
 _STRETCHES = 8
 _SMALLEST = 1 << 16
+# Each batch is built in thirteen forms, all of them in memory at once.
+_MAX_BATCH = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def estimate(logs: Iterable[Log], *, sample_bytes: int = 16 << 20) -> SpaceRepor
     Raises:
         CorruptRecordError: a sample is damaged.
     """
-    measure = _native.SpaceEstimate()
+    measure = _native.SpaceEstimate(max_batch_bytes=_MAX_BATCH)
     segments = [segment for log in logs for segment in log.segments]
     sizes = [segment.extent().end_position for segment in segments]
     shares = [size * sample_bytes // max(sum(sizes), 1) for size in sizes]
