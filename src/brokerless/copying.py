@@ -39,6 +39,7 @@ class StagedCopy:
 
     Raises:
         FileExistsError: there is something at `to`.
+        FileNotFoundError: the directory around it does not exist.
         ValueError: a broker would stop at a directory of that name there.
     """
 
@@ -47,6 +48,8 @@ class StagedCopy:
         if storage.exists(self._to):
             raise FileExistsError(errno.EEXIST, "exists: a copy is made where nothing is yet", to)
         parent, name = os.path.split(self._to)
+        if not storage.is_directory(parent):
+            raise FileNotFoundError(errno.ENOENT, "no directory to make the copy in: make it first", parent)
         try:
             topic, partition, _ = files.parse_directory_name(name)
         except ValueError:
