@@ -7,45 +7,10 @@
 ['offset', 'key']
 """
 
-from brokerless.errors import (
-    AppendError,
-    BrokerlessError,
-    CorruptRecordError,
-    InvalidProducerEpochError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    InvalidTxnStateError,
-    LogInUseError,
-    LogSegmentOffsetOverflowError,
-    OffsetOutOfRangeError,
-    OffsetsOutOfOrderError,
-    OutOfOrderSequenceError,
-    RecordBatchTooLargeError,
-    RecordTooLargeError,
-    TransactionCoordinatorFencedError,
-    UnexpectedAppendOffsetError,
-    UnsupportedCompressionTypeError,
-    UnsupportedFormatError,
-    UnsupportedForMessageFormatError,
-)
-from brokerless.log.compact import Compact
-from brokerless.log.convert import Convert
-from brokerless.log.erase import Erase
-from brokerless.log.log import Log
-from brokerless.log.reader import KAFKA_COLUMNS, Lost, Reader, read_split
-from brokerless.log.retain import Retain
-from brokerless.log.root import Root
-from brokerless.log.segment import Segment
-from brokerless.log.settings import TopicSettings
-from brokerless.log.split import Split
-from brokerless.log.texts import LeaderEpoch
-from brokerless.log.times import OffsetAndTimestamp
-from brokerless.log.until import Until
-from brokerless.log.writer import LogWriter
-from brokerless.log_dir import Leftover, LogDir
-from brokerless.log_dir_writer import LogDirWriter
-from brokerless.producer import Producer
-from brokerless.rewriting import Rewritten, rewrite
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from brokerless.public import *
 
 __all__ = [
     "KAFKA_COLUMNS",
@@ -91,3 +56,14 @@ __all__ = [
     "read_split",
     "rewrite",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import the library: a command's `--help`, or a process that needs a part of it, does not wait for all."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from brokerless import public  # noqa: PLC0415
+
+        globals().update({public_name: getattr(public, public_name) for public_name in __all__})
+        return globals()[name]

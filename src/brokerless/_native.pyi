@@ -749,6 +749,9 @@ class Appended:
     def error(self) -> Exception | None:
         """Of `append_each`: why the next request was refused. What came before is to be written all the same."""
 
+    def followed_by(self, next: Appended) -> Appended:
+        """Return both as one answer; what they leave to be written is not in it."""
+
 @final
 class Closing:
     """What a clean close leaves to be written."""
@@ -851,8 +854,13 @@ class Appender:
             CorruptRecordError: checksum or framing.
         """
 
-    def append_each(self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
-        """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`."""
+    def append_each(
+        self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client", position: int = 0
+    ) -> Appended:
+        """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`.
+
+        That says where it lies, counted from `position`, where `data` does.
+        """
 
     def roll(self, now: int) -> Appended:
         """Begin a new segment at the log end offset."""
@@ -1051,6 +1059,7 @@ class SegmentConversion:
         last_stable_offset: of the log.
         log_end_offset: of the log: what is not below it is damage.
         max_batch_bytes: the most that one batch may decompress to.
+        threads: how many share the work.
 
     Raises:
         ValueError: it cannot be, here and in `feed`: what would be lost is named.
@@ -1070,6 +1079,7 @@ class SegmentConversion:
         last_stable_offset: int = ...,
         log_end_offset: int = ...,
         max_batch_bytes: int = ...,
+        threads: int = 1,
     ) -> Self: ...
     def begin(self, txnindex: _Data, max_segment_bytes: int) -> None:
         """Go on with an old segment, whose transaction index moves along; new ones grow up to so many bytes."""

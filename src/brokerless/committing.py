@@ -1,364 +1,462 @@
-"""A write by many tasks to one topic of a log directory: all of its rows come into force, or none.
+"""A write by many tasks to topics of a log directory: all of its rows come into force, or none.
 
-`begin` makes a staging directory, tasks write parts there (`brokerless.parts`), and `Write.commit` is the broker: it
-appends the parts of each partition to a copy of the partition's directory, and puts all copies in the place of the old
-ones at one instant (`brokerless.log.journal`). A copy is cheap: segments that do not change are hard links, and of the
-active one only what is small is copied; parts that are large begin a segment of their own.
+`Write.begin` makes a staging directory, tasks write parts there (`brokerless.parts`), and `Write.commit` is the broker:
+it appends the parts of each partition to a copy of the partition's directory (`brokerless.staged_logs`), and puts all
+copies in the place of the old ones at one instant (`brokerless.log.journal`).
 
 A crash before the commit point leaves a directory that brokers delete, and nothing else.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import time
 import uuid
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from brokerless import _native, disk, storage
+from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, topic_settings
-from brokerless.copying import check_at_rest, copy_file
+from brokerless.errors import LogInUseError
 from brokerless.kraft import Topic
-from brokerless.log import files, texts
-from brokerless.log.journal import ROOT_FILES
+from brokerless.log import files, journal, streaming_epochs, texts
+from brokerless.log.lock import Lock
 from brokerless.log.open_log import now_ms
 from brokerless.log.root import Root
-from brokerless.log.segment import segments_in
 from brokerless.log.settings import TopicSettings
-from brokerless.log.writer import LogWriter
 from brokerless.log_dir import LogDir
-from brokerless.log_dir_writer import METADATA_TOPIC, LogDirWriter, open_or_create
-from brokerless.parts import DIRECTORY, Encoding, PartWriter
+from brokerless.log_dir_writer import LogDirWriter, open_or_create
+from brokerless.parts import DIRECTORY, Encoding, Staging, check_not_internal, check_replaceable, claim, fingerprint
+from brokerless.restoration import topic_id_of
+from brokerless.staged_logs import append_parts, copied_log, new_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from brokerless.log.writer import Origin
+    from brokerless.log.streaming_epochs import Epoch
     from brokerless.parts import Part
+    from brokerless.restoration import Restoration
 
-# A part is read so much at a time; more where a batch is larger.
-_BLOCK = 8 << 20
-# Parts of at least this share of a segment begin a new one, and the active segment is not copied.
-_LARGE = 4
+_T = TypeVar("_T")
+
+# Seconds between two looks at a log directory that another writer has.
+_PAUSE = 0.05
+# The topic in a staging directory's name. A broker only looks at how the name ends.
+_STAGING = "brokerless"
+# What a write that is gone on with was begun with.
+_DESCRIPTION = "staging.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTopic:
+    """What a topic is to be if a write makes it. Of one that is there: what it has to be already.
+
+    Attributes:
+        partitions: how many; None: as many as the topic has that is overwritten, else 1.
+        topic_id: needed where its cluster has been started on the directory; None: a random one, or none, as
+            `LogDirWriter.create_topic` has it.
+        settings: those that differ from Kafka's defaults, as keywords of `TopicSettings`.
+
+    Raises:
+        ValueError: a number, an id or a setting that cannot be.
+    """
+
+    partitions: int | None = None
+    topic_id: str | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and self.partitions < 1:
+            raise ValueError(f"{self.partitions} partitions: at least 1 needed")
+        if self.topic_id is not None:
+            texts.check_topic_id(self.topic_id)
+        TopicSettings().with_keywords(self.settings)
+
+    def numbers(self, before: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Return the partitions of the new topic, given those of an old one."""
+        return before if before and self.partitions is None else tuple(range(self.partitions or 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """A write that was begun. Picklable: tasks call `writer`, and whoever has all their parts `commit`.
+    """What is to be written. Picklable; nothing is looked at or done before `begin`.
 
     Attributes:
-        path: the log directory.
-        topic: written to.
-        partitions: those that the topic has, or will have.
-        before: those that it had when the write was begun; none: it was not there.
-        overwrite: the topic is made anew, with another id.
-        encoding: how rows become batches.
-        topic_id: of a new topic; None: a random one, or none, as `LogDirWriter.create_topic` has it.
-        settings: of a new topic.
-        sole_replica: as of `LogDirWriter`.
-        unique: 32 hex digits.
-    """
-
-    path: str
-    topic: str
-    partitions: tuple[int, ...]
-    before: tuple[int, ...]
-    overwrite: bool
-    encoding: Encoding
-    topic_id: str | None
-    settings: TopicSettings
-    sole_replica: bool
-    unique: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    @property
-    def staging(self) -> str:
-        """The name of the staging directory: one that a broker deletes."""
-        return files.leftover_directory_name(self.topic, 0, "delete", self.unique)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the topic is made by this write."""
-        return self.overwrite or not self.before
-
-    def writer(self) -> PartWriter:
-        """Return what one attempt at a task writes its parts with.
-
-        Raises:
-            ValueError: the staging directory is not visible here.
-        """
-        return PartWriter(
-            f"{self.path}/{self.staging}",
-            token=self.unique,
-            topic=self.topic,
-            partitions=self.partitions,
-            encoding=self.encoding,
-        )
-
-    def commit(self, parts: Iterable[Part], *, threads: int | None = None) -> None:
-        """Let all rows of these parts come into force.
-
-        Args:
-            parts: in the order in which their rows are to be; those that keep their offsets in any.
-            threads: how many partitions are worked on at a time; None: as there are cores.
-
-        Raises:
-            AppendError: a broker would refuse a batch.
-            LogInUseError: a broker, or another writer, is there.
-            ValueError: the topic has changed since the write was begun, or offsets do not fit.
-        """
-        chosen: dict[int, list[Part]] = {partition: [] for partition in self.partitions} if self.is_new else {}
-        for part in parts:
-            chosen.setdefault(part.partition, []).append(part)
-        root, staging = self.path, f"{self.path}/{self.staging}"
-        with LogDirWriter(root, sole_replica=self.sole_replica) as directory:
-            # A broker makes files in what it is about to delete.
-            if not storage.exists(staging) or storage.list_directory(staging) != [DIRECTORY]:
-                raise ValueError(f"{staging} is gone or changed: a broker was started meanwhile, which deletes it")
-            present = tuple(number for topic, number in directory.partitions() if topic == self.topic)
-            if present != self.before:
-                raise ValueError(
-                    f"topic {self.topic!r} had partitions {list(self.before)} when the write was begun, and has "
-                    f"{list(present)} now: write again"
-                )
-            if not chosen:
-                self.abort()
-                return
-            if self.is_new:
-                topic_id = self._stage_topic(directory)
-                opening = [self._new(partition, topic_id) for partition in chosen]
-            else:
-                opening = [
-                    _continued(directory.log(self.topic, partition), self._staged(partition), wanted)
-                    for partition, wanted in chosen.items()
-                ]
-            work = zip(opening, chosen.values(), strict=True)
-            if threads == 1:
-                for opened, wanted in work:
-                    self._append_all(opened, wanted)
-            else:
-                with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-                    list(pool.map(lambda args: self._append_all(*args), work))
-            disk.sync_directory(staging)
-            gone = [f"{self.topic}-{number}" for number in self.before if self.is_new and number not in chosen]
-            directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone)
-
-    def abort(self) -> None:
-        """Remove what was staged; harmless where nothing is, and once it was committed."""
-        if storage.exists(f"{self.path}/{self.staging}"):
-            disk.remove_tree(f"{self.path}/{self.staging}")
-
-    def _staged(self, partition: int) -> str:
-        return f"{self.path}/{self.staging}/{self.topic}-{partition}"
-
-    def _stage_topic(self, directory: LogDirWriter) -> str | None:
-        """Stage what the log directory's own files will say of the new topic; return its id."""
-        staging = f"{self.path}/{self.staging}"
-        topic_id = self.topic_id
-        described = bootstrap(self.path, directory.node_id)
-        if described is not None:
-            others = {topic.topic_id for name, topic in described.topics.items() if name != self.topic}
-            topic_id = topic_id or texts.random_id()
-            if topic_id in others:
-                raise ValueError(f"topic id {topic_id} is another topic's")
-            epochs = dict.fromkeys(self.partitions, 0)
-            described.topics[self.topic] = Topic(topic_id, self.settings.to_configs(), epochs)
-            disk.atomic_write(f"{staging}/{texts.BOOTSTRAP}", described.format(timestamp=now_ms()))
-        if self.before:
-            # What is known of the old logs is not true of the new ones.
-            directory.checkpoint()
-            for name in ROOT_FILES:
-                if name != texts.BOOTSTRAP and storage.exists(f"{self.path}/{name}"):
-                    known = texts.parse_offset_checkpoint(storage.read_all(f"{self.path}/{name}"))
-                    kept = {key: offset for key, offset in known.items() if key[0] != self.topic}
-                    disk.atomic_write(f"{staging}/{name}", texts.format_offset_checkpoint(kept))
-        return topic_id
-
-    def _new(self, partition: int, topic_id: str | None) -> Callable[[], LogWriter]:
-        def opened() -> LogWriter:
-            to = self._staged(partition)
-            disk.make_directory(to)
-            if topic_id is not None:
-                disk.atomic_write(f"{to}/{texts.PARTITION_METADATA}", texts.format_partition_metadata(topic_id))
-            return LogWriter.open(to, settings=self.settings, is_clean=True, leader_epoch=0)
-
-        return opened
-
-    def _append_all(self, opened: Callable[[], LogWriter], parts: Sequence[Part]) -> None:
-        with opened() as log:
-            if self.encoding.keep_offsets:
-                parts = sorted(parts, key=lambda part: part.first_offset)
-            end = log.log_end_offset
-            for part in parts:
-                if self.encoding.keep_offsets:
-                    if part.first_offset < end:
-                        raise ValueError(
-                            f"offsets {part.first_offset} to {part.last_offset} of {self.topic}-{part.partition} are "
-                            f"to come behind {end - 1}: each task's offsets of a partition have to be apart from the "
-                            "others', and behind what is there (repartition by partition, then sortWithinPartitions)"
-                        )
-                    end = part.last_offset + 1
-                self._append(log, part)
-
-    def _append(self, log: LogWriter, part: Part) -> None:
-        position, wanted = 0, _BLOCK
-        origin: Origin = "replication" if self.encoding.keep_offsets else "client"
-        with storage.File(part.path) as file:
-            if file.size() != part.size:
-                raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.size}")
-            while position < part.size:
-                content = file.read(position, wanted)
-                appended = log.append_each(content, origin=origin)
-                if appended.duplicates:
-                    raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
-                wanted = _BLOCK if appended.consumed else 2 * wanted
-                position += appended.consumed
-                if not appended.consumed and len(content) == part.size - position:
-                    raise ValueError(f"{part.path} ends in the middle of a batch")
-        if self.encoding.transactional:
-            marker = _native.end_transaction_marker(
-                commit=True, producer_id=part.producer_id, producer_epoch=0, timestamp=now_ms()
-            )
-            log.append(marker, origin="coordinator")
-
-
-def begin(
-    path: str,
-    topic: str,
-    *,
-    overwrite: bool = False,
-    partitions: int | None = None,
-    topic_id: str | None = None,
-    segment_bytes: int | None = None,
-    encoding: Encoding | None = None,
-    sole_replica: bool = False,
-) -> Write:
-    """Begin a write to a topic: check what can be, and make the staging directory.
-
-    Args:
         path: a log directory; made if there is nothing.
-        topic: made if it is not there.
-        overwrite: make it anew even if it is there, with another id, from offset 0.
-        partitions: of a new topic, by default as many as it had, or 1; checked against one that is there.
-        topic_id: of a new topic: needed where its cluster has been started on the directory.
-        segment_bytes: of a new topic.
+        topics: where rows go. A topic that is not there is made. Rows need no column `topic` if there is one only.
+        others: what other topics are to be, which rows name in their column `topic`; None: they may name none.
+        overwrite: the topics are made anew even if they are there, with other ids, from offset 0.
         encoding: how rows become batches.
         sole_replica: as of `LogDirWriter`.
+        owner: of writes that come one after the other: what an earlier one left that never came to its commit is
+            removed by a later one's. No other writes may have the name. "": nobody's. Epochs need none: their tasks
+            say whose they are (`Staging.writer`).
+        attempt: 32 hex digits that no other write has.
+        resumes: a write of the same attempt that did not come to its commit is gone on with; its parts stay.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
         ValueError: impossible arguments.
 
-    >>> write = begin(NEW, "orders", partitions=2)
-    >>> task = write.writer()
+    >>> write = Write(path=NEW, topics={"orders": NewTopic(partitions=2)})
+    >>> task = write.begin().writer()
     >>> import pyarrow as pa
     >>> task.send(pa.RecordBatch.from_pylist([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}]))
     >>> write.commit(task.finish())
     >>> sum(len(rows) for log in LogDir(NEW).logs() for rows in log.read())
     2
     """
-    disk.check_local(path)
-    if topic == METADATA_TOPIC:
-        raise ValueError(f"{METADATA_TOPIC} is the Raft layer's: its records are not written here")
-    if partitions is not None and partitions < 1:
-        raise ValueError(f"{partitions} partitions: at least 1 needed")
-    files.check_topic_name(topic)
-    path = os.path.abspath(path)
-    if not storage.exists(path) or not Root.is_root(storage.list_directory(path)):
-        open_or_create(path).close()
-    check_at_rest(Root(path))
-    found = LogDir(path)
-    before = _partitions(found, topic)
-    settings = TopicSettings()
-    if before:
-        settings = topic_settings(path, Root(path).node_id).get(topic, settings)
-    if overwrite or not before:
-        _check_new(found, topic, topic_id)
-        settings = settings.with_keywords({} if segment_bytes is None else {"segment_bytes": segment_bytes})
-    elif partitions is not None and partitions != len(before):
-        raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {partitions}")
-    elif topic_id is not None or segment_bytes is not None:
-        raise ValueError(f"topic {topic!r} exists: a topic id and segment sizes are for one that is made now")
-    write = Write(
-        path=path,
-        topic=topic,
-        partitions=before if partitions is None and before else tuple(range(partitions or 1)),
-        before=before,
-        overwrite=overwrite,
-        encoding=encoding or Encoding(),
-        topic_id=topic_id,
-        settings=settings,
-        sole_replica=sole_replica,
-    )
-    staging = f"{path}/{write.staging}"
-    disk.make_directory(staging)
-    disk.make_directory(f"{staging}/{DIRECTORY}")
-    disk.create(f"{staging}/{DIRECTORY}/{write.unique}").close()
-    return write
 
+    path: str
+    topics: Mapping[str, NewTopic] = field(default_factory=dict)
+    others: NewTopic | None = None
+    overwrite: bool = False
+    encoding: Encoding = field(default_factory=Encoding)
+    sole_replica: bool = False
+    owner: str = ""
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    resumes: bool = False
 
-def _partitions(found: LogDir, topic: str) -> tuple[int, ...]:
-    """Return the partitions that a topic has here, or has by the metadata of a new cluster; none: it is not here."""
-    known = {log.partition or 0 for log in found.logs([topic])} if topic in found.topics() else set()
-    described = bootstrap(found.roots[0].path, found.roots[0].node_id)
-    if described is not None and topic in described.topics:
-        known.update(described.topics[topic].leader_epochs)
-    return tuple(sorted(known))
+    def __post_init__(self) -> None:
+        disk.check_local(self.path)
+        for topic in self.topics:
+            files.check_topic_name(topic, self.topics.keys() - {topic})
+            if topic == files.METADATA_TOPIC:
+                raise ValueError(f"{topic} is the Raft layer's: its records are not written here")
+            check_not_internal(topic, self.encoding)
+        if self.others is None and not self.topics:
+            raise ValueError("a write to no topic")
+        if self.others is not None and self.overwrite:
+            raise ValueError("only topics that are named are overwritten: rows do not say which are to go")
+        if self.others is not None and self.others.topic_id is not None:
+            raise ValueError(f"topic id {self.others.topic_id} is one topic's: name the topic")
 
+    @property
+    def staging(self) -> str:
+        """The name of the staging directory: one that a broker deletes."""
+        return files.leftover_directory_name(_STAGING, 0, "delete", self._owned + self.attempt[len(self._owned) :])
 
-def _check_new(found: LogDir, topic: str, topic_id: str | None) -> None:
-    root = found.roots[0]
-    files.check_topic_name(topic, set(found.topics()) - {topic})
-    if topic_id is not None:
-        texts.check_topic_id(topic_id)
-        if topic in found.topics() and topic_id == found.logs([topic])[0].topic_id:
-            raise ValueError(f"topic id {topic_id} is that of the old topic {topic!r}: the new one needs another")
-    elif root.is_kraft and bootstrap(root.path, root.node_id) is None:
-        raise ValueError(
-            f"topic {topic!r} needs the id that it has in cluster {root.cluster_id}: create it there, and give its id; "
-            "without it a broker renames the directory -stray"
-        )
+    def begin(self, *, patience: float = 0) -> Staging:
+        """Check what can be checked, make the staging directory, and return what tasks write with.
 
+        Args:
+            patience: seconds to wait for another writer.
 
-def _continued(log: LogWriter, to: str, parts: Sequence[Part]) -> Callable[[], LogWriter]:
-    """Close a log, and return what opens a copy of it that can be appended to while the log stays as it is."""
-    log.close()
+        Raises:
+            LogInUseError: a broker, or another writer, is there.
+            ValueError: what is there does not fit.
+        """
+        lock = _with_patience(patience, self._lock)
+        try:
+            description = f"{self.path}/{self.staging}/{DIRECTORY}/{_DESCRIPTION}"
+            if self.resumes and storage.exists(description):
+                return Staging.from_json(storage.read_all(description))
+            staging = self._staging()
+            if self.resumes:
+                # One that a crash ended before it was described.
+                self.abort()
+            disk.make_directory(staging.path)
+            disk.make_directory(f"{staging.path}/{DIRECTORY}")
+            disk.create(f"{staging.path}/{DIRECTORY}/{staging.token}").close()
+            if self.resumes:
+                disk.atomic_write(description, staging.to_json())
+        finally:
+            lock.release()
+        return staging
 
-    def opened() -> LogWriter:
-        active = segments_in(log.directory)[-1]
-        size = active.size
-        is_large = sum(part.size for part in parts) * _LARGE >= log.settings.segment_bytes
-        is_rolled = bool(size) and is_large
-        disk.make_directory(to)
-        for name in sorted(storage.list_directory(log.directory)):
-            path = f"{log.directory}/{name}"
-            if storage.is_directory(path):
-                continue
-            base_offset = files.live_base_offset(name)
-            is_old = base_offset is not None and base_offset < active.base_offset
-            # The active segment's indexes are written to even if its batches are not.
-            if is_old or (is_rolled and name == files.segment_file(active.base_offset, files.LOG)):
-                _link(path, f"{to}/{name}")
+    def commit(
+        self,
+        parts: Iterable[Part],
+        *,
+        epoch: Epoch | None = None,
+        restoration: Restoration | None = None,
+        threads: int | None = None,
+        patience: float = 0,
+    ) -> None:
+        """Let all rows of these parts come into force, of all topics at one instant.
+
+        Args:
+            parts: in the order in which their rows are to be; those that keep their offsets in any.
+            epoch: of a streaming query, whose rows these are. If it is in force already, nothing is done.
+            restoration: these are the rows of a restore. If it is in force already, nothing is done.
+            threads: how many partitions are worked on at a time; None: as there are cores.
+            patience: seconds to wait for another writer.
+
+        Raises:
+            AppendError: a broker would refuse a batch.
+            LogInUseError: a broker, or another writer, is there.
+            ValueError: a topic has changed since the write was begun, or offsets do not fit.
+
+        What goes wrong once the rows are in force is a warning: an error would have them written again.
+        """
+        directory = _with_patience(patience, lambda: LogDirWriter(self.path, sole_replica=self.sole_replica))
+        with contextlib.ExitStack() as failing:
+            failing.push(directory)
+            if not self._is_in_force(epoch, restoration):
+                self._commit(directory, list(parts), epoch, restoration, threads)
+            failing.pop_all()
+        with contextlib.ExitStack() as closing:
+            for finish in (directory.close, partial(self._remove_earlier, epoch), self.abort):
+                if not directory.is_closed:
+                    closing.callback(self._finish, finish)
+
+    def _finish(self, finish: Callable[[], None]) -> None:
+        try:
+            finish()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rows are in force
+            warnings.warn(f"what was written to {self.path} is in force; behind that: {error}", stacklevel=2)
+
+    def abort(self) -> None:
+        """Remove what was staged; harmless where nothing is, and once it was committed."""
+        if storage.exists(f"{self.path}/{self.staging}"):
+            disk.remove_tree(f"{self.path}/{self.staging}")
+
+    def _is_in_force(self, epoch: Epoch | None, restoration: Restoration | None) -> bool:
+        if restoration is not None:
+            return restoration.done(LogDir(self.path)) == restoration.digests.keys()
+        return epoch is not None and streaming_epochs.is_committed(self.path, epoch)
+
+    def _lock(self) -> Lock:
+        """Lock the log directory, made if there is nothing: what is looked at must not change meanwhile."""
+        if not storage.exists(self.path) or not Root.is_root(storage.list_directory(self.path)):
+            open_or_create(self.path).close()
+        return Lock(f"{self.path}/{texts.LOCK}")
+
+    def _staging(self) -> Staging:
+        found = LogDir(self.path)
+        (root,) = found.roots
+        needs_id = root.is_kraft and bootstrap(root.path, root.node_id) is None
+        before = _partitions(found)
+        partitions = dict(before) if self.others is not None else {}
+        for topic, new in self.topics.items():
+            check_replaceable(self.path, topic, before.get(topic, ()))
+            if self.overwrite or topic not in before:
+                _check_new(found, topic, new, before.keys(), needs_id=needs_id)
+                partitions[topic] = new.numbers(before.get(topic, ()))
             else:
-                copy_file(path, f"{to}/{name}")
-        disk.sync_directory(to)
-        copied = LogWriter.open(
-            to,
-            settings=log.settings,
-            is_clean=True,
-            recovery_point=log.recovery_point,
-            log_start_offset=log.log_start_offset,
-            leader_epoch=log.leader_epoch,
+                _check_present(found, topic, new, before[topic])
+                partitions[topic] = before[topic]
+        return Staging(
+            path=os.path.abspath(f"{self.path}/{self.staging}"),
+            token=uuid.uuid4().hex,
+            topic=next(iter(self.topics)) if len(self.topics) == 1 and self.others is None else None,
+            partitions=partitions,
+            before={topic: fingerprint(numbers) for topic, numbers in before.items() if topic in partitions},
+            others=None if self.others is None or needs_id else len(self.others.numbers()),
+            encoding=self.encoding,
         )
-        if is_rolled:
-            copied.roll()
-        return copied
 
-    return opened
+    def _commit(
+        self,
+        directory: LogDirWriter,
+        parts: list[Part],
+        epoch: Epoch | None,
+        restoration: Restoration | None,
+        threads: int | None,
+    ) -> None:
+        present = _by_topic(directory.partitions())
+        if self.resumes:
+            self._remove_staged()
+        self._check_unchanged(parts, present)
+        made = self._made(parts, present)
+        chosen: dict[tuple[str, int], list[Part]] = {
+            (topic, number): [] for topic, new in made.items() for number in new.numbers(present.get(topic, ()))
+        }
+        for part in parts:
+            chosen.setdefault((part.topic, part.partition), []).append(part)
+        if not chosen and epoch is None and restoration is None:
+            return
+        for topic in {topic for topic, _ in chosen} | made.keys():
+            check_replaceable(self.path, topic, present.get(topic, ()))
+        if restoration is not None:
+            restoration.check_empty(directory)
+        topics = self._stage_topics(directory, made, present)
+        staged = self._stage_logs(directory, chosen, topics, is_epoch=epoch is not None, threads=threads)
+        staging = f"{self.path}/{self.staging}"
+        if restoration is not None:
+            restoration.stage(directory, staging, {topic: found[0] for topic, found in topics.items()})
+        if epoch is not None:
+            disk.atomic_write(f"{staging}/{streaming_epochs.FILE}", streaming_epochs.content_with(self.path, epoch))
+        disk.sync_directory(staging)
+        gone = [f"{topic}-{n}" for topic in made for n in present.get(topic, ()) if (topic, n) not in chosen]
+        self._check_staged(staged)
+        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone)
+
+    def _remove_staged(self) -> None:
+        """Remove what an earlier commit staged that came to nothing. With the lock: no other commit is at it."""
+        staging = f"{self.path}/{self.staging}"
+        for name in storage.list_directory(staging) if storage.exists(f"{staging}/{DIRECTORY}") else ():
+            if name != DIRECTORY:
+                is_directory = storage.is_directory(f"{staging}/{name}")
+                (disk.remove_tree if is_directory else disk.remove)(f"{staging}/{name}")
+
+    def _check_staged(self, staged: Mapping[str, list[str]]) -> None:
+        """Refuse to let less, or more, come into force than was staged."""
+        staging = f"{self.path}/{self.staging}"
+        names = set(storage.list_directory(staging))
+        found = {
+            name: sorted(storage.list_directory(f"{staging}/{name}")) if name in names else None for name in staged
+        }
+        if found != staged or not names - {DIRECTORY} or names - staged.keys() - {DIRECTORY, *journal.ROOT_FILES}:
+            raise ValueError(f"{staging} has changed since its commit was begun: something else works in it")
+
+    def _check_unchanged(self, parts: Iterable[Part], present: Mapping[str, tuple[int, ...]]) -> None:
+        staging = f"{self.path}/{self.staging}"
+        # A broker makes files in what it is about to delete.
+        if not storage.exists(staging) or storage.list_directory(staging) != [DIRECTORY]:
+            raise ValueError(
+                f"{staging} is gone or changed: a broker was started meanwhile, which deletes it, or the streaming "
+                "query a second time"
+            )
+        for topic, before in {(part.topic, part.before) for part in parts}:
+            now = present.get(topic, ())
+            if fingerprint(now) != before:
+                raise ValueError(
+                    f"topic {topic!r} had other partitions when the write was begun "
+                    f"({before.partition('-')[0]} of them, now {len(now)}): write again"
+                )
+
+    def _made(self, parts: Iterable[Part], present: Mapping[str, tuple[int, ...]]) -> dict[str, NewTopic]:
+        """Return the topics that are made: those that are named, even without rows, and those that rows name."""
+        made = {topic: new for topic, new in self.topics.items() if self.overwrite or topic not in present}
+        for part in parts:
+            if part.topic not in present and self.others is not None:
+                made.setdefault(part.topic, self.others)
+        for topic in made:
+            files.check_topic_name(topic, (present.keys() | made.keys()) - {topic})
+        return made
+
+    def _stage_topics(
+        self, directory: LogDirWriter, made: Mapping[str, NewTopic], present: Mapping[str, tuple[int, ...]]
+    ) -> dict[str, tuple[str | None, TopicSettings]]:
+        """Stage what the log directory's own files will say of new topics; return their ids and settings."""
+        if not made:
+            return {}
+        staging = f"{self.path}/{self.staging}"
+        known = topic_settings(self.path, directory.node_id)
+        topics = {
+            topic: (new.topic_id, known.get(topic, TopicSettings()).with_keywords(new.settings))
+            for topic, new in made.items()
+        }
+        described = bootstrap(self.path, directory.node_id)
+        if described is not None:
+            for topic, (given, settings) in topics.items():
+                topic_id = given or texts.random_id()
+                if topic_id in {other.topic_id for name, other in described.topics.items() if name != topic}:
+                    raise ValueError(f"topic id {topic_id} is another topic's")
+                topics[topic] = (topic_id, settings)
+                epochs = dict.fromkeys(made[topic].numbers(present.get(topic, ())), 0)
+                described.topics[topic] = Topic(topic_id, settings.to_configs(), epochs)
+            disk.atomic_write(f"{staging}/{texts.BOOTSTRAP}", described.format(timestamp=now_ms()))
+        if made.keys() & present.keys():
+            # What is known of the old logs is not true of the new ones.
+            directory.checkpoint()
+            for name in texts.OFFSET_CHECKPOINTS:
+                if storage.exists(f"{self.path}/{name}"):
+                    offsets = texts.parse_offset_checkpoint(storage.read_all(f"{self.path}/{name}"))
+                    kept = {key: offset for key, offset in offsets.items() if key[0] not in made}
+                    disk.atomic_write(f"{staging}/{name}", texts.format_offset_checkpoint(kept))
+        return topics
+
+    def _stage_logs(
+        self,
+        directory: LogDirWriter,
+        chosen: Mapping[tuple[str, int], list[Part]],
+        made: Mapping[str, tuple[str | None, TopicSettings]],
+        *,
+        is_epoch: bool,
+        threads: int | None,
+    ) -> dict[str, list[str]]:
+        """Stage the partitions' directories, with the parts appended; return the names of the files in each."""
+        # Opened here, one after the other: a log directory is not for several threads.
+        continued = {key: directory.log(*key) for key in chosen if key[0] not in made}
+        for log in continued.values():
+            log.close()
+
+        def stage(key: tuple[str, int]) -> tuple[str, list[str]]:
+            to = f"{self.path}/{self.staging}/{key[0]}-{key[1]}"
+            if key in continued:
+                log = copied_log(continued[key], to, chosen[key], is_epoch=is_epoch)
+            else:
+                log = new_log(to, *made[key[0]])
+            with log:
+                append_parts(log, chosen[key], self.encoding)
+            return os.path.basename(to), sorted(storage.list_directory(to))
+
+        if threads == 1:
+            return dict(map(stage, chosen))
+        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+            return dict(pool.map(stage, chosen))
+
+    @property
+    def _owned(self) -> str:
+        """The first digits of the names of an owner's staging directories."""
+        return hashlib.sha256(self.owner.encode()).hexdigest()[:16] if self.owner else ""
+
+    def _remove_earlier(self, epoch: Epoch | None) -> None:
+        """Remove what earlier writes of the owner, or of the query, left; a commit of one that is still at it fails.
+
+        With the lock.
+        """
+        for name in storage.list_subdirectories(self.path) if self.owner or epoch is not None else ():
+            if name.startswith(f"{_STAGING}-0.") and name.endswith("-delete"):
+                is_owned = bool(self.owner) and name.startswith(f"{_STAGING}-0.{self._owned}")
+                if is_owned or (epoch is not None and storage.exists(claim(f"{self.path}/{name}", epoch.query))):
+                    disk.remove_tree(f"{self.path}/{name}")
 
 
-def _link(path: str, to: str) -> None:
-    try:
-        disk.link(path, to)
-    except OSError:
-        copy_file(path, to)
+def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:
+    """Make a call again as long as another writer has the log directory."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except LogInUseError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE)
+
+
+def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in found.items()}
+
+
+def _partitions(found: LogDir) -> dict[str, tuple[int, ...]]:
+    """Return the partitions that each topic has here, or has by the metadata of a new cluster."""
+    known = {(log.topic, log.partition) for log in found.logs() if log.topic is not None and log.partition is not None}
+    described = bootstrap(found.roots[0].path, found.roots[0].node_id)
+    for topic, metadata in described.topics.items() if described is not None else ():
+        known.update((topic, partition) for partition in metadata.leader_epochs)
+    return _by_topic(key for key in known if key[0] != files.METADATA_TOPIC)
+
+
+def _check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str], *, needs_id: bool) -> None:
+    files.check_topic_name(topic, set(before) - {topic})
+    if new.topic_id is not None:
+        if new.topic_id == topic_id_of(found, topic):
+            raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
+    elif needs_id:
+        raise ValueError(
+            f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "
+            "give its id; without it a broker renames the directory -stray"
+        )
+
+
+def _check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
+    """Check that a topic is as it would have been made."""
+    if new.partitions not in (None, len(before)):
+        raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
+    if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
+        raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
+    if new.settings:
+        known = topic_settings(found.roots[0].path, found.roots[0].node_id).get(topic, TopicSettings())
+        for name, value in new.settings.items():
+            if value != getattr(known, name):
+                raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")

@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Self
 
 from brokerless import disk, storage
 from brokerless.errors import LogInUseError, located
-from brokerless.log import files, texts, transactional_ids
+from brokerless.log import files, streaming_epochs, texts, transactional_ids
 from brokerless.log.root import Root
-from brokerless.log_dir_writer import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-_METADATA = f"{METADATA_TOPIC}-0"
-_ROOT_FILES = (texts.META_PROPERTIES, texts.BOOTSTRAP, texts.CLEAN_SHUTDOWN, transactional_ids.FILE)
-_CHECKPOINTS = (texts.RECOVERY_POINTS, texts.LOG_START_OFFSETS, texts.HIGH_WATERMARKS, texts.FIRST_DIRTY_OFFSETS)
+_METADATA = f"{files.METADATA_TOPIC}-0"
+_ROOT_FILES = (
+    texts.META_PROPERTIES,
+    texts.BOOTSTRAP,
+    texts.CLEAN_SHUTDOWN,
+    transactional_ids.FILE,
+    streaming_epochs.FILE,
+)
 # A load drops them. It drops `.cleaned` too, but by these it tells whether the `.swap` files are all there.
 _LEFTOVERS = (".deleted", ".tmp")
 _BLOCK = 4 << 20
@@ -81,7 +85,7 @@ class StagedCopy:
         for name in _ROOT_FILES:
             if name in names:
                 copy_file(f"{root}/{name}", f"{self.path}/{name}")
-        for name in _CHECKPOINTS:
+        for name in texts.OFFSET_CHECKPOINTS:
             if name in names:
                 with located(f"{root}/{name}"):
                     known = texts.parse_offset_checkpoint(storage.read_all(f"{root}/{name}"))

@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from typing import TYPE_CHECKING, Self
 
+from brokerless import remote
 from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
     from typing_extensions import Buffer
 
 
@@ -103,7 +108,7 @@ class Output:
 
 
 def check_local(path: str) -> None:
-    """Refuse a URL: object stores are only read.
+    """Refuse a URL: logs in object stores are only read.
 
     Raises:
         ValueError: it is one.
@@ -204,3 +209,12 @@ def atomic_write(path: str, content: bytes) -> None:
         output.sync()
     rename(temporary, path)
     sync_directory(os.path.dirname(path) or ".")
+
+
+@contextlib.contextmanager
+def stored(url: str) -> Iterator[IO[bytes]]:
+    """Give a local file to be written. At the end it is stored as an object, whole, if no exception comes before."""
+    with tempfile.NamedTemporaryFile() as local:
+        yield local
+        local.flush()
+        remote.put(local.name, url)

@@ -107,8 +107,16 @@ class LogDir:
         """Return the topics, sorted, internal ones (`__consumer_offsets`) included."""
         return sorted({log.topic for log in self._logs if log.topic is not None})
 
-    def logs(self, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None) -> list[Log]:
+    def logs(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        *,
+        all_replicas: bool = False,
+    ) -> list[Log]:
         """Return one log a partition, by topic and partition; only these topics and partitions, if given.
+
+        With `all_replicas`, one a replica: those of a partition in the order of the paths, not compared.
 
         Raises:
             ValueError: a topic or partition that is not here.
@@ -126,6 +134,8 @@ class LogDir:
             for number in sorted(numbers - known):
                 raise unknown("partition", str(number), map(str, known))
             chosen = [replicas for replicas in chosen if replicas[0].partition in numbers]
+        if all_replicas:
+            return [log for replicas in chosen for log in replicas]
         return [_sorted(replicas)[0] for replicas in chosen]
 
     def log(self, topic: str, partition: int) -> Log:
@@ -159,17 +169,17 @@ class LogDir:
         return [found[key] for key in sorted(found)]
 
     def _add(self, path: str) -> None:
-        names = storage.list_directory(path) if storage.is_directory(path) else None
+        names = _names(path)
         if names is None or files.is_partition_directory(names) or (not names and _parsed(path)):
             self._add_log(journal.current(path), self._root(os.path.dirname(storage.absolute(path))))
             return
-        found = {name: f"{path}/{name}" for name in storage.list_subdirectories(path)}
-        if journal.NAME in found and (pending := self._root(path).journal) is not None:
-            found = pending.applied(found)
+        found, pending = journal.look(path)
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
         if not directories and not Root.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
         root = self._root(path)
+        # The directories and the checkpoints of one moment.
+        root.journal = pending
         for directory, parsed in directories:
             if parsed.leftover:
                 self._leftovers.append(Leftover(directory, parsed.topic, parsed.partition, parsed.leftover))
@@ -203,6 +213,14 @@ class LogDir:
                     raise ValueError(
                         f"{log.name} of node {node} is in two places: {by_broker[broker].path}, {log.path}"
                     )
+
+
+def _names(path: str) -> list[str] | None:
+    """Return what is in a directory; None: it is none, or is being moved to its place by a writer."""
+    try:
+        return storage.list_directory(path) if storage.is_directory(path) else None
+    except FileNotFoundError:
+        return None
 
 
 def _parsed(path: str) -> files.DirectoryName | None:

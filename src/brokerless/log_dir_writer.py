@@ -36,8 +36,6 @@ _T = TypeVar("_T")
 
 # Brokers look at directories only when they load, so a file of any other name is passed over.
 ASIDE = f"{texts.CLEAN_SHUTDOWN}.aside"
-# Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
-METADATA_TOPIC = "__cluster_metadata"
 
 
 class LogDirWriter:
@@ -117,6 +115,11 @@ class LogDirWriter:
 
     def __repr__(self) -> str:
         return f"LogDirWriter({self.path!r})"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or left to be recovered after an error."""
+        return self._lock is None
 
     def partitions(self) -> list[tuple[str, int]]:
         """Return all (topic, partition) here, sorted; deleted, stray and future ones are left out."""
@@ -240,6 +243,9 @@ class LogDirWriter:
     def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
         """Put staged partition directories in the place of those here, all or none, whatever happens meanwhile.
 
+        What fails once they are in force is a warning: whoever took it for a failure would write again. The directory
+        is closed then, and the next who opens it does the rest.
+
         Args:
             staging: the name of a directory in this one, with whole, cleanly closed partition directories, and files of
                 the log directory; all durable. The logs they replace are closed.
@@ -247,7 +253,7 @@ class LogDirWriter:
             gone: names of partition directories that go without another in their place.
 
         Raises:
-            OSError: before the commit point nothing has changed; an error behind it says so.
+            OSError: nothing has changed.
         """
         self._check_open()
         self._write_checkpoints()
@@ -272,7 +278,11 @@ class LogDirWriter:
             if is_committed or storage.exists(self._file(journal.NAME)):
                 # Left as it is, without the marker: what is known here of the logs may not be true any more.
                 self._unlock()
-                error.add_note("what was written is in force all the same; `brokerless recover` finishes the rest")
+                rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
+                if isinstance(error, Exception):
+                    warnings.warn(f"{self.path}: {error}: {rest}", stacklevel=2)
+                    return
+                error.add_note(rest)
             raise
 
     def checkpoint(self) -> None:
@@ -325,7 +335,7 @@ class LogDirWriter:
         for name in storage.list_subdirectories(self.path):
             with contextlib.suppress(ValueError):
                 topic, partition, leftover = files.parse_directory_name(name)
-                if not leftover and topic != METADATA_TOPIC:
+                if not leftover and topic != files.METADATA_TOPIC:
                     other = self._partitions.setdefault((topic, partition), name)
                     if other != name:
                         raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
@@ -337,8 +347,8 @@ class LogDirWriter:
         self._made = set()
 
     def _unknown(self, topic: str, partition: int) -> ValueError:
-        if topic == METADATA_TOPIC:
-            return ValueError(f"{METADATA_TOPIC} is the Raft layer's: its records are not written here")
+        if topic == files.METADATA_TOPIC:
+            return ValueError(f"{files.METADATA_TOPIC} is the Raft layer's: its records are not written here")
         of_topic = sorted(number for name, number in self._partitions if name == topic)
         if of_topic:
             return unknown("partition", str(partition), map(str, of_topic))
@@ -354,7 +364,7 @@ class LogDirWriter:
     @cached_property
     def _cluster_configs(self) -> dict[str, dict[str, str]]:
         """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
-        return metadata_configs(self._file(f"{METADATA_TOPIC}-0"))
+        return metadata_configs(self._file(f"{files.METADATA_TOPIC}-0"))
 
     def _make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
         name = f"{topic}-{partition}"

@@ -7,22 +7,26 @@ it is told of and no other (`brokerless.committing`).
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
 import socket
 import time
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native, disk, storage
+from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.partitioner import Partitioner, join
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 DIRECTORY = "parts"
 # Rows wait up to this many bytes, so that small Arrow batches make the same batches as large ones.
@@ -38,7 +42,9 @@ class Part:
 
     Attributes:
         path: the file.
-        partition: where it goes.
+        topic: where it goes.
+        partition: likewise.
+        before: the `fingerprint` of the partitions that the topic had when the write was begun.
         size: bytes.
         records: how many.
         producer_id: whose; -1: nobody's.
@@ -47,7 +53,9 @@ class Part:
     """
 
     path: str
+    topic: str
     partition: int
+    before: str
     size: int = 0
     records: int = 0
     producer_id: int = -1
@@ -103,37 +111,133 @@ class Encoding:
         )
 
 
-class PartWriter:
-    """Writes the parts of one attempt at a task.
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """Where the tasks of a write put their parts. Picklable: each attempt at a task calls `writer`.
 
-    Args:
-        staging: the staging directory.
+    Attributes:
+        path: the staging directory.
         token: the name of a file there that only this write has.
-        topic: for messages.
-        partitions: those of the topic, ascending.
+        topic: where rows without a column `topic` go; None: they need one.
+        partitions: those that each topic has, or will have, ascending.
+        before: the `fingerprint` of those that each topic has already.
+        others: how many partitions a topic gets that is in neither; None: rows cannot go to one.
         encoding: how rows become batches.
-
-    Raises:
-        ValueError: the directory is not visible here, or is that of another write.
     """
 
-    def __init__(self, staging: str, *, token: str, topic: str, partitions: Sequence[int], encoding: Encoding) -> None:
-        if not storage.exists(f"{staging}/{DIRECTORY}/{token}"):
+    path: str
+    token: str
+    topic: str | None
+    partitions: Mapping[str, tuple[int, ...]]
+    before: Mapping[str, str]
+    others: int | None
+    encoding: Encoding
+
+    def to_json(self) -> bytes:
+        """Return it as text."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Take such a text apart."""
+        described = json.loads(content)
+        described["partitions"] = {topic: tuple(numbers) for topic, numbers in described["partitions"].items()}
+        return cls(**{**described, "encoding": Encoding(**described["encoding"])})
+
+    def writer(self, query: str = "") -> PartWriter:
+        """Return what one attempt at a task writes its parts with.
+
+        Args:
+            query: the streaming query whose epoch this is. A later commit of that query removes what is left of this
+                write.
+
+        Raises:
+            ValueError: the staging directory is not visible here, or is that of another write.
+        """
+        writer = PartWriter(self)
+        if query:
+            with contextlib.suppress(FileExistsError):
+                disk.create(claim(self.path, query)).close()
+        return writer
+
+    def partitions_of(self, topic: str) -> tuple[int, ...]:
+        """Return the partitions that a topic has, or will have.
+
+        Raises:
+            ValueError: it is not there, and cannot be made; or it cannot be written to: `check_replaceable`.
+        """
+        if topic in self.partitions:
+            check_replaceable(os.path.dirname(self.path), topic, self.partitions[topic])
+            check_not_internal(topic, self.encoding)
+            return self.partitions[topic]
+        files.check_topic_name(topic)
+        if self.others is None or topic == files.METADATA_TOPIC:
             raise ValueError(
-                f"{staging} is not to be seen on {socket.gethostname()}: the path has to be a directory that the "
+                f"rows cannot go to topic {topic!r}: it is not there, and this write does not make it; where a cluster "
+                "has been started on the directory, create the topic there, and name it with its id"
+            )
+        check_not_internal(topic, self.encoding)
+        return tuple(range(self.others))
+
+
+def fingerprint(partitions: Sequence[int]) -> str:
+    """Return what tells a topic's partitions from others, and stays small: each part of each task has it."""
+    digest = hashlib.sha256(",".join(map(str, partitions)).encode()).hexdigest()
+    return f"{len(partitions)}-{digest[:16]}"
+
+
+def check_replaceable(root: str, topic: str, partitions: Iterable[int]) -> None:
+    """Check that partitions of a log directory are no links: a commit puts directories in the place of theirs.
+
+    Raises:
+        ValueError: one is.
+    """
+    for partition in partitions:
+        path = f"{root}/{topic}-{partition}"
+        target = storage.link_target(path)
+        if target is not None:
+            raise ValueError(
+                f"{path} is a symbolic link: a write would put a directory in its place, and leave {target} behind. "
+                "Move that directory to where the link is; or append with a Producer (`brokerless produce`), which "
+                "writes where the link leads"
+            )
+
+
+def check_not_internal(topic: str, encoding: Encoding) -> None:
+    """Refuse rows of one's own for a topic that Kafka itself writes: a broker would not understand them.
+
+    Raises:
+        ValueError: it is such a topic, and rows do not keep their offsets, as a copy of it does.
+    """
+    if files.is_internal(topic) and not encoding.keep_offsets:
+        raise ValueError(f"topic {topic} is Kafka's own: only copies whose rows keep their offsets are written to it")
+
+
+def claim(staging: str, query: str) -> str:
+    """Return the path of the file that says that a staging directory is a streaming query's."""
+    return f"{staging}/{DIRECTORY}/query-{hashlib.sha256(query.encode()).hexdigest()}"
+
+
+class PartWriter:
+    """Writes the parts of one attempt at a task: see `Staging.writer`."""
+
+    def __init__(self, staging: Staging) -> None:
+        if not storage.exists(f"{staging.path}/{DIRECTORY}/{staging.token}"):
+            raise ValueError(
+                f"{staging.path} is not to be seen on {socket.gethostname()}: the path has to be a directory that the "
                 "driver and all executors share; or a broker was started on it, which deletes what is not whole"
             )
-        self._prefix = f"{staging}/{DIRECTORY}/{uuid.uuid4().hex}"
-        self._encoding = encoding
-        self._producer_id = new_producer_id() if encoding.has_producer else -1
-        self._partitioner = Partitioner(topic, partitions, encoding.batch_size)
-        self._encoders: dict[int, _native.Encoder] = {}
-        self._parts: dict[int, Part] = {}
+        self._staging = staging
+        self._prefix = f"{staging.path}/{DIRECTORY}/{uuid.uuid4().hex}"
+        self._producer_id = new_producer_id() if staging.encoding.has_producer else -1
+        self._partitioners: dict[str, Partitioner] = {}
+        self._encoders: dict[tuple[str, int], _native.Encoder] = {}
+        self._parts: dict[tuple[str, int], Part] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
 
     def send(self, rows: pa.RecordBatch) -> None:
-        """Take rows, with the columns that `Producer.send` takes.
+        """Take rows, with the columns that `Producer.send` takes, and `topic`.
 
         Raises:
             ValueError: rows that cannot be sent, or, if they keep their offsets, that do not ascend.
@@ -145,43 +249,74 @@ class PartWriter:
             self._write()
 
     def finish(self) -> tuple[Part, ...]:
-        """Write what waits, and return the parts, by partition."""
+        """Write what waits, and return the parts, by topic and partition.
+
+        Raises:
+            ValueError: as of `send`, or the staging directory is gone.
+        """
         self._write()
-        return tuple(self._parts[partition] for partition in sorted(self._parts))
+        return tuple(self._parts[key] for key in sorted(self._parts))
 
     def _write(self) -> None:
+        try:
+            self._write_waiting()
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{self._staging.path} is gone: a broker was started meanwhile, which deletes it, or the streaming "
+                "query a second time, which has gone on without this epoch; or the job was given up"
+            ) from error
+
+    def _write_waiting(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if waiting:
-            for partition, rows in self._partitioner.divide(join(waiting)):
-                self._append(partition, rows)
+            for topic, of_topic in self._by_topic(join(waiting)):
+                if topic not in self._partitioners:
+                    partitions = self._staging.partitions_of(topic)
+                    self._partitioners[topic] = Partitioner(topic, partitions, self._staging.encoding.batch_size)
+                for partition, rows in self._partitioners[topic].divide(of_topic):
+                    self._append(topic, partition, rows)
 
-    def _append(self, partition: int, rows: pa.RecordBatch) -> None:
-        part = self._parts.get(partition)
-        if part is None:
-            part = Part(path=f"{self._prefix}-{partition}", partition=partition, producer_id=self._producer_id)
-            self._encoders[partition] = self._encoding.encoder(self._producer_id)
-            disk.create(part.path).close()
+    def _by_topic(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        if "topic" not in rows.column_names:
+            if self._staging.topic is None:
+                raise ValueError("rows have no column topic, and the write is not to one topic")
+            yield self._staging.topic, rows
+            return
+        topics: Any = rows["topic"].cast(pa.string())
+        if topics.null_count:
+            raise ValueError(f"{topics.null_count} rows have a null in column topic: each needs a topic")
+        for topic in sorted(pc.unique(topics).to_pylist()):
+            yield topic, rows.filter(pc.equal(topics, topic)).drop_columns("topic")
+
+    def _append(self, topic: str, partition: int, rows: pa.RecordBatch) -> None:
+        part = self._parts.get((topic, partition)) or self._new_part(topic, partition)
         first, last = part.first_offset, part.last_offset
-        if self._encoding.keep_offsets:
+        if self._staging.encoding.keep_offsets:
             bounds: Any = pc.min_max(rows["offset"])
             least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
             if least is None:
                 raise ValueError("rows that keep their offsets need an offset each, and there is a null")
             if part.records and least <= last:
-                raise ValueError(f"offset {least} of partition {partition} after offset {last}: {_SORT}")
+                raise ValueError(f"offset {least} of {topic}-{partition} after offset {last}: {_SORT}")
             first, last = least if first < 0 else first, greatest
             if pc.any(pc.less_equal(rows["offset"][1:], rows["offset"][:-1])).as_py():
-                raise ValueError(f"offsets of partition {partition} do not rise: {_SORT}")
-        batches = self._encoders[partition].encode(rows, timestamp=time.time_ns() // 1_000_000)
+                raise ValueError(f"offsets of {topic}-{partition} do not rise: {_SORT}")
+        batches = self._encoders[topic, partition].encode(rows, timestamp=time.time_ns() // 1_000_000)
         # Not kept open: a task may write to more partitions than a process may have files.
         with disk.open_existing(part.path) as output:
             output.append(batches)
-        self._parts[partition] = Part(
-            path=part.path,
-            partition=partition,
+        self._parts[topic, partition] = replace(
+            part,
             size=part.size + memoryview(batches).nbytes,
             records=part.records + rows.num_rows,
-            producer_id=self._producer_id,
             first_offset=first,
             last_offset=last,
         )
+
+    def _new_part(self, topic: str, partition: int) -> Part:
+        # Numbered: a topic's name would not fit into that of a file.
+        path = f"{self._prefix}-{len(self._parts)}"
+        disk.create(path).close()
+        self._encoders[topic, partition] = self._staging.encoding.encoder(self._producer_id)
+        before = self._staging.before.get(topic, fingerprint(()))
+        return Part(path=path, topic=topic, partition=partition, before=before, producer_id=self._producer_id)

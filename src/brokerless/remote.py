@@ -1,4 +1,6 @@
-"""Object stores, by any URL that fsspec knows: `s3://`, `gs://`, `abfs://`, `memory://`. They are only read.
+"""Object stores, by any URL that fsspec knows: `s3://`, `gs://`, `abfs://`, `memory://`.
+
+Logs are only read there; what is exported to a store is stored an object at a time, whole. Nothing is deleted.
 
 A store has no directories, only names with a common beginning; what is asked about single files is answered from the
 last listing of the prefix that they are in, so that looking at a partition costs one call. Credentials and endpoints
@@ -88,6 +90,12 @@ def modified_ns(url: str) -> int:
         except NotImplementedError:
             return 0
     return int(stored.timestamp() * 1_000_000) * 1000
+
+
+def put(path: str, url: str) -> None:
+    """Store a local file as an object, in the place of one that is there: readers see the old one or the new."""
+    with _at(url) as (store, name):
+        store.put_file(path, name)
 
 
 class Object:

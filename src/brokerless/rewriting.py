@@ -5,42 +5,52 @@ so that a crash leaves logs to be recovered, and nothing worse. Into a new direc
 the copy rewritten; it takes its name when all is done. A partition's directory without a log directory around it has
 nobody's lock and no marker: it is taken for one that was left clean, and that nobody else writes to.
 
-The owner of a log plans and swaps; the work between is done in this process, or in others.
+The owner of a log plans and swaps; the work between is done in this process, or in others, or anywhere that the files
+are seen: there it may be done twice, so each attempt writes apart, and the owner moves what one of them wrote.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from brokerless import disk, storage
+from brokerless import attempts, storage
 from brokerless.cluster_metadata import topic_settings
 from brokerless.copying import StagedCopy, check_at_rest
-from brokerless.errors import CorruptRecordError, unknown
-from brokerless.log import files
+from brokerless.errors import CorruptRecordError
 from brokerless.log.load import load
 from brokerless.log.open_log import now_ms
-from brokerless.log.rewrite import LogState, Outcome, ReportT, discard
+from brokerless.log.rewrite import LogState, ReportT, collect, discard
 from brokerless.log.root import Root
 from brokerless.log.segment import segments_in
 from brokerless.log.settings import TopicSettings
 from brokerless.log.writer import LogWriter
-from brokerless.log_dir_writer import METADATA_TOPIC, LogDirWriter
+from brokerless.log_dir_writer import LogDirWriter
+from brokerless.places import Place, places
+from brokerless.steps import apart, here
 from brokerless.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Future
     from types import TracebackType
 
-    from brokerless.log.rewrite import PlanT, Verb
+    from brokerless.ledger import Ledger
+    from brokerless.log.rewrite import Outcome, PlanT, Verb
+    from brokerless.places import Key
+    from brokerless.steps import Running
+    from brokerless.workers import Pool
 
-    Key = tuple[str, int]
     Progress = Callable[[str, int], None]
+
+
+SHARE = 1 << 30
+"""Bytes of a log: of a larger one, several calls may share the work, where they may be made elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ def rewrite(
 
 def rewrite_each(
     verb: Verb[PlanT, ReportT],
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     topics: Collection[str] = (),
     partitions: Collection[int] = (),
@@ -120,74 +130,45 @@ def rewrite_each(
     dry_run: bool = False,
     jobs: int = 1,
     progress: Progress = lambda _name, _read: None,
+    pool: Pool[Any] | None = None,
+    ledger: Ledger | None = None,
+    share: int = SHARE,
 ) -> Iterator[Rewritten[ReportT]]:
-    """Do as `rewrite` does, and yield what was done to each partition as soon as it is; without a loop nothing is."""
-    place = _at(os.fspath(path), topics, partitions)
+    """Do as `rewrite` does, and yield what was done to each partition as soon as it is; without a loop nothing is.
+
+    Args:
+        verb: what is done.
+        path: one or, in place or for a dry run, several.
+        topics: each of one log directory at least.
+        partitions: as of `rewrite`.
+        to: likewise.
+        dry_run: likewise.
+        jobs: likewise.
+        progress: likewise.
+        pool: where the work is done, instead of `jobs` processes here.
+        ledger: in place: partitions that it says are done are left alone, those that get done are added to it.
+        share: bytes of a log for one call, if `pool` repeats calls and the verb can be divided.
+    """
+    paths = [path] if isinstance(path, str | os.PathLike) else path
+    found = places([os.fspath(path) for path in paths], topics, partitions)
+    chosen = Workers[Any](jobs, progress) if pool is None else pool
     if dry_run:
-        check_at_rest(place.root)
-        yield from _each(verb, _Looking(place), jobs, progress)
+        for place in found:
+            check_at_rest(place.root)
+        yield from _each(verb, [_Looking(place) for place in found], chosen, None)
     elif to is None:
-        yield from _each(verb, _Writing(place, verb), jobs, progress)
+        yield from _each(verb, [_Writing(place, verb) for place in found], chosen, ledger, share)
     else:
+        (place,) = found
         check_at_rest(place.root)
         with StagedCopy(os.fspath(to)) as copy:
-            done = list(_each(verb, _Writing(_copied(place, copy, progress), verb), jobs, progress))
+            copied = _Writing(_copied(place, copy, progress), verb)
+            done = list(_each(verb, [copied], chosen, None))
             copy.publish()
         yield from done
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The partitions that were named.
-
-    Attributes:
-        directories: the path of each.
-        root: the log directory whose checkpoints speak of them; one without files if there is none.
-        is_partition: the path was that of one partition.
-        is_alone: it is opened without its log directory, the lock and the marker there.
-    """
-
-    directories: dict[Key, str]
-    root: Root
-    is_partition: bool = False
-    is_alone: bool = False
-
-
-def _at(path: str, topics: Collection[str], partitions: Collection[int]) -> _Place:
-    disk.check_local(path)
-    names = storage.list_directory(path)
-    if files.is_partition_directory(names):
-        topic, partition, leftover = files.parse_directory_name(os.path.basename(os.path.abspath(path)))
-        if leftover or topic == METADATA_TOPIC:
-            raise ValueError(f"cannot rewrite {path}: it is no partition of a topic")
-        root = Root(os.path.dirname(os.path.abspath(path)))
-        is_alone = not Root.is_root(storage.list_directory(root.path))
-        return _Place({(topic, partition): path}, root, is_partition=True, is_alone=is_alone)
-    if not Root.is_root(names):
-        raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
-    if not topics:
-        raise ValueError(f"no topic named: {path} is a log directory; say which of its topics are to be rewritten")
-    return _Place(_chosen(path, topics, partitions), Root(path))
-
-
-def _chosen(path: str, topics: Collection[str], partitions: Collection[int]) -> dict[Key, str]:
-    known: dict[Key, str] = {}
-    for name in storage.list_subdirectories(path):
-        with contextlib.suppress(ValueError):
-            topic, partition, leftover = files.parse_directory_name(name)
-            if not leftover and topic != METADATA_TOPIC:
-                known[topic, partition] = f"{path}/{name}"
-    for topic in topics:
-        if topic not in {name for name, _ in known}:
-            raise unknown("topic", topic, (name for name, _ in known))
-    chosen = {key: known[key] for key in sorted(known) if key[0] in topics}
-    for number in partitions:
-        if number not in {partition for _, partition in chosen}:
-            raise unknown("partition", str(number), {str(partition) for _, partition in chosen})
-    return {key: chosen[key] for key in chosen if not partitions or key[1] in partitions}
-
-
-def _copied(place: _Place, copy: StagedCopy, progress: Progress) -> _Place:
+def _copied(place: Place, copy: StagedCopy, progress: Progress) -> Place:
     """Copy what was named, and return where the copies are."""
     directories = {key: copy.path if place.is_partition else f"{copy.path}/{_name(key)}" for key in place.directories}
     for key, directory in place.directories.items():
@@ -195,28 +176,58 @@ def _copied(place: _Place, copy: StagedCopy, progress: Progress) -> _Place:
     # Else a broker that has started meanwhile wrote to what was copied.
     check_at_rest(place.root)
     if place.is_partition:
-        return _Place(directories, place.root, is_partition=True, is_alone=True)
+        return Place(directories, place.root, is_partition=True, is_alone=True)
     copy.add_root(place.root.path, place.directories.keys())
-    return _Place(directories, Root(copy.path))
+    return Place(directories, Root(copy.path))
 
 
 def _each(
-    verb: Verb[PlanT, ReportT], logs: _Looking | _Writing, jobs: int, progress: Progress
+    verb: Verb[PlanT, ReportT],
+    places: Sequence[_Looking | _Writing],
+    pool: Pool[Any],
+    ledger: Ledger | None,
+    share: int = SHARE,
 ) -> Iterator[Rewritten[ReportT]]:
-    with logs, Workers[Outcome[ReportT]](jobs, progress) as workers:
-        pending: dict[Future[Outcome[ReportT]], Key] = {}
-        waiting = logs.keys()[::-1]
-        while waiting or pending:
-            while waiting and len(pending) < jobs:
-                key = waiting.pop()
-                call = partial(_work, verb, verb.plan(logs.state(key)), logs.is_dry)
-                pending[workers.submit(_name(key), call)] = key
-            future, outcome = workers.first_done(pending)
-            yield logs.finish(pending.pop(future), outcome)
+    with ExitStack() as stack:
+        waiting = []
+        for logs in places:
+            stack.enter_context(logs)
+            keys = logs.keys()
+            waiting += [(logs, key) for key in keys if ledger is None or not ledger.skips(logs.directory(key))]
+        stack.enter_context(pool)
+        waiting.reverse()
+        ready: deque[tuple[_Begun[ReportT], int]] = deque()
+        pending: dict[Future[Any], tuple[_Begun[ReportT], int]] = {}
+        while waiting or ready or pending:
+            while (waiting or ready) and len(pending) < pool.jobs:
+                if not ready:
+                    logs, key = waiting.pop()
+                    plan, place = verb.plan(logs.state(key)), logs.attempts(key) if pool.repeats else None
+                    work = here(verb, plan, dry_run=logs.is_dry) if place is None else apart(verb, plan, place, share)
+                    ready.extend(_Begun(logs, key, work).numbered())
+                begun, number = ready.popleft()
+                pending[pool.submit(_name(begun.key), begun.work.calls[number])] = begun, number
+            future, result = pool.first_done(pending)
+            begun, number = pending.pop(future)
+            if begun.work.take(number, result):
+                ready.extend(begun.numbered())
+                if begun.work.outcome is not None:
+                    done = begun.logs.finish(begun.key, begun.work.outcome)
+                    if ledger is not None:
+                        ledger.add(begun.logs.directory(begun.key))
+                    yield done
 
 
-def _work(verb: Verb[PlanT, ReportT], plan: PlanT, is_dry: bool, progress: Callable[[int], None]) -> Outcome[ReportT]:
-    return verb.work(plan, dry_run=is_dry, progress=progress)
+class _Begun(NamedTuple, Generic[ReportT]):
+    """A partition that is being worked on."""
+
+    logs: _Looking | _Writing
+    key: Key
+    work: Running[ReportT]
+
+    def numbered(self) -> list[tuple[_Begun[ReportT], int]]:
+        """Return the calls of the step that it is at, by number."""
+        return [(self, number) for number in range(len(self.work.calls))]
 
 
 class _Looking:
@@ -224,7 +235,7 @@ class _Looking:
 
     is_dry = True
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
         self._settings = topic_settings(place.root.path, place.root.node_id)
 
@@ -273,6 +284,13 @@ class _Looking:
             now=now,
         )
 
+    def directory(self, key: Key) -> str:
+        """Return the path of a partition."""
+        return self.place.directories[key]
+
+    def attempts(self, _key: Key) -> None:
+        """Return no place for attempts: nothing is written."""
+
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> Rewritten[ReportT]:
         """Return what would be done."""
         return Rewritten(*key, outcome.report)
@@ -283,11 +301,12 @@ class _Writing:
 
     is_dry = False
 
-    def __init__(self, place: _Place, verb: Verb[PlanT, ReportT]) -> None:
+    def __init__(self, place: Place, verb: Verb[PlanT, ReportT]) -> None:
         self.place = place
         self._prepare = verb.prepare
         self._log_dir: LogDirWriter | None = None
         self._logs: dict[Key, LogWriter] = {}
+        self._attempts: dict[Key, str] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> None:
@@ -300,6 +319,8 @@ class _Writing:
             if self._log_dir is None:
                 self._stack.enter_context(_closing(log))
             self._stack.callback(discard, log)
+        for path in self._attempts.values():
+            self._stack.callback(attempts.remove, path)
         self._stack.__exit__(kind, error, at)
 
     def keys(self) -> list[Key]:
@@ -324,10 +345,22 @@ class _Writing:
         self._prepare(log)
         return log.state()
 
+    def directory(self, key: Key) -> str:
+        """Return the path of a partition."""
+        return self.place.directories[key]
+
+    def attempts(self, key: Key) -> str:
+        """Return a new directory for attempts at a partition's work."""
+        self._attempts[key] = attempts.make(self.place.directories[key], *key)
+        return self._attempts[key]
+
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> Rewritten[ReportT]:
         """Make of the log what the work says, and close it."""
         log = self._logs[key]
+        collect(log.directory, outcome)
         log.enforce(outcome)
+        if key in self._attempts:
+            attempts.remove(self._attempts.pop(key))
         log.close()
         del self._logs[key]
         is_kept = self._log_dir is not None or log.log_start_offset <= log.first_segment_base_offset

@@ -50,6 +50,11 @@ def is_directory(path: str) -> bool:
     return remote.is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
+def link_target(path: str) -> str | None:
+    """Return where `path` leads in the end if it is a symbolic link; None: it is none."""
+    return os.path.realpath(path) if not is_remote(path) and os.path.islink(path) else None
+
+
 def exists(path: str) -> bool:
     """Tell whether there is something at `path`."""
     return remote.exists(path) if is_remote(path) else os.path.exists(path)
@@ -62,7 +67,17 @@ def size(path: str) -> int:
 
 def modified(path: str) -> int:
     """Return a file's modification time, in ms since the epoch."""
-    return (remote.modified_ns(path) if is_remote(path) else os.stat(path).st_mtime_ns) // 1_000_000
+    return modified_ns(path) // 1_000_000
+
+
+def modified_ns(path: str) -> int:
+    """Return a file's modification time, or that of a local directory, in ns since the epoch."""
+    return remote.modified_ns(path) if is_remote(path) else os.stat(path).st_mtime_ns
+
+
+def is_link(path: str) -> bool:
+    """Tell whether `path` is a symbolic link; stores have none."""
+    return not is_remote(path) and os.path.islink(path)
 
 
 def read_all(path: str) -> bytes:

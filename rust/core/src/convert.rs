@@ -83,12 +83,39 @@ impl Converter {
         })
     }
 
-    /// What was done so far.
+    /// What was done so far, or since it was taken.
     pub fn converted(&self) -> Converted {
         self.converted
     }
 
+    /// The same, and begin to count anew.
+    pub fn take_converted(&mut self) -> Converted {
+        std::mem::take(&mut self.converted)
+    }
+
+    /// Whether what becomes of the entry depends on it alone: then any converter of the same kind may take it, by
+    /// [`Self::alone`], while another one sees to its place by [`Self::check_place`].
+    pub fn is_independent(&self, header: &Header) -> bool {
+        let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
+        let is_grouped = header.magic < 2 && header.compression().ok() == Some(Compression::None);
+        becomes_batch && !is_grouped && self.conversion.batch_size.is_none() && self.group.is_none()
+    }
+
+    /// Takes an entry that is independent of others, and appends to `out` what becomes of it; true: it stays as it is.
+    pub fn alone(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        self.converted.batches += 1;
+        header.check_crc(entry).map_err(|error| at(error, header))?;
+        self.single(header, entry, out)
+    }
+
+    /// Refuses an entry whose offsets are not behind those of the one before, and below the log's end.
+    ///
     /// No checksum covers the base offset, and what is left out is told by it: a damaged one must not cost a record.
+    pub fn check_place(&mut self, header: &Header) -> Result<()> {
+        self.check_offsets(header)
+            .map_err(|error| at(error, header))
+    }
+
     fn check_offsets(&mut self, header: &Header) -> Result<()> {
         walk::check_offset(header, self.next_offset)?;
         let last = header.last_offset().max(header.base_offset);
@@ -230,10 +257,8 @@ impl Converter {
 impl Rewrite for Converter {
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.converted.batches += 1;
-        header
-            .check_crc(entry)
-            .and_then(|()| self.check_offsets(header))
-            .map_err(|error| at(error, header))?;
+        header.check_crc(entry).map_err(|error| at(error, header))?;
+        self.check_place(header)?;
         if self.is_left_out(header, entry)? {
             self.converted.changed += 1;
             return Ok(false);

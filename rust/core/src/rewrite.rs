@@ -113,15 +113,19 @@ impl Rewriter {
     }
 
     /// Pushes batches that were made of the old segment's entry at `position`; what the new one has no room for waits.
-    pub(crate) fn put(
-        &mut self,
-        batches: &[u8],
-        position: u64,
-        output: &mut SegmentOutput,
-    ) -> Result<()> {
+    pub fn put(&mut self, batches: &[u8], position: u64, output: &mut SegmentOutput) -> Result<()> {
         self.position = position;
-        self.ready.extend_from_slice(batches);
-        self.drain(output).map(drop)
+        let mut rest = batches;
+        while self.ready.is_empty()
+            && let Next::Batch(header, entry) = walk::next(rest, 0)?
+            && self.fits(entry, output)
+        {
+            self.push(&header, entry, output)?;
+            rest = rest.get(entry.len()..).unwrap_or_default();
+        }
+        self.ready.extend_from_slice(rest);
+        self.is_full = !self.ready.is_empty();
+        Ok(())
     }
 
     /// Moves what is left of the old segment's transaction index: the cleaner may have dropped a marker before its entry.
@@ -132,7 +136,7 @@ impl Rewriter {
     }
 
     /// Pushes what is ready; false where it does not fit.
-    pub(crate) fn drain(&mut self, output: &mut SegmentOutput) -> Result<bool> {
+    pub fn drain(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         let ready = std::mem::take(&mut self.ready);
         self.is_full = false;
         while let Next::Batch(header, entry) =

@@ -36,7 +36,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 18] = [
+pub(crate) const TARGETS: [Target; 19] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -55,6 +55,7 @@ pub(crate) const TARGETS: [Target; 18] = [
     target("recovery", "log", append::recovery),
     target("convert", "log", rewrite::convert),
     target("erase", "log", rewrite::erase),
+    target("compact", "log", rewrite::compact),
 ];
 
 /// One target, by its name.

@@ -1,8 +1,9 @@
-//! Old segments to new ones: conversions and erasures.
+//! Old segments to new ones: conversions, erasures and compactions.
 
 use brokerless_core::{
-    Codec, Compression, Conversion, Converter, Eraser, ErasureScan, Next, RecordMatcher, Result,
-    Rewrite, Rewriter, SegmentOutput, SpaceEstimate, next,
+    Codec, CompactionRewrite, CompactionScan, Compression, Conversion, Converter, Eraser,
+    ErasureScan, HashRange, Next, Phase, RecordMatcher, Result, Rewrite, RewriteTerms, Rewriter,
+    ScanTerms, SegmentOutput, SpaceEstimate, TransactionIndex, next,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -103,5 +104,73 @@ pub(crate) fn erase(data: &[u8]) {
             let left = records(&log, prefix).map(|(examined, matched, _)| (examined, matched));
             assert_eq!(left, Some((examined - matched, 0)));
         }
+    }
+}
+
+/// One segment, all of it dirty; None where its keys need another pass.
+fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut scan = CompactionScan::new(
+        ScanTerms {
+            first_dirty_offset: 0,
+            now: 0,
+            hash_key: [1, 2],
+            range: HashRange::ALL,
+            max_bytes: 1 << 20,
+            max_batch_bytes: MAX_BATCH_BYTES,
+        },
+        Vec::new(),
+    )?;
+    scan.begin(Phase::Dirty, true)?;
+    scan.feed(data, 0)?;
+    if scan.range() != HashRange::ALL {
+        return Ok(None);
+    }
+    let found = scan.finish();
+    let newest = scan.newest(0, found.records);
+    let mut keep = newest.keep;
+    keep.resize(keep.len().max(found.keep.len()), 0);
+    for (keep, more) in keep.iter_mut().zip(&found.keep) {
+        *keep |= more;
+    }
+    let mut rewrite = CompactionRewrite::new(RewriteTerms {
+        end_offset: i64::MAX,
+        delete_horizon_ms: i64::MAX,
+        max_batch_bytes: MAX_BATCH_BYTES,
+        ..RewriteTerms::default()
+    });
+    rewrite.begin(
+        &keep,
+        &newest.stamp,
+        &TransactionIndex::new(&found.txnindex, 0),
+    )?;
+    let mut output = SegmentOutput::new(0, 4096, 1 << 20);
+    let (mut log, mut at) = (Vec::new(), 0);
+    loop {
+        let consumed = rewrite.feed(&data[at..], at as u64, &mut output)?;
+        if rewrite.is_full() {
+            return Ok(None);
+        }
+        at += consumed;
+        log.extend(output.take(Vec::new()).log);
+        if consumed == 0 {
+            break;
+        }
+    }
+    rewrite.finish(&mut output)?;
+    assert_eq!(rewrite.records, found.records, "seen twice, not the same");
+    Ok(Some(log))
+}
+
+/// What is compacted has right checksums, no more records than before, and compacted again stays as it is.
+pub(crate) fn compact(data: &[u8]) {
+    let Ok(Some(log)) = compacted(data) else {
+        return;
+    };
+    check_crcs(&log);
+    if let (Some(before), Some(after)) = (records(data, 0), records(&log, 0)) {
+        assert!(after.0 <= before.0);
+    }
+    if let Ok(Some(again)) = compacted(&log) {
+        assert!(again == log, "compacted again it is another");
     }
 }

@@ -87,6 +87,28 @@ impl Appended {
     }
 }
 
+#[pymethods]
+impl Appended {
+    fn followed_by(&self, py: Python<'_>, next: &Self) -> Self {
+        let first = if self.count > 0 { self } else { next };
+        let last = if next.count > 0 { next } else { self };
+        let (count, duplicates) = (self.count + next.count, self.duplicates + next.duplicates);
+        Self {
+            first_offset: first.first_offset,
+            last_offset: last.last_offset,
+            log_append_time: last.log_append_time,
+            max_timestamp: last.max_timestamp,
+            is_duplicate: count > 0 && duplicates == count,
+            count,
+            duplicates,
+            consumed: self.consumed + next.consumed,
+            has_new_epochs: self.has_new_epochs || next.has_new_epochs,
+            writes: Vec::new(),
+            error: next.error.as_ref().map(|error| error.clone_ref(py)),
+        }
+    }
+}
+
 #[pyclass(module = "brokerless._native", frozen, get_all)]
 #[derive(Debug)]
 pub(crate) struct Closing {

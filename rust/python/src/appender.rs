@@ -124,7 +124,7 @@ impl Appender {
         Appended::new(py, one(answer, length), effects)
     }
 
-    #[pyo3(signature = (data, *, leader_epoch, now, origin="client"))]
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0))]
     fn append_each(
         &mut self,
         py: Python<'_>,
@@ -132,10 +132,15 @@ impl Appender {
         leader_epoch: i32,
         now: i64,
         origin: &str,
+        position: u64,
     ) -> PyResult<Appended> {
         let request = request(py, origin, leader_epoch, now)?;
         let mut effects = Effects::default();
-        let answers = py.detach(|| self.log.append_each(data.as_slice(), request, &mut effects));
+        let mut answers =
+            py.detach(|| self.log.append_each(data.as_slice(), request, &mut effects));
+        if let Some(refused) = &mut answers.refused {
+            refused.position = refused.position.wrapping_add(position);
+        }
         Appended::new(py, answers, effects)
     }
 

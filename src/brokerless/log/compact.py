@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from brokerless.log import compaction_apart as apart
 from brokerless.log import files
 from brokerless.log.cleanable import cleanable, groups
-from brokerless.log.compaction import ALL_HASHES, VERDICTS_SHARE, Plan, decide, rewrite
+from brokerless.log.compaction import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, rewrite, together
 from brokerless.log.compaction_report import CompactionReport
 from brokerless.log.rewrite import Outcome
 from brokerless.log.verdicts import Verdicts
@@ -16,8 +18,9 @@ from brokerless.log.verdicts import Verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from brokerless.log.compaction import Decided
     from brokerless.log.compaction_report import Counts, SegmentReport
-    from brokerless.log.rewrite import LogState, Progress
+    from brokerless.log.rewrite import LogState, Progress, Steps
     from brokerless.log.writer import LogWriter
 
 
@@ -85,7 +88,9 @@ class Compact:
             is_rolled=is_rolled,
         )
 
-    def work(self, plan: Plan, *, dry_run: bool, progress: Progress) -> Outcome[CompactionReport]:
+    def work(
+        self, plan: Plan, *, dry_run: bool, progress: Progress, output: str | None = None
+    ) -> Outcome[CompactionReport]:
         """Decide, in as many passes as the memory asks for, and rewrite.
 
         Raises:
@@ -94,30 +99,50 @@ class Compact:
             UnsupportedFormatError: the range ends with a message of magic 0 or 1 that goes: Kafka's cleaner fails.
         """
         if plan.is_left:
-            return Outcome(report=_report(plan, 0, 0, ()))
+            return Outcome(report=_report(plan, [], ()))
         with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
-            keys, passes = 0, 0
-            counts: dict[int, Counts] = {}
-            hash_range: tuple[int, int] | None = ALL_HASHES
-            while hash_range is not None:
-                decision = decide(plan, verdicts, hash_range, memory=self.memory, progress=progress)
-                keys, passes = keys + decision.keys, passes + 1
-                counts = _together(counts, decision.counts)
-                hash_range = decision.next_hash_range
+            decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
             if not self.drop_unkeyed:
-                _refuse_unkeyed(plan, counts.values())
-            done = [rewrite(plan, group, verdicts, counts, dry_run=dry_run, progress=progress) for group in plan.groups]
-        reports = [report for _, of_group in done for report in of_group]
+                _refuse_unkeyed(plan, decided.counts.values())
+            done = [
+                rewrite(plan, group, verdicts, decided.counts, dry_run=dry_run, progress=progress, output=output)
+                for group in plan.groups
+            ]
+        report = _report(plan, [decided], [report for _, of_group in done for report in of_group])
+        if dry_run:
+            return Outcome(report=report)
         return Outcome(
-            report=_report(plan, passes, keys, reports),
-            replacements=() if dry_run else tuple(replacement for replacement, _ in done),
-            first_dirty_offset=None if dry_run else plan.found.first_uncleanable_offset,
+            report=report,
+            replacements=tuple(replacement for replacement, _ in done),
+            outputs=() if output is None else (output,) * len(done),
+            first_dirty_offset=plan.found.first_uncleanable_offset,
         )
 
+    def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
+        """Decide by ranges of hashes, rewrite by groups of segments; see `rewrite.Divisible`."""
+        is_small = sum(segment.size for segment in plan.found.segments) <= share
+        return None if plan.is_left or is_small else self._steps(plan, share)
 
-def _together(counts: dict[int, Counts], more: dict[int, Counts]) -> dict[int, Counts]:
-    """Put together what was counted for different keys: expired tombstones are theirs, all else is the same."""
-    return {base: of.with_expired(more[base].expired) for base, of in counts.items()} or more
+    def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
+        decided: list[Decided] = yield [partial(apart.decide, plan, ALL_HASHES, self.memory, passes=1)]
+        left = decided[0].next_hash_range
+        if left is not None:
+            # The first one tells how many hashes fit into the memory.
+            ranges = apart.divided(left)
+            decided += yield [partial(apart.decide, plan, some, self.memory) for some in ranges]
+        counts = together(decided).counts
+        if not self.drop_unkeyed:
+            _refuse_unkeyed(plan, counts.values())
+        places = [one.place for one in decided]
+        done: list[apart.Rewritten] = yield [
+            partial(apart.rewrite, plan, groups, places, counts, self.memory) for groups in apart.shares(plan, share)
+        ]
+        return Outcome(
+            report=_report(plan, decided, [report for part in done for report in part.reports]),
+            replacements=tuple(replacement for part in done for replacement in part.replacements),
+            outputs=tuple(part.output for part in done for _ in part.replacements),
+            first_dirty_offset=plan.found.first_uncleanable_offset,
+        )
 
 
 def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
@@ -131,7 +156,7 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
         )
 
 
-def _report(plan: Plan, passes: int, keys: int, segments: Sequence[SegmentReport]) -> CompactionReport:
+def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentReport]) -> CompactionReport:
     found = plan.found
     return CompactionReport(
         first_dirty_offset=found.first_dirty_offset,
@@ -144,7 +169,7 @@ def _report(plan: Plan, passes: int, keys: int, segments: Sequence[SegmentReport
         active_base_offset=plan.active[0],
         active_bytes=plan.active[1],
         is_rolled=plan.is_rolled,
-        passes=passes,
-        keys=keys,
+        passes=sum(one.passes for one in decided),
+        keys=sum(one.keys for one in decided),
         segments=tuple(segments),
     )

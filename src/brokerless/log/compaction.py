@@ -7,8 +7,6 @@ verdicts are picklable, and nothing that counts is changed, so any process may d
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +19,7 @@ from brokerless.log.segment import cut_batch
 from brokerless.log.segment_rewrite import NewSegments
 from brokerless.log.verdicts import count
 from brokerless.log.window import Window
+from brokerless.workers import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -122,7 +121,7 @@ def decide(
         hash_range=hash_range,
         max_bytes=max(memory // 2, memory - memory // VERDICTS_SHARE - _OVERHEAD),
         max_batch_bytes=_MAX_BATCH,
-        threads=_threads(),
+        threads=threads(),
     )
     segments, first_dirty = plan.found.segments, plan.found.first_dirty_offset
     clean = [segment for segment in segments if segment.base_offset < first_dirty]
@@ -151,6 +150,53 @@ def decide(
     return Decision(counts, scan.keys, scan.next_hash_range)
 
 
+class Decided(NamedTuple):
+    """What was found out in several passes, each for a range of hashes of its own.
+
+    Attributes:
+        counts: of the records of each segment, by base offset.
+        keys: different ones, in the dirty part.
+        passes: how many.
+        next_hash_range: what is left to decide; None: nothing.
+        place: the directory with the verdicts, if they were saved.
+    """
+
+    counts: dict[int, Counts]
+    keys: int
+    passes: int
+    next_hash_range: tuple[int, int] | None = None
+    place: str = ""
+
+
+def together(decided: Iterable[Decided]) -> Decided:
+    """Put together what was found out: expired tombstones are those of each range of keys, all else is the same."""
+    counts: dict[int, Counts] = {}
+    keys = passes = 0
+    for one in decided:
+        counts = {base: of.with_expired(one.counts[base].expired) for base, of in counts.items()} or one.counts
+        keys, passes = keys + one.keys, passes + one.passes
+    return Decided(counts, keys, passes)
+
+
+def decide_all(
+    plan: Plan,
+    verdicts: Verdicts,
+    hash_range: tuple[int, int],
+    *,
+    memory: int,
+    progress: Progress,
+    passes: int | None = None,
+) -> Decided:
+    """Decide a range of hashes in as many passes as the memory asks for, or at most so many; see `decide`."""
+    decided: list[Decided] = []
+    left: tuple[int, int] | None = hash_range
+    while left is not None and (passes is None or len(decided) < passes):
+        decision = decide(plan, verdicts, left, memory=memory, progress=progress)
+        decided.append(Decided(decision.counts, decision.keys, 1))
+        left = decision.next_hash_range
+    return together(decided)._replace(next_hash_range=left)
+
+
 def rewrite(
     plan: Plan,
     group: Sequence[Segment],
@@ -159,6 +205,7 @@ def rewrite(
     *,
     dry_run: bool = False,
     progress: Progress = lambda _: None,
+    output: str | None = None,
 ) -> tuple[Replacement, list[SegmentReport]]:
     """Make a new segment of a group of old ones, durably, under the names that a load drops.
 
@@ -171,16 +218,18 @@ def rewrite(
         counts: what was counted, likewise.
         dry_run: make it, and throw it away.
         progress: called with the bytes that were read since the last call.
+        output: the directory for it; None: that of the old ones.
     """
     native = _native.CompactionRewrite(
         plan.producers,
         end_offset=plan.found.first_uncleanable_offset,
         delete_horizon_ms=plan.now + plan.delete_retention_ms,
         max_batch_bytes=_MAX_BATCH,
-        threads=_threads(),
+        threads=threads(),
     )
     modified_ns = group[-1].modified * 1_000_000
-    new = NewSegments(plan.directory, group[0].base_offset, plan.settings, modified_ns, dry_run=dry_run)
+    directory = output or plan.directory
+    new = NewSegments(directory, group[0].base_offset, plan.settings, modified_ns, dry_run=dry_run)
     reports = []
     try:
         for segment in group:
@@ -243,14 +292,6 @@ def _push(native: _native.CompactionRewrite, new: NewSegments, data: memoryview,
         taken += native.feed(data[taken:], position + taken, new.output)
     new.write(at_least=_PENDING)
     return taken
-
-
-def _threads() -> int:
-    """Return how many threads share the work on a log: a process that is one of several takes one."""
-    if multiprocessing.parent_process() is not None:
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(4, cores)
 
 
 def _end(plan: Plan, segment: Segment) -> int:

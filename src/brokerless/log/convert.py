@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 from brokerless import _native
 from brokerless.log.rewrite import Outcome
 from brokerless.log.segment_rewrite import max_segment_bytes, renew, transaction_index
+from brokerless.log.shares import in_shares
+from brokerless.workers import threads
 
 if TYPE_CHECKING:
-    from brokerless.log.rewrite import LogState, Progress, Replacement
+    from collections.abc import Sequence
+
+    from brokerless.log.rewrite import LogState, Progress, Replacement, Steps
+    from brokerless.log.segment import Segment
     from brokerless.log.settings import TopicSettings
     from brokerless.log.transactions import Aborted
     from brokerless.log.writer import LogWriter
@@ -126,25 +131,55 @@ class Convert:
         """All of the log is converted."""
         return state
 
-    def work(self, plan: LogState, *, dry_run: bool, progress: Progress) -> Outcome[ConvertReport]:
+    def work(
+        self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
+    ) -> Outcome[ConvertReport]:
         """Convert segment by segment; see `rewrite.Verb`."""
-        aborted = _aborted(plan) if "producers" in self.drop else []
+        aborted = _aborted(plan, progress=progress) if self._drops_producers else []
+        part = self._part(plan, plan.segments, aborted, dry_run=dry_run, progress=progress, output=output)
+        return self._outcome([part])
+
+    def steps(self, plan: LogState, share: int) -> Steps[ConvertReport] | None:
+        """Convert some segments in each call, which know nothing of the others; see `rewrite.Divisible`."""
+        shares = in_shares(plan.segments, lambda segment: segment.size, share)
+        return self._steps(plan, shares) if len(shares) > 1 else None
+
+    def _steps(self, plan: LogState, shares: Sequence[tuple[Segment, ...]]) -> Steps[ConvertReport]:
+        aborted: list[Aborted] = []
+        if self._drops_producers:
+            (aborted,) = yield [partial(_aborted, plan)]
+        done = yield [partial(self._part, plan, segments, aborted) for segments in shares]
+        return self._outcome(done)
+
+    def _part(
+        self,
+        plan: LogState,
+        segments: Sequence[Segment],
+        aborted: list[Aborted],
+        *,
+        dry_run: bool = False,
+        progress: Progress,
+        output: str | None,
+    ) -> Outcome[ConvertReport]:
+        """Convert some segments."""
         rewriter = self._native(aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.settings))
         replacements: list[Replacement] = []
         before = after = 0
-        for segment in plan.segments:
+        for segment in segments:
             size = segment.extent().end_position if segment.is_last else segment.size
             index = transaction_index(plan, segment) if self._has_producers else b""
             rewriter.begin(index, max_segment_bytes(plan, segment))
             is_changed = partial(_is_changed, rewriter, rewriter.changed)
-            renewed = renew(rewriter, plan, segment, dry_run=dry_run, progress=progress, is_changed=is_changed)
+            renewed = renew(
+                rewriter, plan, segment, dry_run=dry_run, progress=progress, output=output, is_changed=is_changed
+            )
             before += size
             after += size if renewed is None else renewed.size
             if renewed is not None:
                 replacements.append(renewed.replacement)
         counts = rewriter.converted
         report = ConvertReport(
-            segments=len(plan.segments),
+            segments=len(segments),
             replaced_segments=len(replacements),
             new_segments=sum(len(replacement.base_offsets) for replacement in replacements),
             bytes_before=before,
@@ -160,7 +195,22 @@ class Convert:
         )
         if dry_run:
             return Outcome(report=report)
-        return Outcome(report=report, replacements=tuple(replacements), has_producers=self._has_producers)
+        outputs = () if output is None else (output,) * len(replacements)
+        return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
+
+    def _outcome(self, parts: Sequence[Outcome[ConvertReport]]) -> Outcome[ConvertReport]:
+        """Put together what was done to neighbouring segments, in their order."""
+        counts = [asdict(part.report) for part in parts]
+        return Outcome(
+            report=ConvertReport(**{name: sum(count[name] for count in counts) for name in counts[0]}),
+            replacements=tuple(replacement for part in parts for replacement in part.replacements),
+            outputs=tuple(output for part in parts for output in part.outputs),
+            has_producers=self._has_producers,
+        )
+
+    @property
+    def _drops_producers(self) -> bool:
+        return "producers" in self.drop
 
     @property
     def _has_producers(self) -> bool:
@@ -182,11 +232,12 @@ class Convert:
             recompress=self.compression_level is not None,
             batch_size=self.batch_size,
             drop_headers="headers" in self.drop,
-            drop_producers="producers" in self.drop,
+            drop_producers=self._drops_producers,
             aborted=aborted,
             last_stable_offset=last_stable_offset,
             log_end_offset=log_end_offset,
             max_batch_bytes=self.max_batch_bytes,
+            threads=threads(),
         )
 
 
@@ -194,8 +245,8 @@ def _is_changed(rewriter: _native.SegmentConversion, before: int) -> bool:
     return rewriter.changed > before
 
 
-def _aborted(state: LogState) -> list[Aborted]:
-    """Find all aborted transactions by their markers, the only ones who surely know."""
+def _aborted(state: LogState, *, progress: Progress, output: str | None = None) -> list[Aborted]:  # noqa: ARG001
+    """Find all aborted transactions by their markers, the only ones who surely know. What is read is no progress."""
     walk = _native.HeaderWalk()
     for segment in state.segments:
         with segment.open() as file:

@@ -155,14 +155,17 @@ class Erase:
         """All of the log is searched."""
         return state
 
-    def work(self, plan: LogState, *, dry_run: bool, progress: Progress) -> Outcome[EraseReport]:
+    def work(
+        self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
+    ) -> Outcome[EraseReport]:
         """Find what goes, write new segments without it, and search these; see `rewrite.Verb`."""
         found = find(self, plan.segments, progress)
         sizes = {
             segment.base_offset: segment.extent().end_position if segment.is_last else segment.size
             for segment in plan.segments
         }
-        replacements, after = _rewrite(self, plan, found, dry_run=dry_run)
+        is_here, output = output is None, output or plan.directory
+        replacements, after = _rewrite(self, plan, found, dry_run=dry_run, output=output)
         replaced = [segment for segment in found if segment.records]
         ranges = tuple(run for segment in found for run in segment.ranges)
         if len(ranges) > _MAX_RANGES:
@@ -184,10 +187,11 @@ class Erase:
         )
         if dry_run:
             return Outcome(report=report)
-        report = replace(report, remaining_records=_remaining(self, plan, replacements))
+        report = replace(report, remaining_records=_remaining(self, output, replacements))
         if report.remaining_records:
             raise RuntimeError(f"{report.remaining_records} records are still there: the log was left as it was")
-        return Outcome(report=report, replacements=tuple(replacements))
+        outputs = () if is_here else (output,) * len(replacements)
+        return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
 
 def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[Found]:
@@ -221,7 +225,9 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
     return found
 
 
-def _rewrite(erase: Erase, state: LogState, found: list[Found], *, dry_run: bool) -> tuple[list[Replacement], int]:
+def _rewrite(
+    erase: Erase, state: LogState, found: list[Found], *, dry_run: bool, output: str
+) -> tuple[list[Replacement], int]:
     """Write new segments for those that hold records that go; return them, and the bytes of all their batches."""
     rewriter = _native.SegmentErasure(blank=erase.blank, max_batch_bytes=erase.max_batch_bytes)
     replacements, size = [], 0
@@ -229,17 +235,17 @@ def _rewrite(erase: Erase, state: LogState, found: list[Found], *, dry_run: bool
         if of_segment.records:
             index = transaction_index(state, segment)
             rewriter.begin(of_segment.bits, index, max_segment_bytes(state, segment))
-            renewed = renew(rewriter, state, segment, dry_run=dry_run, progress=lambda _: None)
+            renewed = renew(rewriter, state, segment, dry_run=dry_run, progress=lambda _: None, output=output)
             assert renewed is not None
             replacements.append(renewed.replacement)
             size += renewed.size
     return replacements, size
 
 
-def _remaining(erase: Erase, state: LogState, replacements: list[Replacement]) -> int:
+def _remaining(erase: Erase, output: str, replacements: list[Replacement]) -> int:
     """Search the new segments, as they are on the disk."""
     new = [
-        Segment(state.directory, base, NO_END, name=files.segment_file(base, files.LOG, CLEANED))
+        Segment(output, base, NO_END, name=files.segment_file(base, files.LOG, CLEANED))
         for replacement in replacements
         for base in replacement.base_offsets
     ]

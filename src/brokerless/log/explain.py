@@ -90,7 +90,14 @@ class Explain:
         """Plan the compaction that is asked about."""
         return self.compact.plan(state), state
 
-    def work(self, plan: tuple[Plan, LogState], *, dry_run: bool, progress: Progress) -> Outcome[Explanation]:  # noqa: ARG002
+    def work(
+        self,
+        plan: tuple[Plan, LogState],
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+        output: str | None = None,  # noqa: ARG002
+    ) -> Outcome[Explanation]:
         """Read the log for the key."""
         compaction, state = plan
         rows = self._rows(state)

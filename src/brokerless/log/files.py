@@ -26,9 +26,12 @@ _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
 _STATES = ("", ".swap", ".cleaned", ".deleted")
 _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in _STATES}
 
+# Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
+METADATA_TOPIC = "__cluster_metadata"
+
 # Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
 _INTERNAL = {
-    "__cluster_metadata",
+    METADATA_TOPIC,
     "__consumer_offsets",
     "__remote_log_metadata",
     "__share_group_state",

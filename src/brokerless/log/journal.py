@@ -1,9 +1,10 @@
 """The journal of a log directory: a write to several partitions that comes into force as a whole.
 
-Partition directories as they are to be, and files of the log directory, are staged in a directory that a broker deletes
-(`<topic>-0.<32 hex digits>-delete`). One rename gives that the name of the journal: the commit point. Before it nothing
-has changed. After it all of it counts: our readers look into the journal first, and whoever opens the log directory for
-writing next moves what is in it to its place. Each move can be done again, so a crash in between does no harm.
+Partition directories as they are to be, and files of the log directory, are staged in a directory that a broker
+deletes (`brokerless-0.<32 hex digits>-delete`). One rename gives that the name of the journal: the commit point. Before
+it nothing has changed. After it all of it counts: our readers look into the journal first, and whoever opens the log
+directory for writing next moves what is in it to its place. Each move can be done again, so a crash in between does no
+harm.
 
 A broker does not start on a directory that has a journal: its name is none that Kafka knows, and Kafka stops at such
 directories. So none sees half of a write.
@@ -11,29 +12,33 @@ directories. So none sees half of a write.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
-from typing import TYPE_CHECKING, NamedTuple, Self
+import warnings
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from brokerless import disk, storage
-from brokerless.errors import CorruptRecordError
-from brokerless.log import files, texts
+from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.log import files, restored, streaming_epochs, texts
+from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
+
+_T = TypeVar("_T")
 
 NAME = ".brokerless-journal"
-ROOT_FILES = (
-    texts.BOOTSTRAP,
-    texts.RECOVERY_POINTS,
-    texts.LOG_START_OFFSETS,
-    texts.HIGH_WATERMARKS,
-    texts.FIRST_DIRTY_OFFSETS,
-)
+ROOT_FILES = (texts.BOOTSTRAP, *texts.OFFSET_CHECKPOINTS, streaming_epochs.FILE, restored.FILE)
 """The log directory's own files that a journal may have."""
 
 _CONTENTS = "contents.json"
 _VERSION = 1
+# A reader takes no lock: it looks again if a writer came in between. One look takes a fraction of a commit's time.
+_LOOKS = 100
+# So often a directory may be moved while one file in it is opened.
+_MOVES = 5
 
 
 class Journal(NamedTuple):
@@ -63,14 +68,24 @@ class Journal(NamedTuple):
             CorruptRecordError: it cannot be read, or is of a later version.
         """
         path = f"{root}/{NAME}"
-        if not storage.is_directory(path):
-            return None
+        for _ in range(_LOOKS):
+            if not storage.is_directory(path):
+                return None
+            try:
+                return cls._read(root, path)
+            except FileNotFoundError as error:
+                # Rolled forward meanwhile, or damaged: then it is still there.
+                missing = error
+        raise CorruptRecordError(f"the journal of a write cannot be read: {missing}", path=path) from missing
+
+    @classmethod
+    def _read(cls, root: str, path: str) -> Self:
         try:
             contents = json.loads(storage.read_all(f"{path}/{_CONTENTS}"))
             version = contents["version"]
             staging, unique, gone = str(contents["staging"]), str(contents["unique"]), frozenset(contents["gone"])
             _check(staging, unique, gone)
-        except (FileNotFoundError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise CorruptRecordError(f"the journal of a write cannot be read: {error}", path=path) from error
         if version != _VERSION:
             raise CorruptRecordError(
@@ -80,6 +95,10 @@ class Journal(NamedTuple):
             )
         directories = set(storage.list_subdirectories(path))
         partitions = frozenset(name for name in directories if _is_partition(name))
+        for name in sorted(partitions):
+            # It would take the place of a partition, and lead out of the log directory.
+            if storage.is_link(f"{path}/{name}"):
+                raise CorruptRecordError("a link, where the journal of a write has directories", path=f"{path}/{name}")
         own = frozenset(storage.list_directory(path)).intersection(ROOT_FILES)
         return cls(root, staging, unique, partitions, gone, own)
 
@@ -94,11 +113,93 @@ class Journal(NamedTuple):
         return {name: path for name, path in directories.items() if name not in self.gone} | staged
 
 
+def look(root: str) -> tuple[dict[str, str], Journal | None]:
+    """Return the directories of a log directory by name, as they are in force, and the journal; without the lock.
+
+    While a journal is rolled forward each partition is in the journal, or in its place, or for a moment on its way. So
+    the journal is read before the listing and after it, and all is looked at again if it has changed.
+
+    Raises:
+        CorruptRecordError: the journal cannot be read.
+        LogInUseError: it changes all the time.
+    """
+    if is_remote(root):
+        found = _directories(root)
+        journal = Journal.read(root) if NAME in found else None
+        return (journal.applied(found) if journal is not None else found), journal
+    for _ in range(_LOOKS):
+        since, before = storage.modified_ns(root), Journal.read(root)
+        found = _directories(root)
+        after = Journal.read(root)
+        if before is not None and after is not None and before.unique == after.unique:
+            # What was moved since the first look may be missing in the listing.
+            moved = {name: f"{root}/{name}" for name in before.partitions}
+            return after.applied(found | moved), after
+        # A whole write may have come and gone in between: it leaves its time.
+        if before is after is None and storage.modified_ns(root) == since:
+            return found, None
+    if before is after is None:
+        return found, None
+    raise LogInUseError(f"{root} is written to again and again while it is looked at: try again")
+
+
+def in_force(directory: str, use: Callable[[str], _T]) -> _T:
+    """Use a partition directory, or something in it, where it is now: a journal may come, and be rolled forward.
+
+    Args:
+        directory: where it was found, in its log directory or in the journal there.
+        use: takes the directory's path; raises FileNotFoundError if what it looks for is not there.
+    """
+    for _ in range(_MOVES):
+        try:
+            return use(directory)
+        except FileNotFoundError:
+            if is_remote(directory):
+                raise
+        # What a directory does not hold is not looked for in the one that it replaces, or that replaces it.
+        other = _counterpart(directory)
+        if not storage.is_directory(directory) and storage.is_directory(other):
+            with contextlib.suppress(FileNotFoundError):
+                return use(other)
+    return use(directory)
+
+
 def current(directory: str) -> str:
     """Return where a partition directory is: the one in the journal, if there is one of its name."""
-    root, _, name = directory.rpartition("/")
-    staged = f"{root}/{NAME}/{name}"
+    staged = _staged(directory)
     return staged if storage.is_directory(staged) else directory
+
+
+def place(path: str) -> tuple[str, bool]:
+    """Return where a partition directory, found before, is now, and whether it is one; False also if it is gone."""
+
+    def found(there: str) -> tuple[str, bool]:
+        is_directory = storage.is_directory(there)
+        if not is_directory and not storage.exists(there):
+            raise FileNotFoundError(there)
+        return there, is_directory
+
+    try:
+        return in_force(path, found)
+    except FileNotFoundError:
+        return path, False
+
+
+def _counterpart(directory: str) -> str:
+    """Return the path in the journal of one in the log directory, and the other way round."""
+    parent, name = os.path.split(directory.rstrip("/"))
+    if os.path.basename(parent) == NAME:
+        return os.path.join(os.path.dirname(parent), name)
+    return _staged(directory)
+
+
+def _staged(directory: str) -> str:
+    parent, name = os.path.split(directory.rstrip("/"))
+    return os.path.join(parent, NAME, name)
+
+
+def _directories(root: str) -> dict[str, str]:
+    return {name: f"{root}/{name}" for name in storage.list_subdirectories(root)}
 
 
 def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
@@ -146,8 +247,12 @@ def roll_forward(root: str) -> list[str]:
     disk.rename(journal.path, f"{root}/{journal.staging}")
     disk.sync_directory(root)
     for name in (*retired, journal.staging):
-        if storage.exists(f"{root}/{name}"):
-            disk.remove_tree(f"{root}/{name}")
+        try:
+            if storage.exists(f"{root}/{name}"):
+                disk.remove_tree(f"{root}/{name}")
+        except OSError as error:
+            # A file system in the net keeps files that somebody still reads. The write is whole all the same.
+            warnings.warn(f"{root}/{name} is of no more use, and stays: {error}; a broker deletes it", stacklevel=2)
     disk.sync_directory(root)
     return sorted(journal.partitions)
 

@@ -54,9 +54,8 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
         self.path = os.fspath(path)
         absolute = storage.absolute(self.path)
-        if root is None:
-            absolute = journal.current(absolute)
-        self.is_file = not storage.is_directory(absolute)
+        absolute, is_directory = journal.place(journal.current(absolute) if root is None else absolute)
+        self.is_file = not is_directory
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):
             raise FileNotFoundError(f"no such file or directory: {self.path!r}")
@@ -82,20 +81,20 @@ class Log:
     @cached_property
     def topic_id(self) -> str | None:
         """The topic's id, from partition.metadata (22 characters of URL-safe base64)."""
-        path = f"{self._directory}/{texts.PARTITION_METADATA}"
-        if not storage.exists(path):
+        content = self._small_file(texts.PARTITION_METADATA)
+        if content is None:
             return None
-        with located(path):
-            return texts.parse_partition_metadata(storage.read_all(path)).topic_id
+        with located(f"{self._directory}/{texts.PARTITION_METADATA}"):
+            return texts.parse_partition_metadata(content).topic_id
 
     @cached_property
     def leader_epochs(self) -> list[LeaderEpoch]:
         """The lines of the leader-epoch-checkpoint; empty without one, as for magic 0 and 1."""
-        path = f"{self._directory}/{texts.LEADER_EPOCHS}"
-        if not storage.exists(path):
+        content = self._small_file(texts.LEADER_EPOCHS)
+        if content is None:
             return []
-        with located(path):
-            return texts.parse_leader_epochs(storage.read_all(path))
+        with located(f"{self._directory}/{texts.LEADER_EPOCHS}"):
+            return texts.parse_leader_epochs(content)
 
     @cached_property
     def segments(self) -> list[Segment]:
@@ -320,9 +319,15 @@ class Log:
     def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
         return None if self.topic is None or self.partition is None else checkpoint.get((self.topic, self.partition))
 
+    def _small_file(self, name: str) -> bytes | None:
+        try:
+            return journal.in_force(self._directory, lambda directory: storage.read_all(f"{directory}/{name}"))
+        except FileNotFoundError:
+            return None
+
     @cached_property
     def _live(self) -> files.LiveFiles:
-        names = storage.list_directory(self._directory)
+        names = journal.in_force(self._directory, storage.list_directory)
         if self.topic is None and self.is_file:
             # What else lies beside a lone file may be of other partitions.
             own = self._file_name.partition(".")[0] + "."

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
@@ -21,7 +23,8 @@ from brokerless.log.segment import segments_in
 from brokerless.log.window import batch_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from typing_extensions import Buffer
 
@@ -38,6 +41,9 @@ _OURS = {
     "retention_bytes",
     "retention_ms",
 }
+
+# What is decided on at a time while what was decided before is written.
+_PIECE = 256 << 10
 
 
 def now_ms() -> int:
@@ -163,16 +169,57 @@ class OpenLog:
         return ActiveSegment(self.directory, base_offset, preallocate=preallocate)
 
     def _write(self, appended: _native.Appended) -> _native.Appended:
-        if appended.has_new_epochs:
-            self._write_epochs()
+        self._put(appended, self._new_epochs(appended))
+        self._written()
+        return appended
+
+    def _decide(self, append: Callable[[], _native.Appended]) -> _native.Appended:
+        self._check_usable()
+        # From here until the files have what the appender knows. An interrupt comes when the call is just over.
+        self._is_broken = True
+        try:
+            return append()
+        except Exception as error:
+            # Refused, and nothing has changed; but for an answer that there was no memory for.
+            self._is_broken = isinstance(error, MemoryError)
+            raise
+
+    def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
+        first = self._decide(partial(append, data[:_PIECE]))
+        return self._write(first) if len(data) <= _PIECE else self._write_each(_pieces(append, data, first))
+
+    def _write_each(self, parts: Iterable[_native.Appended]) -> _native.Appended:
+        """Write several answers, each while the next one is still being made; return them as one."""
+        whole: _native.Appended | None = None
+        writing: Future[None] | None = None
+        with ThreadPoolExecutor(1) as thread:
+            for part in parts:
+                if writing is not None:
+                    writing.result()
+                # Looked up here: the thread must not meet the appender at work.
+                writing = thread.submit(self._put, part, self._new_epochs(part))
+                whole = part if whole is None else whole.followed_by(part)
+            if whole is None or writing is None:
+                raise ValueError("nothing to write")
+            writing.result()
+        self._written()
+        return whole
+
+    def _put(self, appended: _native.Appended, epochs: list[tuple[int, int]] | None) -> None:
+        if epochs is not None:
+            self._write_epochs(epochs)
         for write in appended.writes:
             if write.is_new:
                 self._roll(write)
             self._active.append(write.log, write.index, write.timeindex, write.txnindex)
+
+    def _written(self) -> None:
         self._is_broken = False
         if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
             self.flush()
-        return appended
+
+    def _new_epochs(self, appended: _native.Appended) -> list[tuple[int, int]] | None:
+        return self._appender.leader_epochs.entries() if appended.has_new_epochs else None
 
     def _roll(self, write: _native.SegmentWrite) -> None:
         self._active.finish(write.final_time_entry)
@@ -214,7 +261,7 @@ class OpenLog:
                 with segment.open() as file:
                     batch = segment.batch_of(file, offset)
         if self._appender.set_log_start_offset(offset, None if batch is None else batch["base_offset"]):
-            self._write_epochs()
+            self._write_epochs(self._appender.leader_epochs.entries())
 
     def _forget_producers(self) -> None:
         changes = Changes(self.directory)
@@ -228,6 +275,20 @@ class OpenLog:
         path = f"{self.directory}/{files.segment_file(offset, files.SNAPSHOT)}"
         disk.atomic_write(path, bytes(content))
 
-    def _write_epochs(self) -> None:
-        entries = self._appender.leader_epochs.entries()
+    def _write_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
         disk.atomic_write(f"{self.directory}/{texts.LEADER_EPOCHS}", texts.format_leader_epochs(entries))
+
+
+def _pieces(
+    append: Callable[..., _native.Appended], data: memoryview, first: _native.Appended
+) -> Iterator[_native.Appended]:
+    """Yield the answers to pieces of `data`, from that to the first one on, up to one that was refused."""
+    start, length, appended = 0, _PIECE, first
+    while True:
+        yield appended
+        if appended.error is not None or start + length >= len(data):
+            return
+        start += appended.consumed
+        # A batch may be longer than a piece.
+        length = _PIECE if appended.consumed else 2 * length
+        appended = append(data[start : start + length], position=start)

@@ -108,7 +108,14 @@ class Retain:
                 )
         return state
 
-    def work(self, plan: LogState, *, dry_run: bool, progress: Progress) -> Outcome[Retained]:  # noqa: ARG002
+    def work(
+        self,
+        plan: LogState,
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Progress,
+        output: str | None = None,  # noqa: ARG002
+    ) -> Outcome[Retained]:
         """Find what goes. Only indexes, and the batches behind their last entries, are read, and nothing is written."""
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset

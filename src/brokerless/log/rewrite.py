@@ -1,9 +1,9 @@
 """What the verbs that rewrite a log share: what they plan from, what they hand back, and the swap of segments.
 
 A verb (compact, retain, convert, erase) is a small picklable object. Whoever owns the log lets it `plan` from the log's
-`LogState`; `work` on that plan reads the old segments and writes new ones beside them, as `.cleaned` files, in any
-process; the owner then puts the `Outcome` into force. So only the owner changes what counts, and only when all that is
-new is on the disk.
+`LogState`; `work` on that plan reads the old segments and writes new ones as `.cleaned` files, beside them or not, in
+any process; the owner then puts the `Outcome` into force. So only the owner changes what counts, and only when all that
+is new is on the disk.
 
 The swap has Kafka's own steps (LocalLog.replaceSegments): `.cleaned` becomes `.swap`, the old files `.deleted`, `.swap`
 the final name. What a crash leaves between any two of them a broker's load, and ours, completes or takes back.
@@ -12,7 +12,7 @@ the final name. What a crash leaves between any two of them a broker's load, and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from brokerless import disk, storage
 from brokerless.log import files
@@ -20,12 +20,21 @@ from brokerless.log.cleaned import CLEANED
 from brokerless.log.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from typing import TypeAlias
 
     from brokerless.log.settings import TopicSettings
     from brokerless.log.writer import LogWriter
 
     Progress = Callable[[int], None]
+
+    class Apart(Protocol):
+        """A part of the work, in whatever process, with a directory of its own for what it writes. Picklable."""
+
+        def __call__(self, *, progress: Progress, output: str) -> Any: ...  # noqa: ANN401 - what the next step takes
+
+    # Calls that may be made at the same time; what came of them, in their order; in the end, what all came to.
+    Steps: TypeAlias = "Generator[Sequence[Apart], list[Any], Outcome[ReportT]]"
 
 PlanT = TypeVar("PlanT")
 ReportT = TypeVar("ReportT", bound="Report", covariant=True)  # noqa: PLC0105 - the usual name, were it not exported
@@ -100,6 +109,8 @@ class Outcome(Generic[ReportT]):
         log_start_offset: where the log starts from now on; None: as before, but for deleted segments.
         log_end_offset: where the log ends from now on, if records at its end went with their offsets; None: as before.
         first_dirty_offset: the cleaner's new checkpoint; None: as before.
+        outputs: for each replacement the directory that it is in, to be moved from there (`collect`); none: all are in
+            the log's own.
         has_producers: False: the new segments hold no producer's batches any more, nor leader epochs (formats 0 and
             1), and the log forgets those that it knew.
     """
@@ -111,6 +122,7 @@ class Outcome(Generic[ReportT]):
     log_start_offset: int | None = None
     log_end_offset: int | None = None
     first_dirty_offset: int | None = None
+    outputs: tuple[str, ...] = ()
     has_producers: bool = True
 
 
@@ -127,18 +139,27 @@ class Verb(Protocol[PlanT, ReportT]):
             ValueError: refused; the message says what would be lost, and how to ask for it.
         """
 
-    def work(self, plan: PlanT, *, dry_run: bool, progress: Progress) -> Outcome[ReportT]:
-        """Read the log, and write `.cleaned` files into its directory, in whatever process.
+    def work(self, plan: PlanT, *, dry_run: bool, progress: Progress, output: str | None = None) -> Outcome[ReportT]:
+        """Read the log, and write `.cleaned` files, in whatever process.
 
         Args:
             plan: of `plan`.
             dry_run: write nothing; the outcome has a report and nothing else.
             progress: to be called with the bytes of old segments that were read since the last call.
+            output: the directory for them, from which they are moved later; None: the log's own.
 
         Raises:
             CorruptRecordError: a segment is damaged; nothing of the log has changed.
             ValueError: refused, for what was found.
         """
+
+
+@runtime_checkable
+class Divisible(Verb[PlanT, ReportT], Protocol[PlanT, ReportT]):
+    """A verb whose work on a large log may be done by several: none needs the memory or the time for all of it."""
+
+    def steps(self, plan: PlanT, share: int) -> Steps[ReportT] | None:
+        """Return the work in steps, each of calls of about `share` bytes; None: it is no more than one share."""
 
 
 def perform(verb: Verb[PlanT, ReportT], log: LogWriter, *, progress: Progress = lambda _: None) -> ReportT:
@@ -166,6 +187,24 @@ def discard(log: LogWriter) -> None:
         for name in sorted(storage.list_directory(log.directory)):
             if name.endswith(CLEANED) and files.is_partition_directory([name]):
                 disk.remove(f"{log.directory}/{name}")
+
+
+def collect(directory: str, outcome: Outcome[Report]) -> None:
+    """Move new segments from where they were written to the log's directory, where a load drops them still.
+
+    Raises:
+        FileNotFoundError: one of them is not there.
+    """
+    if not outcome.outputs:
+        return
+    for output, replacement in zip(outcome.outputs, outcome.replacements, strict=True):
+        names = set(storage.list_directory(output))
+        for base_offset in replacement.base_offsets:
+            for kind in _KINDS:
+                name = files.segment_file(base_offset, kind, CLEANED)
+                if name in names or kind != files.TXNINDEX:
+                    disk.rename(f"{output}/{name}", f"{directory}/{name}")
+    disk.sync_directory(directory)
 
 
 def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Replacement]) -> int | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
-from brokerless.log import lock, texts
+from brokerless.log import lock, restored, texts
 from brokerless.log.journal import Journal
 from brokerless.remote import is_remote
 
@@ -108,6 +108,11 @@ class Root:
         return self._checkpoint(texts.FIRST_DIRTY_OFFSETS)
 
     @cached_property
+    def restored_topics(self) -> dict[str, restored.RestoredTopic]:
+        """The topics that are restored exports, as they were made."""
+        return self._parsed(restored.FILE, restored.parse, {})
+
+    @cached_property
     def _meta(self) -> texts.MetaProperties:
         nothing = texts.MetaProperties(version=0, cluster_id=None, node_id=None, directory_id=None)
         return self._parsed(texts.META_PROPERTIES, texts.parse_meta_properties, nothing)
@@ -121,15 +126,18 @@ class Root:
             return {}
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
-        path = self._file(name)
+        paths = [self._file(name)]
         if self.journal is not None and name in self.journal.files:
-            path = f"{self.journal.path}/{name}"
-        try:
-            content = storage.read_all(path)
-        except FileNotFoundError:
-            return absent
-        with located(path):
-            return parse(content)
+            # It may have been rolled forward since.
+            paths.insert(0, f"{self.journal.path}/{name}")
+        for path in paths:
+            try:
+                content = storage.read_all(path)
+            except FileNotFoundError:
+                continue
+            with located(path):
+                return parse(content)
+        return absent
 
     @cached_property
     def journal(self) -> Journal | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log import files
+from brokerless.log import files, journal
 from brokerless.log.window import SIZE, Window, batch_at, sweep
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Segment:
             return None
         path = self._path(files.TXNINDEX)
         with located(path):
-            return _native.TransactionIndex(storage.read_all(path), self.base_offset)
+            return _native.TransactionIndex(_in_force(path, storage.read_all), self.base_offset)
 
     def entry(self, offset: int, index: _native.OffsetIndex | None = None) -> Entry | None:
         """Return the last index entry that is not behind `offset`, None if there is none that is of use."""
@@ -221,7 +221,7 @@ class Segment:
         if not self._kinds & kind:
             return None
         try:
-            return storage.read_until_zeros(self._path(kind))
+            return _in_force(self._path(kind), storage.read_until_zeros)
         except OSError:
             return None
 
@@ -255,12 +255,21 @@ def open_log(path: str) -> storage.File:
     """Open a `.log` by the name it has now.
 
     A broker renames under us: `.swap` to its final name, and what retention or the cleaner removes to `.deleted`, a
-    minute before it goes.
+    minute before it goes. A commit renames the directory: into the journal, and to its place.
     """
     return _surviving(path, storage.File)
 
 
 def _surviving(path: str, use: Callable[[str], _T]) -> _T:
+    return _in_force(path, lambda there: _renamed(there, use))
+
+
+def _in_force(path: str, use: Callable[[str], _T]) -> _T:
+    directory, _, name = path.rpartition("/")
+    return journal.in_force(directory, lambda there: use(f"{there}/{name}" if directory else name))
+
+
+def _renamed(path: str, use: Callable[[str], _T]) -> _T:
     final = path.removesuffix(".swap")
     for name in (path, final, final + ".deleted"):
         try:

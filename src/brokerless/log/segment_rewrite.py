@@ -64,6 +64,7 @@ def renew(
     *,
     dry_run: bool,
     progress: Progress,
+    output: str | None = None,
     is_changed: Callable[[], bool] = lambda: True,
 ) -> Renewed | None:
     """Let a rewriter, which knows the segment's beginning, see all of it, and finish what it makes of it.
@@ -77,6 +78,7 @@ def renew(
         segment: one of its segments.
         dry_run: measure, and write nothing.
         progress: called with the bytes read since the last call.
+        output: the directory for what it makes; None: the log's.
         is_changed: asked in the end; False: what was made is what was there, and is not kept.
 
     Returns:
@@ -87,7 +89,8 @@ def renew(
     """
     with segment.open() as file:
         modified_ns = file.modified_ns()
-    new = NewSegments(state.directory, segment.base_offset, state.settings, modified_ns, dry_run=dry_run)
+    directory = output or state.directory
+    new = NewSegments(directory, segment.base_offset, state.settings, modified_ns, dry_run=dry_run)
     try:
         _feed(rewriter, new, segment, progress)
         if not is_changed():
@@ -154,7 +157,7 @@ class NewSegments:
     """The segments that take the place of old ones, being written, or only measured.
 
     Args:
-        directory: the partition's.
+        directory: the partition's, or another one from which they are moved there.
         base_offset: of the first one.
         settings: the topic's.
         modified_ns: what they get for a modification time, ns since the epoch.

@@ -30,6 +30,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 FIRST_DIRTY_OFFSETS = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, FIRST_DIRTY_OFFSETS)
 
 
 class LeaderEpoch(NamedTuple):

@@ -73,7 +73,14 @@ class Until:
         """Nothing is refused yet."""
         return state
 
-    def work(self, plan: LogState, *, dry_run: bool, progress: Progress) -> Outcome[Cut]:  # noqa: ARG002
+    def work(
+        self,
+        plan: LogState,
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Progress,
+        output: str | None = None,  # noqa: ARG002
+    ) -> Outcome[Cut]:
         """Find where the log is cut; nothing is written.
 
         Raises:

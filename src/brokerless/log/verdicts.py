@@ -9,6 +9,10 @@ from __future__ import annotations
 import tempfile
 from typing import Any, Self
 
+from brokerless import disk, storage
+
+_PARTS = ("keep", "stamp", "txnindex")
+
 
 class Verdicts:
     r"""Verdicts by segment. Picklable; to be closed.
@@ -71,6 +75,18 @@ class Verdicts:
             contents.append(self._file.read(length))
         return contents[0], contents[1], contents[2]
 
+    def save(self, directory: str) -> None:
+        """Write all of it into a directory, three files a segment."""
+        for base_offset in self._places:
+            for part, content in zip(_PARTS, self.of(base_offset), strict=True):
+                with disk.create(_path(directory, base_offset, part)) as file:
+                    file.append(content)
+
+    def add_saved(self, directory: str, base_offset: int) -> None:
+        """Add what was saved in a directory of a segment."""
+        keep, stamp, txnindex = (storage.read_all(_path(directory, base_offset, part)) for part in _PARTS)
+        self.add(base_offset, keep, stamp, txnindex)
+
     def __getstate__(self) -> dict[str, Any]:
         return {"max_bytes": self._max_bytes, "contents": {base: self.of(base) for base in self._places}}
 
@@ -78,6 +94,10 @@ class Verdicts:
         self.__init__(state["max_bytes"])  # type: ignore[misc] # made anew
         for base_offset, contents in state["contents"].items():
             self.add(base_offset, *contents)
+
+
+def _path(directory: str, base_offset: int, part: str) -> str:
+    return f"{directory}/{base_offset:020d}.{part}"
 
 
 def _either(one: bytes, other: bytes) -> bytes:

@@ -8,6 +8,7 @@ broker: only a log directory without its clean-shutdown marker may hold them, so
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from brokerless.errors import CorruptRecordError
@@ -133,7 +134,8 @@ class LogWriter(OpenLog):
             AppendError: the leaf for Kafka's own answer. The log is as it was.
             CorruptRecordError: the bytes are not whole, sound batches.
         """
-        return self._append(self._appender.append, batches, origin, leader_epoch)
+        request = self._request(origin, leader_epoch)
+        return self._write(self._decide(partial(self._appender.append, batches, **request)))
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> _native.Appended:
         """Append batches with the offsets they have, as a follower takes them over from its leader: to restore a log.
@@ -166,7 +168,8 @@ class LogWriter(OpenLog):
         Raises:
             AppendError: a batch was refused; those before it are in the log.
         """
-        appended = self._append(self._appender.append_each, batches, origin, leader_epoch)
+        append = partial(self._appender.append_each, **self._request(origin, leader_epoch))
+        appended = self._append_pieces(append, memoryview(batches).cast("B"))
         if appended.error is not None:
             raise appended.error
         return appended
@@ -383,18 +386,7 @@ class LogWriter(OpenLog):
         self._settle()
         self.is_closed = True
 
-    def _append(
-        self, append: Callable[..., _native.Appended], batches: Buffer, origin: Origin, leader_epoch: int | None
-    ) -> _native.Appended:
-        self._check_usable()
+    def _request(self, origin: Origin, leader_epoch: int | None) -> dict[str, Any]:
         if leader_epoch is None:
             leader_epoch = _ANY_EPOCH if origin == "replication" else self._leader_epoch
-        # From here until the files have what the appender knows. An interrupt comes when the call is just over.
-        self._is_broken = True
-        try:
-            appended = append(batches, origin=origin, leader_epoch=leader_epoch, now=self._now())
-        except Exception as error:
-            # Refused, and nothing has changed; but for an answer that there was no memory for.
-            self._is_broken = isinstance(error, MemoryError)
-            raise
-        return self._write(appended)
+        return {"origin": origin, "leader_epoch": leader_epoch, "now": self._now()}

@@ -1,5 +1,7 @@
 //! What a conversion is to do, and what it did.
 
+use std::ops::AddAssign;
+
 use crate::batch::BATCH_OVERHEAD;
 use crate::compression::{Codec, Compression};
 use crate::error::{Error, Result};
@@ -67,4 +69,27 @@ pub struct Converted {
     pub aborted: u64,
     /// Records left out because their transaction, or one before them, is not decided.
     pub undecided: u64,
+}
+
+impl AddAssign for Converted {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            batches,
+            changed,
+            headers,
+            timestamps,
+            producers,
+            control_batches,
+            aborted,
+            undecided,
+        } = other;
+        self.batches += batches;
+        self.changed += changed;
+        self.headers += headers;
+        self.timestamps += timestamps;
+        self.producers += producers;
+        self.control_batches += control_batches;
+        self.aborted += aborted;
+        self.undecided += undecided;
+    }
 }

@@ -1,0 +1,91 @@
+"""The partitions that a user names, in log directories or each by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brokerless import disk, storage
+from brokerless.errors import unknown
+from brokerless.log import files
+from brokerless.log.root import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The partitions that were named, of one log directory.
+
+    Attributes:
+        directories: the path of each.
+        root: the log directory whose checkpoints speak of them; one without files if there is none.
+        is_partition: the path was that of one partition.
+        is_alone: it is opened without its log directory, the lock and the marker there.
+    """
+
+    directories: dict[Key, str]
+    root: Root
+    is_partition: bool = False
+    is_alone: bool = False
+
+
+def places(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Place]:
+    """Find what was named: in log directories these topics, and of them these partitions, all if there is none.
+
+    A partition's directory is taken as it is. A log directory with none of the topics is left out.
+
+    Raises:
+        ValueError: a topic or partition is nowhere; no topic is named; a path is no such directory.
+    """
+    found = [_at(path, topics) for path in paths]
+    roots = [place for place in found if not place.is_partition]
+    if not roots:
+        return found
+    known = {key for place in roots for key in place.directories}
+    for topic in topics:
+        if topic not in {name for name, _ in known}:
+            raise unknown("topic", topic, (name for name, _ in known))
+    named = {key for key in known if key[0] in topics}
+    for number in partitions:
+        if number not in {partition for _, partition in named}:
+            raise unknown("partition", str(number), {str(partition) for _, partition in named})
+    chosen = {key for key in named if not partitions or key[1] in partitions}
+    narrowed = [place if place.is_partition else _of(place, chosen) for place in found]
+    return [place for place in narrowed if place.directories]
+
+
+def _at(path: str, topics: Collection[str]) -> Place:
+    disk.check_local(path)
+    names = storage.list_directory(path)
+    if files.is_partition_directory(names):
+        topic, partition, leftover = files.parse_directory_name(os.path.basename(os.path.abspath(path)))
+        if leftover or topic == files.METADATA_TOPIC:
+            raise ValueError(f"cannot rewrite {path}: it is no partition of a topic")
+        root = Root(os.path.dirname(os.path.abspath(path)))
+        is_alone = not Root.is_root(storage.list_directory(root.path))
+        return Place({(topic, partition): path}, root, is_partition=True, is_alone=is_alone)
+    if not Root.is_root(names):
+        raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
+    if not topics:
+        raise ValueError(f"no topic named: {path} is a log directory; say which of its topics are to be rewritten")
+    return Place(_partitions(path), Root(path))
+
+
+def _partitions(path: str) -> dict[Key, str]:
+    known: dict[Key, str] = {}
+    for name in storage.list_subdirectories(path):
+        with contextlib.suppress(ValueError):
+            topic, partition, leftover = files.parse_directory_name(name)
+            if not leftover and topic != files.METADATA_TOPIC:
+                known[topic, partition] = f"{path}/{name}"
+    return known
+
+
+def _of(place: Place, chosen: set[Key]) -> Place:
+    return Place({key: place.directories[key] for key in sorted(place.directories) if key in chosen}, place.root)

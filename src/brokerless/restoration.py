@@ -1,0 +1,78 @@
+"""What makes a write a restore: where its logs start, and what was restored, come into force with its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brokerless import disk, storage
+from brokerless.log import restored, texts
+from brokerless.log_dir import LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from brokerless.log_dir_writer import LogDirWriter
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """What makes a write a restore: its topics have no other rows, and that they are restored comes into force too.
+
+    Attributes:
+        digests: of what is restored, by topic.
+        starts: the log start offsets that logs are to have, by topic and partition.
+    """
+
+    digests: Mapping[str, str]
+    starts: Mapping[tuple[str, int], int]
+
+    def done(self, found: LogDir) -> set[str]:
+        """Return the topics that were restored to this log directory like that, and are there."""
+        (root,) = found.roots
+        return {
+            topic
+            for topic, digest in self.digests.items()
+            if topic in found.topics()
+            and root.restored_topics.get(topic) == restored.RestoredTopic(digest, topic_id_of(found, topic))
+        }
+
+    def check_empty(self, directory: LogDirWriter) -> None:
+        """Refuse topics that have records.
+
+        Raises:
+            ValueError: one has.
+        """
+        for topic, number in directory.partitions():
+            end = directory.log(topic, number).log_end_offset if topic in self.digests else 0
+            if end:
+                raise ValueError(
+                    f"{topic}-{number} in {directory.path} ends at offset {end}: a topic that is restored has to be "
+                    "empty, so restore it into another directory"
+                )
+
+    def stage(self, directory: LogDirWriter, staging: str, made: Mapping[str, str | None]) -> None:
+        """Stage where logs start, and what says that the topics are restored.
+
+        Args:
+            directory: the log directory.
+            staging: the path of the staging directory in it.
+            made: the ids of the topics that are made.
+        """
+        found = LogDir(directory.path)
+        known = dict(found.roots[0].restored_topics)
+        for topic, digest in self.digests.items():
+            topic_id = made[topic] if topic in made else topic_id_of(found, topic)
+            known[topic] = restored.RestoredTopic(digest, topic_id)
+        disk.atomic_write(f"{staging}/{restored.FILE}", restored.content(known))
+        # With what is known of the other logs now.
+        directory.checkpoint()
+        offsets = texts.parse_offset_checkpoint(storage.read_all(f"{directory.path}/{texts.LOG_START_OFFSETS}"))
+        starts = {key: offset for key, offset in self.starts.items() if offset > 0}
+        content = texts.format_offset_checkpoint(offsets | starts)
+        disk.atomic_write(f"{staging}/{texts.LOG_START_OFFSETS}", content)
+
+
+def topic_id_of(found: LogDir, topic: str) -> str | None:
+    """Return the id of a topic; None: it has none, or is not there."""
+    return found.logs([topic])[0].topic_id if topic in found.topics() else None

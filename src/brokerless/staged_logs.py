@@ -1,0 +1,127 @@
+"""Partitions as a write will have them: new ones, and copies of those that are there, with the parts appended.
+
+A copy is cheap: segments that do not change are hard links, and of the active one only what is small is copied; parts
+that are large begin a segment of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import _native, disk, storage
+from brokerless.copying import copy_file
+from brokerless.log import files, texts
+from brokerless.log.open_log import now_ms
+from brokerless.log.segment import segments_in
+from brokerless.log.writer import LogWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.log.settings import TopicSettings
+    from brokerless.log.writer import Origin
+    from brokerless.parts import Encoding, Part
+
+# A part is read so much at a time; more where a batch is larger.
+_BLOCK = 8 << 20
+# Parts of at least this share of a segment begin a new one, and the active segment is not copied.
+_LARGE = 4
+# So much of a segment is copied for an epoch: a stream of small ones would copy a large segment each time.
+_MOST_FOR_EPOCH = 64 << 20
+
+
+def new_log(to: str, topic_id: str | None, settings: TopicSettings) -> LogWriter:
+    """Make a partition directory, and open it."""
+    disk.make_directory(to)
+    if topic_id is not None:
+        disk.atomic_write(f"{to}/{texts.PARTITION_METADATA}", texts.format_partition_metadata(topic_id))
+    return LogWriter.open(to, settings=settings, is_clean=True, leader_epoch=0)
+
+
+def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool) -> LogWriter:
+    """Copy a closed log, and open the copy: what is appended there does not show in the log.
+
+    Args:
+        log: any.
+        to: the directory to be made.
+        parts: to be appended: by their size the copy begins a new segment, or goes on with the active one.
+        is_epoch: there will be more soon: an active segment that is not small is not copied, either.
+    """
+    active = segments_in(log.directory)[-1]
+    is_large = sum(part.size for part in parts) * _LARGE >= log.settings.segment_bytes
+    is_rolled = bool(active.size) and (is_large or (is_epoch and active.size > _MOST_FOR_EPOCH))
+    disk.make_directory(to)
+    for name in sorted(storage.list_directory(log.directory)):
+        path = f"{log.directory}/{name}"
+        if storage.is_directory(path):
+            continue
+        base_offset = files.live_base_offset(name)
+        is_old = base_offset is not None and base_offset < active.base_offset
+        # The active segment's indexes are written to even if its batches are not.
+        if is_old or (is_rolled and name == files.segment_file(active.base_offset, files.LOG)):
+            _link(path, f"{to}/{name}")
+        else:
+            copy_file(path, f"{to}/{name}")
+    disk.sync_directory(to)
+    copied = LogWriter.open(
+        to,
+        settings=log.settings,
+        is_clean=True,
+        recovery_point=log.recovery_point,
+        log_start_offset=log.log_start_offset,
+        leader_epoch=log.leader_epoch,
+    )
+    if is_rolled:
+        copied.roll()
+    return copied
+
+
+def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding) -> None:
+    """Append parts to a log, in this order; those that keep their offsets in that of these.
+
+    Raises:
+        AppendError: a broker would refuse a batch.
+        ValueError: offsets are not apart, or a part is not as its task wrote it.
+    """
+    if encoding.keep_offsets:
+        parts = sorted(parts, key=lambda part: part.first_offset)
+        end = log.log_end_offset
+        for part in parts:
+            if part.first_offset < end:
+                raise ValueError(
+                    f"offsets {part.first_offset} to {part.last_offset} of {part.topic}-{part.partition} are to come "
+                    f"behind {end - 1}: each task's offsets of a partition have to be apart from the others', and "
+                    "behind what is there (repartition by partition, then sortWithinPartitions)"
+                )
+            end = part.last_offset + 1
+    for part in parts:
+        _append(log, part, encoding)
+
+
+def _append(log: LogWriter, part: Part, encoding: Encoding) -> None:
+    position, wanted = 0, _BLOCK
+    origin: Origin = "replication" if encoding.keep_offsets else "client"
+    with storage.File(part.path) as file:
+        if file.size() != part.size:
+            raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.size}")
+        while position < part.size:
+            content = file.read(position, wanted)
+            appended = log.append_each(content, origin=origin)
+            if appended.duplicates:
+                raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
+            wanted = _BLOCK if appended.consumed else 2 * wanted
+            position += appended.consumed
+            if not appended.consumed and len(content) == part.size - position:
+                raise ValueError(f"{part.path} ends in the middle of a batch")
+    if encoding.transactional:
+        marker = _native.end_transaction_marker(
+            commit=True, producer_id=part.producer_id, producer_epoch=0, timestamp=now_ms()
+        )
+        log.append(marker, origin="coordinator")
+
+
+def _link(path: str, to: str) -> None:
+    try:
+        disk.link(path, to)
+    except OSError:
+        copy_file(path, to)
