@@ -24,6 +24,7 @@ from brokerless.cli.produce import produce
 from brokerless.cli.read import read
 from brokerless.cli.recover import recover
 from brokerless.cli.retain import retain
+from brokerless.cli.spark import spark
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ def cli() -> None:
     brokerless explain data KEY --topic T                why a record is still there
     brokerless convert data --topic T --compression C    another codec or message format
     brokerless erase data --topic T --key K              records of a key, or their values
+    brokerless spark ...                                 verbs as Spark jobs, for a whole cluster's logs
 
     Exit codes: 0 done, 1 damage was met, 2 could not run.
     """
 
 
-for command in (ls, read, offsets, dump, produce, recover, retain, compact, explain, convert, erase):
+for command in (ls, read, offsets, dump, produce, recover, retain, compact, explain, convert, erase, spark):
     cli.add_command(command)
 
 

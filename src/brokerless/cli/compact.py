@@ -60,18 +60,29 @@ def compaction(function: _Command) -> _Command:
     return command  # type: ignore[return-value] # with options, which click passes
 
 
+def compact_options(function: _Command) -> _Command:
+    """All options of `Compact`."""
+    for decorate in (
+        click.option(
+            "--memory",
+            type=size,
+            default="512MiB",
+            show_default=True,
+            help="For keys and what is decided; with less, the log is read more often. Some 100 MB come on top.",
+        ),
+        click.option("--only-due", is_flag=True, help="Leave logs alone that a broker's cleaner would leave alone."),
+        click.option(
+            "--drop-unkeyed", is_flag=True, help="Let records without a key go. Else none is compacted that has any."
+        ),
+        compaction,
+    ):
+        function = decorate(function)
+    return function
+
+
 @click.command(short_help="Keep the last record of each key, as the log cleaner does.")
 @rewriting
-@compaction
-@click.option("--drop-unkeyed", is_flag=True, help="Let records without a key go. Else none is compacted that has any.")
-@click.option("--only-due", is_flag=True, help="Leave logs alone that a broker's cleaner would leave alone.")
-@click.option(
-    "--memory",
-    type=size,
-    default="512MiB",
-    show_default=True,
-    help="For keys and what is decided; with less, the log is read more often. Some 100 MB come on top.",
-)
+@compact_options
 def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
     """Keep the last record of each key, as a broker's log cleaner does.
 

@@ -2,38 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerless.cli.rewriting import Where
+
+    _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def convert_options(function: _Command) -> _Command:
+    """All options of `Convert`, which the command gets as its argument `settings`."""
+
+    @wraps(function)
+    def command(
+        magic: int | None,
+        compression: str | None,
+        compression_level: int | None,
+        batch_size: int | None,
+        drop: tuple[str, ...],
+        **options: Any,  # noqa: ANN401 - the command's own
+    ) -> Any:  # noqa: ANN401 - a command's
+        settings = {
+            "magic": magic,
+            "compression": compression,
+            "compression_level": compression_level,
+            "batch_size": batch_size,
+            "drop": frozenset(drop),
+        }
+        return function(settings=settings, **options)
+
+    for decorate in (
+        click.option(
+            "--drop",
+            type=click.Choice(["headers", "producers"]),
+            multiple=True,
+            help="What may be left out where --magic lacks it. Repeatable.",
+        ),
+        click.option(
+            "--batch-size", type=click.IntRange(min=62), help="Join batches up to so many bytes, uncompressed."
+        ),
+        click.option(
+            "--compression-level", type=int, help="Compress again, too, what has the codec.  [default: the topic's]"
+        ),
+        click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"])),
+        click.option(
+            "--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before."
+        ),
+    ):
+        command = decorate(command)
+    return command  # type: ignore[return-value] # with other arguments, which click passes
 
 
 @click.command(short_help="Change message format, codec or batch size.")
 @rewriting
-@click.option("--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before.")
-@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]))
-@click.option("--compression-level", type=int, help="Compress again, too, what has the codec.  [default: the topic's]")
-@click.option("--batch-size", type=click.IntRange(min=62), help="Join batches up to so many bytes, uncompressed.")
-@click.option(
-    "--drop",
-    type=click.Choice(["headers", "producers"]),
-    multiple=True,
-    help="What may be left out where --magic lacks it. Repeatable.",
-)
+@convert_options
 @click.option("--estimate", is_flag=True, help="Say what each format and codec would take, by samples of the log.")
-def convert(
-    where: Where,
-    magic: int | None,
-    compression: str | None,
-    compression_level: int | None,
-    batch_size: int | None,
-    drop: tuple[str, ...],
-    estimate: bool,
-) -> None:
+def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
     PATH is a log directory, with --topic, or one partition's directory. Batches that are as asked for stay byte for
@@ -57,15 +88,7 @@ def convert(
         return
     from brokerless.log.convert import Convert
 
-    where.run(
-        Convert(
-            magic=magic,
-            compression=compression,
-            compression_level=compression_level,
-            batch_size=batch_size,
-            drop=frozenset(drop),
-        )
-    )
+    where.run(Convert(**settings))
 
 
 def _estimate(where: Where) -> None:

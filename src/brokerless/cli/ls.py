@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import Progress, paths
+from brokerless.cli.table import print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("PARTITION", "SEGMENTS", "BYTES", "START", "END", "FIRST TIME", "LAST TIME", "MAGIC", "CODECS", "NOTE")
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
-_NUMBERS = 4  # the columns behind the first that hold numbers
 
 
 @click.command(short_help="List topics and partitions.")
@@ -63,7 +63,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         for description in found:
             click.echo(json.dumps(description, separators=(",", ":")))
     else:
-        _print_table([_row(description) for description in found])
+        print_table(_HEADINGS, [_row(description) for description in found], numbers=_HEADINGS[1:5])
     for log_dir in log_dirs:
         for leftover in log_dir.leftovers():
             click.echo(f"not read: {leftover.path} ({leftover.kind})", err=True)
@@ -207,14 +207,3 @@ def _moment(timestamp: int | None) -> str:
     except OverflowError:
         return str(timestamp)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _print_table(rows: list[list[str]]) -> None:
-    table = [list(_HEADINGS), *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(_HEADINGS))]
-    for row in table:
-        cells = (
-            text.rjust(width) if 1 <= i <= _NUMBERS else text.ljust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        click.echo("  ".join(cells).rstrip())

@@ -14,7 +14,8 @@ from brokerless.cli.options import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerless.log.rewrite import PlanT, Report, ReportT, Verb
+    from brokerless.log.rewrite import PlanT, ReportT, Verb
+    from brokerless.rewriting import Rewritten
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -61,9 +62,7 @@ class Where:
                 progress=progress,
             ):
                 reports.append(result.report)
-                self._print(result.topic, result.partition, result.report)
-                for step in result.recovery:
-                    click.echo(f"{result.name}: before, {step}", err=True)
+                print_result(result, self.form, dry_run=self.dry_run)
                 if result.unkept_log_start_offset is not None:
                     click.echo(
                         f"{result.name}: starts at offset {result.unkept_log_start_offset}, and no file beside it says "
@@ -76,13 +75,18 @@ class Where:
         click.echo(f"{len(reports)} partition{'s'[: len(reports) != 1]} {what}", err=True)
         return reports
 
-    def _print(self, topic: str, partition: int, report: Report) -> None:
-        if self.form == "json":
-            words = {"topic": topic, "partition": partition, "dry_run": self.dry_run, **report.to_dict()}
-            click.echo(json.dumps(words, separators=(",", ":")))
-        else:
-            for line in report.lines():
-                click.echo(f"{topic}-{partition}: {line}")
+
+def print_result(result: Rewritten[ReportT], form: str, *, dry_run: bool) -> None:
+    """Print what was done to a partition, as text or JSON."""
+    report = result.report
+    if form == "json":
+        words = {"topic": result.topic, "partition": result.partition, "dry_run": dry_run, **report.to_dict()}
+        click.echo(json.dumps(words, separators=(",", ":")))
+    else:
+        for line in report.lines():
+            click.echo(f"{result.name}: {line}")
+    for step in result.recovery:
+        click.echo(f"{result.name}: before, {step}", err=True)
 
 
 def rewriting(function: _Command) -> _Command:

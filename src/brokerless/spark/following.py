@@ -5,6 +5,9 @@ checkpoint reads alike: partitions that appear are read from their start, offset
 much each has, and what is not there any more is data loss unless `failOnDataLoss` is false. A gap that compaction left
 is none: offsets are not records.
 
+One rule is stricter. Kafka's source forgets a partition that is gone, and reads it from its start if it comes back;
+here its offset is kept, and the loss is told before Spark writes down how far the batch reaches.
+
 Nothing here needs Spark.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from brokerless.log.bounds import stable_end, visible_end
 from brokerless.spark.records import check_partitions, name_of, pieces, start_of
@@ -40,8 +43,10 @@ class Follower:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._target: dict[Partition, int] | None = None
+        self._target: dict[Partition, _End] | None = None
         self._reached: dict[Partition, int] = {}
+        # Those that a batch of an earlier version left out.
+        self._left_out: dict[Partition, int] = {}
         self._last_trigger = -float("inf")
 
     def initial(self) -> Offsets:
@@ -57,7 +62,7 @@ class Follower:
 
     def freeze(self) -> None:
         """Follow no further than to what is there now: the query ends with that (`Trigger.AvailableNow`)."""
-        self._target = self._ends({})
+        self._target = self._found()
 
     def latest(self, start: Offsets, *, is_limited: bool = True) -> Offsets:
         """Return how far the next batch reaches; `start` again: there is nothing to be read yet.
@@ -65,9 +70,13 @@ class Follower:
         Args:
             start: where the last one ended.
             is_limited: False: as far as there is something, whatever the options say of a batch's size.
+
+        Raises:
+            DataLossError: a partition is not there any more, unless failOnDataLoss is false.
         """
         begins = _from_json(start)
-        ends = self._ends(begins) if self._target is None else self._target
+        # Before PySpark 4.2 a start is not given.
+        ends = self._ends(self._reached | begins, self._found() if self._target is None else self._target)
         if not is_limited:
             return _as_json(ends)
         if self._target is None and self._waits(begins, ends):
@@ -83,14 +92,17 @@ class Follower:
         """
         begins, ends = _from_json(start), _from_json(end)
         logs = _logs(self._options)
-        for key in sorted(begins.keys() - (ends.keys() & logs.keys())):
-            self._lost(f"{_name(key)} is not there any more: what it held from offset {begins[key]} on was not read")
+        for key in sorted(begins.keys() | ends.keys()):
+            begin = begins.get(key, self._left_out.get(key, 0))
+            if key not in ends or (key not in logs and begin < ends[key]):
+                self._gone(key, begin)
+        self._left_out |= {key: begins[key] for key in begins.keys() - ends.keys()}
         ranges = {}
         for key in sorted(ends.keys() & logs.keys()):
-            begin = self._begin(logs[key], begins.get(key), ends[key])
+            begin = self._begin(logs[key], begins.get(key, self._left_out.get(key)), ends[key])
             if begin < ends[key]:
                 ranges[key] = (begin, ends[key])
-        self._reached = ends
+        self._reached = self._left_out | ends
         target = target_bytes((segment.size for key in ranges for segment in logs[key].segments), self._options)
         work = [piece for key, (a, b) in ranges.items() for piece in pieces(logs[key], a, b, self._options, target)]
         return pack(work, target, self._options)
@@ -117,12 +129,18 @@ class Follower:
             return start
         return log.local_log_start_offset if start == "earliest" else self._end(log)
 
-    def _ends(self, begins: dict[Partition, int]) -> dict[Partition, int]:
+    def _found(self) -> dict[Partition, _End]:
+        return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
+
+    def _ends(self, begins: dict[Partition, int], found: dict[Partition, _End]) -> dict[Partition, int]:
         ends = {}
-        for key, log in _logs(self._options).items():
-            end, begin = self._end(log), begins.get(key, self._reached.get(key, 0))
+        for key, (end, log_end) in found.items():
+            begin = begins.get(key, 0)
             # A checkpointed high watermark may be behind what was read when nobody held the log: that is still there.
-            ends[key] = begin if end < begin <= log.log_end_offset else end
+            ends[key] = begin if end < begin <= log_end else end
+        for key in sorted(begins.keys() - ends.keys()):
+            self._gone(key, begins[key])
+            ends[key] = begins[key]
         return ends
 
     def _end(self, log: Log) -> int:
@@ -147,10 +165,20 @@ class Follower:
         self._last_trigger = now
         return False
 
+    def _gone(self, key: Partition, begin: int) -> None:
+        self._lost(f"{_name(key)} is not there any more: what it held from offset {begin} on was not read")
+
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what}; failOnDataLoss=false goes on without it")
         warnings.warn(f"some data may be lost (failOnDataLoss is false): {what}", stacklevel=3)
+
+
+class _End(NamedTuple):
+    """How far a partition is to be read now, and how far it goes."""
+
+    offset: int
+    log_end: int
 
 
 class DataLossError(ValueError):

@@ -67,13 +67,15 @@ def boolean(given: dict[str, str], option: str, *, default: bool) -> bool:
     return choice(given, option, values) == "true"
 
 
-def positive(given: dict[str, str], option: str) -> int | None:
-    """Return a number above 0; None: the option is not given."""
+def positive(given: dict[str, str], option: str, *, most: int | None = None) -> int | None:
+    """Return a number above 0, and at most `most`; None: the option is not given."""
     if option not in given:
         return None
     number = integer(given[option], option)
     if number <= 0:
         raise ValueError(f"option {option} must be positive, not {number}")
+    if most is not None and number > most:
+        raise ValueError(f"option {option} must be at most {most}, not {number}")
     return number
 
 

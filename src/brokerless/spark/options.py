@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from brokerless.log.bounds import IsolationLevel
     from brokerless.log.split import OnCorrupt
 
-VIEWS = ("records", "batches")
+VIEWS = ("records", "batches", "findings", "sums")
 
 _SELECTION = ("subscribe", "subscribePattern", "assign")
 _RANGE = (
@@ -118,10 +118,10 @@ class Options:
         if len(chosen) > 1:
             raise ValueError(f"only one of {', '.join(_SELECTION)} can be given, not {' and '.join(chosen)}")
         view = choice(given, "view", VIEWS)
-        if view == "batches":
+        if view != "records":
             for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
                 if name in given:
-                    raise ValueError(f"option {name} does not apply to view batches, which shows whole logs")
+                    raise ValueError(f"option {name} does not apply to view {view}, which shows whole logs")
         start, end = _bound(given, "starting"), _bound(given, "ending")
         if "earliest" in (end.offset, *(end.offsets or {}).values()):
             raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -10,11 +12,12 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
+from brokerless.remote import is_remote
 from brokerless.spark.cuts import cut
 from brokerless.spark.tasks import Piece, pack, select, target_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from brokerless.log.bounds import EndOffset, StartOffset
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 # Batches of tiny segments are put together: handing one over costs as much as some hundred rows.
 _SMALL = 256 << 10
 _HANDOVER = 2 << 20
+# Of a store, at a time.
+_REQUESTS = 16
 # Cutting finer than an index does gains nothing: the rest is done by offset.
 _FINEST = 64 << 10
 
@@ -49,13 +54,37 @@ def plan(options: Options) -> list[Task[Split]]:
         OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
         ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
     """
+    logs = chosen(options)
+    target = target_of(logs, options)
+    return pack(pieces_of_all(logs, options, target), target, options)
+
+
+def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Piece[Split]]:
+    """Cut logs into pieces, in order: see `pieces_of`. Of a store, several at a time: an index is a request each."""
+    pieces = partial(pieces_of, options=options, target=target)
+    if not any(is_remote(path) for path in options.paths):
+        return [piece for log in logs for piece in pieces(log)]
+    with ThreadPoolExecutor(_REQUESTS) as threads:
+        return [piece for of_log in threads.map(pieces, logs) for piece in of_log]
+
+
+def chosen(options: Options) -> list[Log]:
+    """Return the logs that are read.
+
+    Raises:
+        ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
+    """
     logs = select(options)
     names = {name_of(log) for log in logs}
     for bound in (options.start, options.end):
         check_partitions("offsets", bound.offsets, names)
         check_partitions("times", bound.timestamps, names)
-    target = target_bytes((segment.size for log in logs for segment in log.segments), options)
-    return pack([piece for log in logs for piece in _pieces(log, options, target)], target, options)
+    return logs
+
+
+def target_of(logs: Iterable[Log], options: Options) -> int:
+    """Return how many bytes of these logs a task should read."""
+    return target_bytes((segment.size for log in logs for segment in log.segments), options)
 
 
 def read(task: Task[Split], options: Options, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -99,12 +128,17 @@ def check_partitions(what: str, given: Mapping[Partition, object] | None, names:
         raise ValueError(f"{what} by partition must name every partition that is read and no other ({problem}){words}")
 
 
-def _pieces(log: Log, options: Options, target: int) -> list[Piece[Split]]:
+def pieces_of(log: Log, options: Options, target: int) -> list[Piece[Split]]:
+    """Cut what the options want of a log into pieces of about `target` bytes.
+
+    Raises:
+        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
+    """
     start = start_of(log, options)
     if start in (None, "earliest") and log.missing_offsets:
         first, last = log.missing_offsets
         warnings.warn(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted", stacklevel=2)
-    return pieces(log, start, _end_of(log, options), options, target)
+    return pieces(log, start, end_of(log, options), options, target)
 
 
 def pieces(
@@ -169,7 +203,8 @@ def start_of(log: Log, options: Options) -> StartOffset | None:
     return found if found >= 0 else "latest"
 
 
-def _end_of(log: Log, options: Options) -> EndOffset | None:
+def end_of(log: Log, options: Options) -> EndOffset | None:
+    """Return where a read of this log ends, likewise."""
     timestamp = _timestamp(options.end, log)
     if timestamp is None:
         return cast("EndOffset | None", _offset(options.end, log))

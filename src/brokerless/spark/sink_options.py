@@ -1,10 +1,10 @@
-"""The options of `df.write.format("brokerless")`: those of Spark's Kafka sink, and our own of a topic at rest."""
+"""The options of `df.write` and `writeStream`: those of Spark's Kafka sink, and our own of topics at rest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from brokerless.committing import NewTopic, Write
 from brokerless.parts import Encoding
 from brokerless.spark.option_values import boolean, canonical, choice, local, positive
 
@@ -23,54 +23,62 @@ OF_SINKS = (
     "transactional",
     "keepOffsets",
     "soleReplica",
+    # Spark's own of every query, which it hands on.
+    "checkpointLocation",
+    "queryName",
 )
-# Of Spark's Kafka sink; headers are written where there is a column of them.
-_IGNORED = ("includeHeaders",)
+# Of Spark's Kafka sink alone; Spark itself refuses them. So these are a sink's, too.
+_ASYNCHRONOUS = ("asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs")
+# Headers are written where there is a column; a source has this option, too.
+_IGNORED = ("includeHeaders", *_ASYNCHRONOUS)
+# A directory each; a broker has trouble with far fewer. And a batch has to be read as a whole.
+_MOST_PARTITIONS, _LARGEST_BATCH = 100_000, 1 << 30
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SinkOptions:
-    """What the options say, checked as far as that goes without looking at the disk."""
+def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
+    """Check options as far as that goes without looking at the disk, and return the write that they ask for.
 
-    path: str
-    topic: str
-    partitions: int | None
-    topic_id: str | None
-    segment_bytes: int | None
-    sole_replica: bool
-    encoding: Encoding
+    Args:
+        options: as Spark has them.
+        overwrite: the topic is made anew.
 
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Check `options` and take them apart.
-
-        Raises:
-            ValueError: an unknown option (with the nearest name), a value that its option does not have, or options
-                that do not go together.
-        """
-        given = canonical(options, ("path", *OF_SINKS), _IGNORED)
-        for name, what in (("path", "a Kafka log directory, made if there is none"), ("topic", "where rows go")):
-            if not given.get(name):
-                raise ValueError(f"option {name} is missing: {what}")
-        encoding = Encoding(
+    Raises:
+        ValueError: an unknown option (with the nearest name), a value that its option does not have, or options that
+            do not go together.
+    """
+    given = canonical(options, ("path", *OF_SINKS), _IGNORED)
+    if not given.get("path"):
+        raise ValueError("option path is missing: a Kafka log directory, made if there is none")
+    topic = given.get("topic")
+    if not topic:
+        if overwrite:
+            raise ValueError("overwriting needs option topic: the topics in the rows do not say which are to go")
+        if "topicId" in given:
+            raise ValueError("option topicId is that of one topic: it needs option topic")
+    segment_bytes = positive(given, "segmentBytes")
+    new = NewTopic(
+        partitions=positive(given, "partitions", most=_MOST_PARTITIONS),
+        topic_id=given.get("topicId"),
+        settings={} if segment_bytes is None else {"segment_bytes": segment_bytes},
+    )
+    return Write(
+        path=local(given["path"]),
+        topics={topic: new} if topic else {},
+        others=None if topic else new,
+        overwrite=overwrite,
+        encoding=Encoding(
             compression=choice(given, "compression", _CODECS),
-            batch_size=positive(given, "batchSize") or 16384,
+            batch_size=positive(given, "batchSize", most=_LARGEST_BATCH) or 16384,
             idempotent=boolean(given, "idempotent", default=False),
             transactional=boolean(given, "transactional", default=False),
             keep_offsets=boolean(given, "keepOffsets", default=False),
-        )
-        return cls(
-            path=local(given["path"]),
-            topic=given["topic"],
-            partitions=positive(given, "partitions"),
-            topic_id=given.get("topicId"),
-            segment_bytes=positive(given, "segmentBytes"),
-            sole_replica=boolean(given, "soleReplica", default=False),
-            encoding=encoding,
-        )
+        ),
+        sole_replica=boolean(given, "soleReplica", default=False),
+    )
 
 
 def is_of_sink(options: Mapping[str, str]) -> bool:
     """Tell whether options are those of a write: Spark makes the source before it says what for."""
-    return not {name.lower() for name in OF_SINKS}.isdisjoint(option.lower() for option in options)
+    of_sinks = {name.lower() for name in (*OF_SINKS, *_ASYNCHRONOUS)}
+    return not of_sinks.isdisjoint(option.lower() for option in options)

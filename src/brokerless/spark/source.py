@@ -1,4 +1,4 @@
-"""The Spark data source: `spark.read.format("brokerless")`, `readStream`, and `df.write`.
+"""The Spark data source: `spark.read.format("brokerless")`, `readStream`, `df.write` and `writeStream`.
 
 Spark makes the source in one Python process, plans in a second and reads in others: all state is in the pickled
 options. Filters are not pushed down (off by default in Spark, and a reader that offers it then fails): rows are pruned
@@ -14,20 +14,25 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from brokerless.errors import unknown
-from brokerless.spark import batches, records
+from brokerless.spark import batches, findings, records, sink_options, sums
 from brokerless.spark.options import Options
-from brokerless.spark.sink import batch_writer
-from brokerless.spark.sink_options import SinkOptions, is_of_sink
+from brokerless.spark.sink import Writer, written_columns
 from brokerless.spark.stream import stream_reader
+from brokerless.spark.stream_sink import StreamWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamReader, DataSourceWriter, InputPartition
+    from pyspark.sql.datasource import (
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+        InputPartition,
+    )
     from pyspark.sql.types import StructType
 
-_VIEWS: dict[str, Any] = {"records": records, "batches": batches}
+_VIEWS: dict[str, Any] = {"records": records, "batches": batches, "findings": findings, "sums": sums}
 
 
 class BrokerlessSource(DataSource):
@@ -36,7 +41,7 @@ class BrokerlessSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         # Here and not later: a mistyped option shows at load(), and options without effect are named once.
-        self._given: Options | None = None if is_of_sink(options) else Options.parse(options)
+        self._given: Options | None = None if sink_options.is_of_sink(options) else Options.parse(options)
 
     @classmethod
     def name(cls) -> str:
@@ -73,7 +78,19 @@ class BrokerlessSource(DataSource):
             LogInUseError: a broker, or another writer, has the log directory.
             ValueError: an option or a column that a sink does not have.
         """
-        return batch_writer(SinkOptions.parse(self.options), schema, overwrite=overwrite)
+        write = sink_options.parse(self.options, overwrite=overwrite)
+        return Writer(write, written_columns(schema, write))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """Return a writer of a stream's rows with these columns: see `brokerless.spark.stream_sink`.
+
+        Raises:
+            ValueError: an option or a column that a sink does not have.
+        """
+        write = sink_options.parse(self.options, overwrite=overwrite)
+        if overwrite and any(new.topic_id for new in write.topics.values()):
+            raise ValueError("option topicId: in output mode complete each epoch makes the topic anew, with another id")
+        return StreamWriter(write, written_columns(schema, write))
 
     @property
     def _options(self) -> Options:

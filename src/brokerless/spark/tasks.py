@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.spark.options import Options
 
-# As Spark's maxPartitionBytes. The smallest is what a core decodes in some milliseconds: less is not worth a task.
+# As Spark's maxPartitionBytes, as long as that makes no more tasks than a driver keeps track of with ease. Above 20 TB
+# tasks take whole segments then, and planning reads no index. The smallest is what a core decodes in some milliseconds.
 _MAX_BYTES = 128 << 20
+_MANY_TASKS = 20_000
 _MIN_BYTES = 4 << 20
 # Opening a file costs about as much as reading this many bytes.
 _OPEN_COST = 64 << 10
@@ -44,20 +46,26 @@ class Piece(NamedTuple, Generic[T]):
     records: int = 0
 
 
-def select(options: Options) -> list[Log]:
+def select(options: Options, *, all_replicas: bool = False) -> list[Log]:
     """Return the logs that subscribe, subscribePattern or assign name; without them all but the internal topics.
 
     A partition directory or file given as the path itself is read whatever its topic.
+
+    Args:
+        options: which.
+        all_replicas: not only the one of each partition that is read.
 
     Raises:
         ValueError: a topic or partition that is not there.
     """
     log_dir = LogDir(*options.paths)
     if options.assigned is not None:
-        return [log_dir.log(topic, partition) for topic, partition in sorted(set(options.assigned))]
+        named = sorted(set(options.assigned))
+        return [log for topic, number in named for log in log_dir.logs([topic], [number], all_replicas=all_replicas)]
     if options.topics is not None:
-        return log_dir.logs(topics=options.topics)
-    logs = [log for log in log_dir.logs() if log.path in options.paths or not is_internal(log.topic)]
+        return log_dir.logs(topics=options.topics, all_replicas=all_replicas)
+    found = log_dir.logs(all_replicas=all_replicas)
+    logs = [log for log in found if log.path in options.paths or not is_internal(log.topic)]
     pattern = options.topic_pattern
     if pattern is None:
         return logs
@@ -70,7 +78,7 @@ def target_bytes(sizes: Iterable[int], options: Options) -> int:
     The number of the cluster's cores is not known where Spark plans; on a larger one the upper limit governs.
     """
     total = sum(size + _OPEN_COST for size in sizes)
-    target = min(_MAX_BYTES, max(_MIN_BYTES, total // (2 * (os.cpu_count() or 1))))
+    target = min(max(_MAX_BYTES, total // _MANY_TASKS), max(_MIN_BYTES, total // (2 * (os.cpu_count() or 1))))
     return min(target, max(1, total // options.min_partitions)) if options.min_partitions else target
 
 

@@ -1,0 +1,39 @@
+"""`brokerless spark`: verbs for logs that are too large for one machine, one file each.
+
+Where a Spark session comes from is in `session.py`. The library's side is `brokerless.spark`.
+"""
+
+from __future__ import annotations
+
+import click
+
+from brokerless.cli.spark.check import check
+from brokerless.cli.spark.compact import compact
+from brokerless.cli.spark.convert import convert
+from brokerless.cli.spark.export import export
+from brokerless.cli.spark.profile import profile
+from brokerless.cli.spark.restore import restore
+
+
+@click.group(short_help="Verbs as Spark jobs: for a whole cluster's logs.")
+def spark() -> None:
+    """Run verbs as Spark jobs: for logs that are too large for one machine.
+
+    Without --master, and without SPARK_HOME in the environment, Spark runs here, on all cores. Else the driver runs
+    here, and the rest where --master or the configuration in SPARK_HOME says. Every machine needs brokerless, and has
+    to see the files under the same PATH. PYSPARK_PYTHON says which Python has it there, if not one at this one's path.
+
+    \b
+    brokerless spark check /kafka/data1 /kafka/data2
+    brokerless spark profile /kafka/data1 --by topic --by hour
+    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --state done.jsonl
+    brokerless spark export /kafka/data1 --to /exports/all --topic orders
+    brokerless spark restore /exports/all --to /restored/kafka-data
+    brokerless spark check s3://backup/kafka --master yarn --conf spark.executor.instances=20
+
+    Exit codes are those of the other verbs: 0 done, 1 damage, 2 could not run.
+    """
+
+
+for command in (check, profile, compact, convert, export, restore):
+    spark.add_command(command)

@@ -1,0 +1,39 @@
+"""`brokerless spark compact`: what brokers' log cleaners do, for a whole cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.compact import compact_options
+from brokerless.cli.spark.rewriting import rewriting_on_spark
+
+if TYPE_CHECKING:
+    from brokerless.cli.spark.rewriting import Where
+    from brokerless.log.compaction_report import CompactionReport
+
+
+@click.command(short_help="Keep the last record of each key.")
+@rewriting_on_spark
+@compact_options
+def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
+    """Keep the last record of each key, as brokers' log cleaners do, in whole log directories at once.
+
+    Each partition is a task, a large one several; --memory is that of one. The PATHs are log directories, with --topic,
+    or partitions' directories, that this machine and all executors see. They are locked meanwhile. Each partition is as
+    it was until all that is new of it is on the disk, whatever fails; with --state, the same command goes on where it
+    failed.
+
+    \b
+    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --dry-run
+    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --roll --state done.jsonl
+    """
+    from brokerless.log.compact import Compact
+
+    where.run(Compact(**options), _sizes)
+
+
+def _sizes(report: CompactionReport) -> tuple[int, int]:
+    before = report.clean_bytes + report.cleanable_bytes
+    return before, before - report.total("bytes") + report.total("cleaned_bytes")

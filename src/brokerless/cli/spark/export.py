@@ -1,0 +1,92 @@
+"""`brokerless spark export`: records to Parquet or JSON files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.options import existing_path, isolation_level, moment
+from brokerless.cli.spark.pairs import pair
+from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
+from brokerless.cli.spark.session import on_spark, task_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Those that have a name of their own here.
+_OPTIONS = {
+    "columns": "columns",
+    "isolation_level": "kafka.isolation.level",
+    "on_corrupt": "onCorrupt",
+    "start_timestamp": "startingTimestamp",
+    "end_timestamp": "endingTimestamp",
+}
+
+
+@click.command(short_help="Export records to Parquet or JSON files.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@click.option("--to", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
+@click.option(
+    "--format",
+    type=click.Choice(["parquet", "json", "delta", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="delta and iceberg need their Spark packages (--conf spark.jars.packages=...).",
+)
+@click.option("--compression", help="Of the files.  [default: zstd for parquet, none for json]")
+@click.option("--columns", help="Which, separated by commas.  [default: all; for json those that `read` shows]")
+@isolation_level
+@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
+@click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="skip leaves damaged batches out and reports the lost offsets.",
+)
+@click.option(
+    "--option", "others", type=pair, multiple=True, metavar="NAME=VALUE", help="Of the Spark source. Repeatable."
+)
+@report_form
+@on_spark
+def export(
+    spark: SparkSession,
+    paths: tuple[str, ...],
+    to: str,
+    topics: tuple[str, ...],
+    format: str,  # noqa: A002 - the option's name
+    compression: str | None,
+    others: tuple[tuple[str, str], ...],
+    form: str,
+    **chosen: Any,  # noqa: ANN401 - as _OPTIONS
+) -> None:
+    """Export records to files that Spark, pandas and DuckDB read as one table, `topic` and `partition` in their paths.
+
+    Tasks write the files themselves. A run after a failure does what is left; _SUCCESS is there when all is.
+
+    \b
+    brokerless spark export /kafka/data --to /exports/orders --topic orders
+    brokerless spark export /kafka/data --to s3://exports/all --isolation-level read_committed --master yarn
+    brokerless spark export /kafka/data --to /exports/day --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
+
+    Exit codes: 0 done, 1 damage was left out (--on-corrupt skip), 2 could not run.
+    """
+    from brokerless.spark import export as job
+
+    options = {_OPTIONS[name]: str(value) for name, value in chosen.items() if value is not None}
+    with task_progress(spark, "export"):
+        exported = job(
+            spark, paths, to, format=format, compression=compression, topics=topics, options=options | dict(others)
+        )
+    print_report(exported.partitions, form)
+    click.echo(tasks_in_words(exported.tasks, exported.skipped), err=True)
+    print_lost(exported.lost)
+    if exported.replaced_keys:
+        click.echo(
+            f"note: {exported.replaced_keys:,} header keys hold U+FFFD: what is no UTF-8 in the log shows so", err=True
+        )
+    if exported.lost:
+        raise SystemExit(1)

@@ -1,0 +1,13 @@
+"""Options that are given as NAME=VALUE."""
+
+from __future__ import annotations
+
+import click
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Take a pair apart: an option's type."""
+    name, is_there, value = text.partition("=")
+    if not is_there:
+        raise click.BadParameter(f"{text!r} is no pair: give NAME=VALUE")
+    return name, value

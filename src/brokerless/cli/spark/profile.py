@@ -1,0 +1,113 @@
+"""`brokerless spark profile`: what is in logs, in numbers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.options import existing_path
+from brokerless.cli.spark.session import on_spark, task_progress
+from brokerless.cli.table import print_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_GROUPS = ("topic", "partition", "hour", "magic", "compression")
+_NUMBERS = (
+    "PARTITIONS",
+    "RECORDS",
+    "BYTES",
+    "KEY",
+    "VALUE",
+    "NULL KEYS",
+    "TOMBSTONES",
+    "HEADERS",
+    "BATCHES",
+    "BATCH",
+    "CONTROL",
+    "SKEW",
+)
+_OTHERS = ("MAGIC", "CODECS", "FIRST TIME", "LAST TIME")
+
+
+@click.command(short_help="Count what logs hold.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
+@click.option(
+    "--by",
+    type=click.Choice(_GROUPS),
+    multiple=True,
+    default=("topic",),
+    show_default=True,
+    help="What is told apart. Repeatable.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@on_spark
+def profile(
+    spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], by: tuple[str, ...], form: str
+) -> None:
+    """Count what log directories hold: records, sizes, nulls, headers, batches, codecs, times. Nothing is changed.
+
+    KEY, VALUE and BATCH are average bytes, BYTES those of batches as stored, CONTROL the markers of transactions, SKEW
+    the largest partition over the average one. A record counts in the hour of its timestamp, a batch in that of its
+    largest one. All that is on the disk counts, also aborted records. JSON has more columns, and sums in place of
+    averages.
+
+    \b
+    brokerless spark profile /kafka/data1 /kafka/data2
+    brokerless spark profile data --topic orders --by partition --by hour --format json
+    """
+    from brokerless.spark import profile as job
+
+    with task_progress(spark, "profile"):
+        found = [row.asDict() for row in job(spark, *paths, topics=topics, by=by).orderBy(*by).collect()]
+    if form == "json":
+        for row in found:
+            click.echo(json.dumps(row, default=_moment, separators=(",", ":")))
+        return
+    headings = [name.upper() for name in by]
+    rows = [[_text(row[name]) for name in by] + _numbers(row) + _words(row) for row in found]
+    print_table([*headings, *_NUMBERS, *_OTHERS], rows, numbers=_NUMBERS)
+
+
+def _numbers(row: dict[str, Any]) -> list[str]:
+    records, batches = row["records"], row["batches"]
+    return [
+        _text(row["partitions"]),
+        _text(records),
+        _text(row["bytes"]),
+        _average(row["key_bytes"], records - row["null_keys"]),
+        _average(row["value_bytes"], records - row["tombstones"]),
+        _text(row["null_keys"]),
+        _text(row["tombstones"]),
+        _text(row["headers"]),
+        _text(batches),
+        _average(row["bytes"], batches),
+        _text(row["control_records"]),
+        "-" if row["skew"] is None else f"{row['skew']:.2f}",
+    ]
+
+
+def _words(row: dict[str, Any]) -> list[str]:
+    return [
+        ",".join(map(str, row["magics"])),
+        ",".join(row["compressions"]),
+        _text(row["first_timestamp"]),
+        _text(row["last_timestamp"]),
+    ]
+
+
+def _average(total: int, count: int) -> str:
+    return f"{total / count:.1f}" if count else "-"
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else _moment(value) if isinstance(value, datetime) else str(value)
+
+
+def _moment(moment: datetime) -> str:
+    # The session's zone is UTC, and Spark gives times in that of the machine.
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,71 @@
+"""The summary of jobs that go partition by partition: a table, or JSON lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.table import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.log.reader import Lost
+    from brokerless.spark.jobs.export import PartitionReport
+
+_HEADINGS = ("TOPIC", "PARTITION", "ROWS", "BYTES", "SECONDS")
+
+report_form = click.option(
+    "--report",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the report.",
+)
+
+
+def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
+    """Print a line for each partition, and one for all."""
+    if form == "json":
+        for partition in partitions:
+            click.echo(json.dumps(asdict(partition), separators=(",", ":")))
+        return
+    rows = [
+        [found.topic, str(found.partition), f"{found.rows:,}", _number(found.bytes), _seconds(found.seconds)]
+        for found in partitions
+    ]
+    total = [
+        "all",
+        str(len(partitions)),
+        f"{sum(found.rows for found in partitions):,}",
+        _number(sum(found.bytes or 0 for found in partitions)),
+        _seconds(sum(found.seconds or 0 for found in partitions)),
+    ]
+    print_table(_HEADINGS, [*rows, total], numbers=_HEADINGS[1:])
+
+
+def print_lost(found: Sequence[Lost]) -> None:
+    """Say what `--on-corrupt skip` left out of an export."""
+    for lost in found:
+        end = "the end" if lost.end_offset is None else lost.end_offset - 1
+        click.echo(
+            f"lost: offsets {lost.start_offset} to {end} at {lost.path}:{lost.position}: {lost.reason}", err=True
+        )
+
+
+def tasks_in_words(tasks: int, skipped: int) -> str:
+    """Say how much of a job was done by this run."""
+    before = f"; {skipped:,} had been done before" if skipped else ""
+    return f"{tasks:,} task{'s'[: tasks != 1]}{before}"
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f}"

@@ -1,0 +1,77 @@
+"""`brokerless spark restore`: an export back to a log directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.spark.pairs import pair
+from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
+from brokerless.cli.spark.session import on_spark, task_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command(short_help="Make logs of an export again.")
+@click.argument("exported", metavar="EXPORT")
+@click.option("--to", required=True, type=click.Path(file_okay=False), help="A log directory, made if there is none.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@click.option(
+    "--topic-id",
+    "topic_ids",
+    multiple=True,
+    type=pair,
+    metavar="TOPIC=ID",
+    help="A topic's id in the cluster that was started on the directory. Repeatable.  [default: as exported]",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Of the batches.",
+)
+@click.option("--batch-size", type=click.IntRange(min=1), default=16384, show_default=True, help="Bytes of a batch.")
+@click.option("--sole-replica", is_flag=True, help="No other broker has replicas of these partitions: do not warn.")
+@report_form
+@on_spark
+def restore(
+    spark: SparkSession,
+    exported: str,
+    to: str,
+    topics: tuple[str, ...],
+    topic_ids: tuple[tuple[str, str], ...],
+    compression: str,
+    batch_size: int,
+    sole_replica: bool,
+    form: str,
+) -> None:
+    """Make logs of EXPORT, a directory of `brokerless spark export`, again, with every record at its offset.
+
+    All topics come into force at one instant. A run after a failure does what is left.
+
+    \b
+    brokerless spark restore /exports/orders --to /restored/kafka-data --compression zstd
+
+    Exit codes: 0 done, 1 the export had left out damage (lost), 2 could not run.
+    """
+    from brokerless.spark import restore as job
+
+    with task_progress(spark, "restore"):
+        restored = job(
+            spark,
+            exported,
+            to,
+            topics=topics,
+            topic_ids=dict(topic_ids),
+            compression=compression,
+            batch_size=batch_size,
+            sole_replica=sole_replica,
+        )
+    print_report(restored.partitions, form)
+    click.echo(tasks_in_words(restored.tasks, restored.skipped), err=True)
+    print_lost(restored.lost)
+    if restored.lost:
+        raise SystemExit(1)

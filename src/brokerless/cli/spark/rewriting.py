@@ -1,0 +1,148 @@
+"""What the verbs that rewrite logs on Spark share: which logs, the line of progress, the reports and the table."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from brokerless.cli.compact import size
+from brokerless.cli.options import Progress
+from brokerless.cli.rewriting import print_result
+from brokerless.cli.spark.session import on_spark
+from brokerless.cli.table import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from brokerless.log.rewrite import PlanT, ReportT, Verb
+
+    _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_HEADINGS = ("TOPIC", "PARTITIONS", "BYTES READ", "BYTES BEFORE", "BYTES AFTER", "SECONDS")
+
+
+@dataclass(frozen=True)
+class Where:
+    """The options of `rewriting_on_spark`: what a verb's work is done on, and what becomes of it."""
+
+    spark: SparkSession
+    paths: tuple[str, ...]
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    in_place: bool
+    dry_run: bool
+    jobs: int | None
+    task_bytes: int
+    state: str | None
+    form: str
+
+    def run(self, verb: Verb[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
+        """Do a verb's work there, and print what came of it.
+
+        Args:
+            verb: what is done.
+            sizes: tells from a report the bytes of a log before and after.
+
+        Raises:
+            click.UsageError: neither in place nor a dry run, or both.
+        """
+        from brokerless.spark.jobs.rewrite import ledger, rewritten
+
+        started, before, done = time.monotonic(), ledger(verb, self.state), 0
+        read: dict[str, int] = {}
+        found: dict[str, list[int]] = {}
+        with Progress(prints=True) as show:
+
+            def progress(name: str, count: int) -> None:
+                read[name] = read.get(name, 0) + count
+                show(f"{done} partitions done; {sum(read.values()) >> 20:,} MiB read")
+
+            for result in rewritten(
+                self.spark,
+                verb,
+                self.paths,
+                self.topics,
+                self.partitions,
+                dry_run=self.dry_run,
+                jobs=self.jobs,
+                task_bytes=self.task_bytes,
+                ledger=before,
+                progress=progress,
+            ):
+                done += 1
+                print_result(result, self.form, dry_run=self.dry_run)
+                row = [1, *sizes(result.report)]
+                found[result.topic] = [a + b for a, b in zip(found.get(result.topic, [0] * 3), row, strict=True)]
+        self._print_table(found, read, time.monotonic() - started)
+        if before is not None and before.skipped:
+            click.echo(f"{before.skipped} partition{'s'[: before.skipped != 1]} done before: left alone", err=True)
+
+    def _print_table(self, found: dict[str, list[int]], read: dict[str, int], seconds: float) -> None:
+        rows = []
+        for topic, (partitions, before, after) in sorted(found.items()):
+            of_topic = sum(count for name, count in read.items() if name.rpartition("-")[0] == topic)
+            rows.append([topic, *map(str, (partitions, of_topic, before, after)), ""])
+        totals = [str(sum(int(row[column]) for row in rows)) for column in range(1, 5)]
+        rows.append(["changed nothing" if self.dry_run else "in all", *totals, f"{seconds:.1f}"])
+        print_table(_HEADINGS, rows, numbers=_HEADINGS[1:], err=True)
+
+
+def rewriting_on_spark(function: _Command) -> _Command:
+    """PATH... with the options of `Where`, which the command gets as its argument `where`."""
+    names = [field.name for field in fields(Where)]
+
+    @wraps(function)
+    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
+        return function(where=Where(**{name: options.pop(name) for name in names}), **options)
+
+    checked: _Command = _checked(on_spark(command))  # type: ignore[assignment] # with other arguments, as below
+    for decorate in (
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Of the reports.",
+        ),
+        click.option("--state", type=click.Path(dir_okay=False), help="A file of what is done: go on after a failure."),
+        click.option(
+            "--task-bytes",
+            type=size,
+            default="1GiB",
+            show_default=True,
+            help="A larger partition is divided among tasks of about so many bytes.",
+        ),
+        click.option(
+            "--jobs", type=click.IntRange(min=1), help="Tasks at a time.  [default: as many as Spark has cores]"
+        ),
+        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
+        click.option("--in-place", is_flag=True, help="Change the logs themselves."),
+        click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
+        click.option("--topic", "topics", multiple=True, help="A topic of the log directories. Repeatable."),
+        click.argument(
+            "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False)
+        ),
+    ):
+        checked = decorate(checked)
+    return checked
+
+
+def _checked(function: _Command) -> _Command:
+    """Refuse what cannot be before Spark is started."""
+
+    @wraps(function)
+    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
+        if options["in_place"] == options["dry_run"]:
+            raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
+        if options["dry_run"] and options["state"] is not None:
+            raise click.UsageError("--state goes with --in-place: a dry run does nothing that could be done already")
+        return function(**options)
+
+    return command  # type: ignore[return-value] # what click passes

@@ -1,0 +1,24 @@
+"""A table of texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str], err: bool = False
+) -> None:
+    """Print rows under their headings; columns of numbers are set to the right."""
+    table = [headings, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
+    for row in table:
+        cells = (
+            text.rjust(width) if heading in numbers else text.ljust(width)
+            for heading, text, width in zip(headings, row, widths, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip(), err=err)

@@ -1,0 +1,279 @@
+"""`export`: records to files that Spark, pandas and DuckDB read as one table, written by Spark's tasks themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from brokerless import _native, storage
+from brokerless.errors import unknown
+from brokerless.log import files
+from brokerless.log.root import Root
+from brokerless.spark.jobs.export_directory import ExportDirectory
+from brokerless.spark.jobs.export_files import FileWriter, receipt_name
+from brokerless.spark.jobs.export_plan import plan
+from brokerless.spark.jobs.formats import COMPRESSIONS, EXACT_TIME, JSON_COLUMNS, PARQUET_COLUMNS, PATH
+from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, Manifest, Receipt
+from brokerless.spark.jobs.running import run
+from brokerless.spark.jobs.tables import PACKAGES, write_table
+from brokerless.spark.option_values import local
+from brokerless.spark.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from brokerless.log.reader import Lost
+
+FORMATS = (*COMPRESSIONS, *PACKAGES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionReport:
+    """What a job did for a partition.
+
+    Attributes:
+        topic: which.
+        partition: likewise.
+        rows: how many.
+        bytes: of its files; None where Spark wrote them.
+        seconds: that its tasks took, together; likewise.
+    """
+
+    topic: str
+    partition: int
+    rows: int
+    bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What came of an export.
+
+    Attributes:
+        partitions: that were exported, sorted; those without rows too.
+        tasks: that were run.
+        skipped: tasks that an earlier run had finished.
+        lost: what `onCorrupt=skip` left out.
+        replaced_keys: header keys with a U+FFFD, which stands for what is no UTF-8 in the log: see `Receipt`.
+    """
+
+    partitions: tuple[PartitionReport, ...]
+    tasks: int
+    skipped: int
+    lost: tuple[Lost, ...]
+    replaced_keys: int
+
+
+def export(
+    spark: SparkSession,
+    path: str | Sequence[str],
+    to: str,
+    *,
+    format: str = "parquet",  # noqa: A002 - Spark's word for it
+    compression: str | None = None,
+    topics: Collection[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> Exported:
+    """Export records to a directory of Parquet or JSON files, by tasks that write these files themselves.
+
+    The files are `topic=<topic>/partition=<number>/<offset>-<task>.parquet`. A file appears when it is whole, and
+    `_SUCCESS` when all are. A run after a failure goes on where it ended.
+
+    Args:
+        spark: a session, not one of Spark Connect.
+        path: a log directory, a partition directory, or several; local, or a URL.
+        to: a directory that driver and executors share, or a URL: new, empty, or one that the same job began.
+        format: "parquet" or "json"; "delta" (`to` is a path) and "iceberg" (`to` is a table) need their Spark packages,
+            and go through Spark's own writers.
+        compression: of the files: for parquet "zstd" (default), "none", "snappy", "gzip" or "lz4"; for json "none" or
+            "gzip".
+        topics: which; none: as the options say, or all but Kafka's own.
+        options: those of `spark.read.format("brokerless")`: ranges, isolation, columns, sizes of tasks.
+
+    Raises:
+        FileNotFoundError: there is nothing at a path.
+        ValueError: options that do not go together; the directory holds something else, or another job's export.
+
+        export(spark, "/backup/kafka-data", "/exports/orders", topics=["orders"])
+    """
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    given = _given(path, topics, options or {})
+    read = Options.parse(given).for_batch()
+    if format in PACKAGES:
+        if compression is not None:
+            raise ValueError(f"compression is of parquet and json: {format} has settings of its own")
+        return _counted(write_table(spark, given, format, to))
+    known = COMPRESSIONS[format]
+    if compression is not None and compression not in known:
+        raise unknown("compression", compression, known)
+    writer = FileWriter(
+        directory=ExportDirectory(storage.absolute(local(to))),
+        form=format,
+        columns=_columns(read, format),
+        compression=compression or known[0],
+        check_crcs=read.check_crcs,
+    )
+    return _export(spark, writer, read)
+
+
+def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Exported:
+    directory = writer.directory
+    before = _found(directory)
+    tasks, manifest = plan(options, writer, None if before is None else before.target_bytes)
+    if before is not None and before.plan != manifest.plan:
+        raise ValueError(
+            f"{directory.path} has another export, or the logs have changed since it was begun: take another directory "
+            "(of logs that grow, an export with endingOffsets can be gone on with)"
+        )
+    if before is not None and Manifest.is_whole(directory):
+        _check_there(directory, before)
+        return _report(before, tasks=0)
+    directory.begin()
+    if before is None:
+        try:
+            manifest.write(directory)
+        except FileExistsError as error:
+            raise ValueError(
+                f"another run has begun an export to {directory.path} meanwhile: run this one again"
+            ) from error
+    else:
+        manifest = replace(manifest, id=before.id)
+    receipts = _receipts(directory)
+    missing = [(number, task) for number, task in enumerate(tasks) if number not in receipts]
+    made = run(spark, missing, writer.write_numbered)
+    if Manifest.is_whole(directory):
+        # Another run was faster: what its manifest says is in force.
+        return _report(Manifest.read(directory), tasks=len(missing))
+    receipts |= {number: receipt for (number, _), receipt in zip(missing, made, strict=True)}
+    in_order = [receipts[number] for number in range(len(tasks))]
+    manifest = replace(
+        manifest,
+        files=tuple(file for receipt in in_order for file in receipt.files),
+        lost=tuple(lost for receipt in in_order for lost in receipt.lost),
+        replaced_keys=sum(receipt.replaced_keys for receipt in in_order),
+        is_complete=True,
+    )
+    manifest.write(directory)
+    directory.finish(RECEIPTS)
+    return _report(manifest, tasks=len(missing))
+
+
+def _given(path: str | Sequence[str], topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the read."""
+    for name in options:
+        if name.lower() in ("path", "paths", "view", "includeheaders"):
+            raise ValueError(
+                f"option {name} is not for an export: it has paths of its own, and all there is of records"
+            )
+    given = {**options, "path": json.dumps([path] if isinstance(path, str) else list(path))}
+    if topics:
+        given["subscribe"] = ",".join(topics)
+    return given
+
+
+def _columns(options: Options, form: str) -> tuple[str, ...]:
+    """Return the columns of the files: `offset` is always there, and the exact time where the time is."""
+    known: Sequence[str] = JSON_COLUMNS if form == "json" else PARQUET_COLUMNS
+    if options.columns is None:
+        return tuple(known)
+    everything = [*_native.ROW_COLUMNS, *([] if form == "json" else [PATH])]
+    for name in options.columns:
+        if name not in everything:
+            raise unknown("column", name, everything)
+    wanted = dict.fromkeys(["offset", *options.columns])
+    if form == "json":
+        return tuple(wanted)
+    if "timestamp" in wanted:
+        wanted[EXACT_TIME] = None
+    return tuple(name for name in wanted if name not in ("topic", "partition"))
+
+
+def _found(directory: ExportDirectory) -> Manifest | None:
+    """Return the manifest of an export that was begun; None: there is nothing.
+
+    Raises:
+        ValueError: there is something else, or a broker would stumble over it.
+    """
+    if directory.holds(MANIFEST):
+        return Manifest.read(directory)
+    if not directory.is_remote:
+        _check_around(directory.path)
+    names = directory.names()
+    if names:
+        raise ValueError(f"{directory.path} holds {names[0]}, and is no export: take a directory that is new or empty")
+    return None
+
+
+def _check_around(path: str) -> None:
+    """Refuse a directory in a log directory, or in a partition's, however deep."""
+    around = os.path.dirname(path)
+    while True:
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            names = storage.list_directory(around)
+        if Root.is_root(names):
+            raise ValueError(
+                f"cannot export to {path}: {around} is a log directory, and a broker stops at other names there"
+            )
+        if files.is_partition_directory(names):
+            raise ValueError(f"cannot export to {path}: {around} is a partition's directory, and a broker's")
+        if around == os.path.dirname(around):
+            return
+        around = os.path.dirname(around)
+
+
+def _check_there(directory: ExportDirectory, manifest: Manifest) -> None:
+    """Refuse a whole export whose files are not there any more."""
+    for file in manifest.files:
+        size = directory.size(file.name)
+        if size != file.bytes:
+            found = "is gone" if size is None else f"has {size} bytes, and was written with {file.bytes}"
+            raise ValueError(f"{directory.path}/{file.name} {found}: export to another directory")
+
+
+def _receipts(directory: ExportDirectory) -> dict[int, Receipt]:
+    """Return the receipts of the tasks that are done, by their numbers; what they wrote is there."""
+    found = {}
+    for name in directory.names(RECEIPTS):
+        number = int(name.partition(".")[0])
+        receipt = Receipt.from_json(directory.read(receipt_name(number)))
+        if receipt.is_there(directory):
+            found[number] = receipt
+    return found
+
+
+def _report(manifest: Manifest, *, tasks: int) -> Exported:
+    by_partition = defaultdict(list)
+    for file in manifest.files:
+        by_partition[file.topic, file.partition].append(file)
+    return Exported(
+        partitions=tuple(
+            PartitionReport(
+                topic=topic,
+                partition=number,
+                rows=sum(file.rows for file in by_partition[topic, number]),
+                bytes=sum(file.bytes for file in by_partition[topic, number]),
+                seconds=sum(file.seconds for file in by_partition[topic, number]),
+            )
+            for topic, found in sorted(manifest.topics.items())
+            for number in sorted(found.partitions)
+        ),
+        tasks=tasks,
+        skipped=manifest.tasks - tasks,
+        lost=manifest.lost,
+        replaced_keys=manifest.replaced_keys,
+    )
+
+
+def _counted(table: DataFrame) -> Exported:
+    counts = table.groupBy("topic", "partition").count().orderBy("topic", "partition").collect()
+    partitions = tuple(PartitionReport(topic=topic, partition=number, rows=rows) for topic, number, rows in counts)
+    return Exported(partitions=partitions, tasks=0, skipped=0, lost=(), replaced_keys=0)

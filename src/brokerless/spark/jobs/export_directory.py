@@ -1,0 +1,179 @@
+"""A directory that many tasks write files into: local, or an object store's. Every file appears whole, or not at all.
+
+A local file is written in `_temporary`, made durable, and renamed. For a store it is written on the machine of the
+task, and stored as one object. Names that begin with `_` are passed over by those who read such a directory as a table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import socket
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brokerless import disk, remote, storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+    from typing_extensions import Buffer
+
+_TEMPORARY = "_temporary"
+
+
+@dataclass(frozen=True)
+class ExportDirectory:
+    """A directory for files of many tasks. Picklable.
+
+    Attributes:
+        path: absolute, or a URL.
+    """
+
+    path: str
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is an object store's."""
+        return remote.is_remote(self.path)
+
+    def begin(self) -> None:
+        """Make the directory, and those around it; one that is there is good."""
+        if not self.is_remote:
+            _make_directories(f"{self.path}/{_TEMPORARY}")
+
+    def finish(self, *directories: str) -> None:
+        """Remove what tasks left that came to nothing, and these directories; in a store nothing is deleted.
+
+        An attempt that still runs cannot finish its file then.
+        """
+        for name in () if self.is_remote else (*directories, _TEMPORARY):
+            if storage.exists(f"{self.path}/{name}"):
+                disk.remove_tree(f"{self.path}/{name}")
+
+    def names(self, directory: str = "") -> list[str]:
+        """Return the names in the directory, or in one of it; none if it is not there."""
+        path = f"{self.path}/{directory}".rstrip("/")
+        try:
+            found = storage.list_directory(path)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if name != _TEMPORARY)
+
+    def holds(self, name: str) -> bool:
+        """Tell whether there is a file of this name."""
+        return storage.exists(f"{self.path}/{name}")
+
+    def size(self, name: str) -> int | None:
+        """Return a file's length in bytes; None: there is none."""
+        try:
+            return storage.size(f"{self.path}/{name}")
+        except FileNotFoundError:
+            return None
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+        with storage.File(f"{self.path}/{name}") as file:
+            return file.read(0, file.size())
+
+    def write(self, name: str, content: Buffer) -> None:
+        """Write a small file, in the place of one that is there."""
+        with self.create(name) as file:
+            file.write(content)
+
+    def write_new(self, name: str, content: Buffer) -> None:
+        """Write a small file where none is: of several who do, one succeeds. A store is only asked before.
+
+        Raises:
+            FileExistsError: there is one.
+        """
+        if self.is_remote:
+            if self.holds(name):
+                raise FileExistsError(errno.EEXIST, "exists", f"{self.path}/{name}")
+            self.write(name, content)
+            return
+        temporary = f"{self.path}/{_TEMPORARY}/{uuid.uuid4().hex}"
+        with disk.create(temporary) as output:
+            output.append(content)
+            output.sync()
+        try:
+            disk.link(temporary, f"{self.path}/{name}")
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without links: a crash leaves a beginning then, which is refused.
+            with disk.create(f"{self.path}/{name}") as output:
+                output.append(content)
+                output.sync()
+        finally:
+            disk.remove(temporary)
+        disk.sync_directory(self.path)
+
+    def check_visible(self, name: str) -> None:
+        """Refuse to go on where the directory is not the one that holds this file.
+
+        Raises:
+            ValueError: it is not.
+        """
+        if not self.holds(name):
+            raise ValueError(
+                f"{self.path}/{name} is not to be seen on {socket.gethostname()}: the path has to be a directory that "
+                "the driver and all executors share, or a URL"
+            )
+
+    @contextlib.contextmanager
+    def create(self, name: str) -> Iterator[IO[bytes]]:
+        """Give a file to be written, which takes its name at the end, if no exception comes before."""
+        if self.is_remote:
+            with disk.stored(f"{self.path}/{name}") as file:
+                yield file
+            return
+        path = f"{self.path}/{name}"
+        temporary = f"{self.path}/{_TEMPORARY}/{uuid.uuid4().hex}"
+        with disk.create(temporary) as output:
+            try:
+                yield _Written(output)  # type: ignore[misc] # what stands for a file, is one
+                output.sync()
+                _make_directories(os.path.dirname(path))
+                disk.rename(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    disk.remove(temporary)
+                raise
+        disk.sync_directory(os.path.dirname(path))
+
+
+class _Written(io.RawIOBase):
+    """What expects a Python file writes to one of `disk`."""
+
+    def __init__(self, output: disk.Output) -> None:
+        super().__init__()
+        self._output = output
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, content: Buffer) -> int:
+        length = memoryview(content).nbytes
+        self._output.write_at(self._position, content)
+        self._position += length
+        return length
+
+
+def _make_directories(path: str) -> None:
+    """Make a directory and those around it, which other tasks may be making too."""
+    if storage.is_directory(path):
+        return
+    parent = os.path.dirname(path)
+    _make_directories(parent)
+    with contextlib.suppress(FileExistsError):
+        disk.make_directory(path)
+    disk.sync_directory(parent)

@@ -1,0 +1,131 @@
+"""What one task of an export does: it reads its splits, and writes a file for each partition that they are of.
+
+Rows go from the decoder's Arrow batches into the files; only counts leave the task. A task's files have names that the
+plan gives them, so that an attempt after a failure, or beside another one, writes the same file again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from brokerless.log.reader import Reader
+from brokerless.spark.jobs.formats import EXACT_TIME, PATH, suffix, writing
+from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, ExportedFile, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from brokerless.log.reader import Lost
+    from brokerless.log.split import Split
+    from brokerless.spark.jobs.export_directory import ExportDirectory
+    from brokerless.spark.jobs.formats import Write
+    from brokerless.spark.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileWriter:
+    """How the tasks of an export write. Picklable.
+
+    Attributes:
+        directory: where to.
+        form: "parquet" or "json".
+        columns: of the files.
+        compression: of them.
+        check_crcs: verify checksums.
+    """
+
+    directory: ExportDirectory
+    form: str
+    columns: tuple[str, ...]
+    compression: str
+    check_crcs: bool
+
+    def write_numbered(self, numbered: tuple[int, Task[Split]]) -> Receipt:
+        """Write the files of the task of this number, and its receipt.
+
+        Raises:
+            CorruptRecordError: damage.
+            ValueError: the directory is not the driver's.
+        """
+        number, task = numbered
+        self.directory.check_visible(MANIFEST)
+        found = [
+            self._write(number, tuple(splits))
+            for _, splits in itertools.groupby(task.work, lambda split: (split.topic, split.partition))
+        ]
+        receipt = Receipt(
+            files=tuple(file for one in found for file in one.files),
+            lost=tuple(lost for one in found for lost in one.lost),
+            replaced_keys=sum(one.replaced_keys for one in found),
+        )
+        self.directory.write(receipt_name(number), receipt.to_json())
+        return receipt
+
+    def _write(self, number: int, splits: Sequence[Split]) -> Receipt:
+        """Write the rows of one partition; no file is made for no rows."""
+        begun = time.monotonic()
+        name = self._name(number, splits[0])
+        first = last = -1
+        count = replaced_keys = 0
+        lost: list[Lost] = []
+        with ExitStack() as closing:
+            write = None
+            for split in splits:
+                reader = Reader([split], self._wanted, check_crcs=self.check_crcs)
+                for rows in reader:
+                    if write is None:
+                        write = closing.enter_context(self._file(name))
+                        first = rows["offset"][0].as_py()
+                    write(rows, split.path)
+                    last = rows["offset"][-1].as_py()
+                    count += rows.num_rows
+                    replaced_keys += _replaced_keys(rows)
+                lost += reader.lost
+        file = ExportedFile(
+            topic=splits[0].topic or "",
+            partition=splits[0].partition or 0,
+            name=name,
+            rows=count,
+            bytes=self.directory.size(name) or 0,
+            first_offset=first,
+            last_offset=last,
+            seconds=round(time.monotonic() - begun, 3),
+        )
+        return Receipt(files=(file,) if count else (), lost=tuple(lost), replaced_keys=replaced_keys)
+
+    @property
+    def _wanted(self) -> list[str]:
+        """The columns that are decoded."""
+        return [name for name in self.columns if name not in (PATH, EXACT_TIME)]
+
+    def _name(self, number: int, split: Split) -> str:
+        """Name a task's file of a partition: by the lowest offset that can be in it, and by the task."""
+        low = max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
+        directory = f"topic={split.topic}/partition={split.partition}"
+        return f"{directory}/{low:020d}-{number:06d}{suffix(self.form, self.compression)}"
+
+    @contextmanager
+    def _file(self, name: str) -> Iterator[Write]:
+        with self.directory.create(name) as file, writing(file, self.form, self.columns, self.compression) as write:
+            yield write
+
+
+def receipt_name(number: int) -> str:
+    """Name the receipt of a task."""
+    return f"{RECEIPTS}/{number:06d}.json"
+
+
+def _replaced_keys(rows: pa.RecordBatch) -> int:
+    """Count the header keys in which something was no UTF-8 and shows as U+FFFD, as in Kafka's consumers."""
+    if "headers" not in rows.schema.names:
+        return 0
+    headers: Any = rows["headers"]
+    return pc.sum(pc.match_substring(headers.flatten().field("key"), "\ufffd")).as_py() or 0

@@ -1,0 +1,185 @@
+"""What the tasks of an export will do, and what is known of the logs before any of them runs."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from brokerless.cluster_metadata import topic_settings
+from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
+from brokerless.log import files
+from brokerless.log.bounds import bounds
+from brokerless.log.segment import NO_END
+from brokerless.remote import is_remote
+from brokerless.spark.jobs.manifest import ExportedPartition, ExportedTopic, Manifest
+from brokerless.spark.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
+from brokerless.spark.tasks import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
+    from brokerless.log.settings import TopicSettings
+    from brokerless.log.split import Split
+    from brokerless.spark.jobs.export_files import FileWriter
+    from brokerless.spark.options import Options, Partition
+    from brokerless.spark.tasks import Task
+
+# The header of a batch of format 2; the older formats' is shorter.
+_HEADER = 61
+
+
+def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list[Task[Split]], Manifest]:
+    """Plan the tasks, and say what the export will hold. Reads no record.
+
+    Args:
+        options: of the read.
+        writer: of the files.
+        target: bytes that a task reads; None: as the options and this machine have it.
+
+    Raises:
+        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
+        ValueError: a topic or partition is not there, or has no name.
+    """
+    logs = chosen(options)
+    for log in logs:
+        if log.topic is None:
+            raise ValueError(f"{log.path} is of no topic: put it into a directory named <topic>-<partition>")
+        files.check_topic_name(log.topic)
+    target = target or target_of(logs, options)
+    ends = {name_of(log): end_of(log, options) for log in logs}
+    # Behind an offset that was asked for, the log may grow: how much is there says nothing about the tasks.
+    pieces = [
+        piece._replace(size=0) if _is_cut(piece.work, ends) else piece for piece in pieces_of_all(logs, options, target)
+    ]
+    tasks = pack(pieces, target, options)
+    manifest = Manifest(
+        form=writer.form,
+        columns=writer.columns,
+        id=uuid.uuid4().hex,
+        plan=_digest(writer, tasks, ends, _segments(logs, [piece.work for piece in pieces], ends)),
+        target_bytes=target,
+        tasks=len(tasks),
+        topics=_topics(logs, [piece.work for piece in pieces], options),
+    )
+    return tasks, manifest
+
+
+def _is_cut(split: Split, ends: Mapping[Partition, object]) -> bool:
+    """Tell whether a split ends at an offset that was asked for."""
+    return split.end_offset == ends[split.topic or "", split.partition or 0]
+
+
+def _segments(logs: Sequence[Log], splits: Sequence[Split], ends: Mapping[Partition, object]) -> list[object]:
+    """Return what changes if the segments that are read are rewritten, and does not if logs grow behind their ends."""
+    positions: dict[str, set[int]] = {}
+    for split in splits:
+        positions.setdefault(split.path, set()).add(split.position if _is_cut(split, ends) else -1)
+    segments = [(segment, log) for log in logs for segment in log.segments if segment.path in positions]
+
+    def state(found: tuple[Segment, Log]) -> object:
+        segment, log = found
+        at = positions[segment.path]
+        if -1 in at:
+            return segment.path, segment.size, segment.modified
+        return segment.path, _before_end(segment, at, cast("int", ends[name_of(log)]))
+
+    # Of a store each is a request or more.
+    with ThreadPoolExecutor(16 if any(is_remote(path) for path in positions) else 1) as threads:
+        return list(threads.map(state, segments))
+
+
+def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]:
+    """Return headers, with their CRCs, of batches below an end that was asked for, and where the last of them is.
+
+    Whatever is taken from batches before the last one moves it.
+    """
+    if segment.base_offset >= end:
+        return []
+    try:
+        with segment.open() as file:
+            last = segment.batch_of(file, end - 1)
+            wanted = {0, *positions, *(() if last is None else (last["position"],))}
+            return [(position, bytes(file.read(position, _HEADER))) for position in sorted(wanted)]
+    except (CorruptRecordError, UnsupportedFormatError) as error:
+        # The tasks will say so, or leave it out.
+        return [str(error)]
+
+
+def _digest(
+    writer: FileWriter, tasks: Sequence[Task[Split]], ends: Mapping[Partition, object], segments: Sequence[object]
+) -> str:
+    """Return what two plans have in common if they write the same files, from the same segments."""
+    digest = hashlib.sha256(repr((writer.form, writer.columns, writer.compression, writer.check_crcs)).encode())
+    for task in tasks:
+        digest.update(b"task")
+        for split in task.work:
+            fixed = replace(split, end_position=0, following_offset=None) if _is_cut(split, ends) else split
+            digest.update(repr(fixed).encode())
+    digest.update(repr(segments).encode())
+    return digest.hexdigest()
+
+
+def _topics(logs: Sequence[Log], splits: Sequence[Split], options: Options) -> dict[str, ExportedTopic]:
+    """Say what is known of the topics, and how far each partition is exported."""
+    by_partition: dict[Partition, list[Split]] = {name_of(log): [] for log in logs}
+    for split in splits:
+        by_partition[split.topic or "", split.partition or 0].append(split)
+    settings = _Settings()
+    topics: dict[str, ExportedTopic] = {}
+    for log in logs:
+        name, number = name_of(log)
+        topic = topics.setdefault(name, ExportedTopic(topic_id=log.topic_id, configs=settings.configs(log)))
+        topic.partitions[number] = _extent(log, by_partition[name, number], options)
+    return topics
+
+
+class _Settings:
+    """The settings of topics, which are read once for each log directory."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[str, TopicSettings]] = {}
+
+    def configs(self, log: Log) -> dict[str, str]:
+        """Return what is known of a topic's settings, as Kafka has them."""
+        root = log.root
+        if root.path not in self._known:
+            try:
+                self._known[root.path] = topic_settings(root.path, root.node_id)
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                warnings.warn(f"settings of topics are not exported: {error}", stacklevel=2)
+                self._known[root.path] = {}
+        found = self._known[root.path].get(log.topic or "")
+        return {} if found is None else found.to_configs()
+
+
+def _extent(log: Log, splits: Sequence[Split], options: Options) -> ExportedPartition:
+    epoch = log.leader_epochs[-1].epoch if log.leader_epochs else -1
+    if splits:
+        end = splits[-1].end_offset
+        start, end = splits[0].start_offset, log.log_end_offset if end == NO_END else end
+    else:
+        start = end = _start_of_nothing(log, options)
+    return ExportedPartition(start_offset=start, end_offset=end, leader_epoch=epoch)
+
+
+def _start_of_nothing(log: Log, options: Options) -> int:
+    """Return where a read would start that finds nothing."""
+    try:
+        found = bounds(
+            log,
+            start_of(log, options),
+            end_of(log, options),
+            None,
+            None,
+            options.isolation_level,
+            verify_transactions=False,
+        )
+    except OffsetOutOfRangeError as error:  # and failOnDataLoss is false
+        return error.log_end_offset
+    return found.start_offset

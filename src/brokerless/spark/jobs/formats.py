@@ -1,0 +1,258 @@
+"""The formats of an export: rows to Parquet or JSON lines, and back.
+
+Parquet holds rows as Spark's Kafka source has them, null for no headers. A time that Spark cannot hold, which is one
+beyond the year 294247, is null in `timestamp`, and in `timestampMillis` as it is. Topic and partition are in the names
+of directories, as Spark's own tables have it. JSON lines are those of `brokerless read`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from brokerless import _native, storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import IO
+
+    from typing_extensions import Buffer
+
+    # Takes rows, and the path of the file that they are from.
+    Write = Callable[[pa.RecordBatch, str], None]
+
+PATH = "path"
+EXACT_TIME = "timestampMillis"
+PARQUET_COLUMNS = (*(name for name in _native.ROW_COLUMNS if name not in ("topic", "partition")), EXACT_TIME, PATH)
+JSON_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
+# What a restored record is made of.
+RESTORED_COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers", "leaderEpoch")
+COMPRESSIONS = {"parquet": ("zstd", "none", "snappy", "gzip", "lz4"), "json": ("none", "gzip")}
+
+_MILLIS = pa.timestamp("ms", "UTC")
+# JSON is read so much at a time; more where a line is longer.
+_BLOCK = 8 << 20
+# Arrow bytes of a row group.
+_ROW_GROUP = 64 << 20
+# What Spark's timestamps hold: microseconds in 64 bits.
+_LAST_MILLIS = (1 << 63) // 1000
+# Numbers that differ a little from row to row; and what is the same for whole batches. A dictionary of keys or values
+# is built in vain more often than not, and where it is not, the compression finds the repetition too.
+_RISING = ("offset", "timestamp", "sequence")
+_REPEATED = (
+    "timestampType",
+    "leaderEpoch",
+    "baseOffset",
+    "position",
+    "magic",
+    "compression",
+    "producerId",
+    "producerEpoch",
+    "isTransactional",
+    PATH,
+)
+
+
+def suffix(form: str, compression: str) -> str:
+    """Return what the names of files end with."""
+    return ".parquet" if form == "parquet" else ".json.gz" if compression == "gzip" else ".json"
+
+
+@contextmanager
+def writing(file: IO[bytes], form: str, columns: Sequence[str], compression: str) -> Iterator[Write]:
+    """Give a function that writes rows into a file.
+
+    Args:
+        file: open.
+        form: "parquet" or "json".
+        columns: of the file.
+        compression: one of `COMPRESSIONS`.
+    """
+    with _parquet(file, columns, compression) if form == "parquet" else _json(file, compression) as write:
+        yield write
+
+
+def reading(path: str, form: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file as an encoder takes them that keeps offsets: times as ms, and no column of lineage.
+
+    Args:
+        path: the file, or its URL.
+        form: "parquet" or "json".
+
+    Raises:
+        ValueError: the file is not what an export writes.
+    """
+    with storage.File(path) as file:
+        content = _Content(file)
+        try:
+            for rows in _parquet_rows(content) if form == "parquet" else _json_rows(content, path):
+                yield _kept(rows)
+        except (ValueError, pa.ArrowException, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+@contextmanager
+def _json(file: IO[bytes], compression: str) -> Iterator[Write]:
+    with ExitStack() as closing:
+        to: Any = file
+        if compression == "gzip":
+            # Without a time in it: what is written again is the same.
+            to = closing.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        yield lambda rows, _: to.write(_native.json_lines(rows))
+
+
+@contextmanager
+def _parquet(file: IO[bytes], columns: Sequence[str], compression: str) -> Iterator[Write]:
+    schema = _parquet_schema(columns)
+    pending: list[tuple[pa.RecordBatch, str]] = []
+    size = 0
+
+    def write(rows: pa.RecordBatch, path: str) -> None:
+        nonlocal size
+        pending.append((rows, path))
+        size += rows.nbytes
+        if size >= _ROW_GROUP:
+            flush()
+
+    def flush() -> None:
+        nonlocal size
+        if pending:
+            rows = pa.Table.from_batches(list(_finished(pending, schema)), schema)
+            writer.write_table(rows, row_group_size=rows.num_rows)
+            pending.clear()
+            size = 0
+
+    rising = {name: "DELTA_BINARY_PACKED" for name in _RISING if name in columns}
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression=compression,  # type: ignore[arg-type] # checked
+        use_dictionary=[name for name in _REPEATED if name in columns],  # type: ignore[arg-type] # names will do
+        column_encoding=rising or None,
+        write_statistics=[name for name in columns if name not in ("key", "value", "headers")],
+        store_schema=False,
+    ) as writer:
+        yield write
+        flush()
+
+
+def _parquet_schema(columns: Sequence[str]) -> pa.Schema:
+    rows = _native.row_schema([name for name in columns if name not in (PATH, EXACT_TIME)])
+    own = {PATH: pa.field(PATH, pa.dictionary(pa.int32(), pa.string())), EXACT_TIME: pa.field(EXACT_TIME, pa.int64())}
+    return pa.schema([own[name] if name in own else rows.field(name) for name in columns])
+
+
+def _finished(pending: Sequence[tuple[pa.RecordBatch, str]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows as they are in Parquet: with Spark's null for no headers, and with what only files have."""
+    # One dictionary for all, which is then written as it is.
+    paths = list(dict.fromkeys(path for _, path in pending))
+    dictionary = pa.array(paths, pa.string())
+    for rows, path in pending:
+        columns: dict[str, Any] = dict(zip(rows.schema.names, rows.columns, strict=True))
+        if EXACT_TIME in schema.names:
+            columns["timestamp"], columns[EXACT_TIME] = _times(columns["timestamp"])
+        if "headers" in columns:
+            columns["headers"] = _null_if_none(columns["headers"])
+        if PATH in schema.names:
+            indices = pa.repeat(pa.scalar(paths.index(path), pa.int32()), rows.num_rows)
+            columns[PATH] = pa.DictionaryArray.from_arrays(indices, dictionary)
+        yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _times(times: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
+    """Return times that Spark can read, null where it cannot, and the ms of those."""
+    millis: Any = times.view(pa.int64())
+    bounds: Any = pc.min_max(millis)
+    least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+    if not millis or (least >= -_LAST_MILLIS and greatest <= _LAST_MILLIS):
+        return times, pa.nulls(len(times), pa.int64())
+    first, last = pa.scalar(-_LAST_MILLIS), pa.scalar(_LAST_MILLIS)
+    is_far = pc.or_(pc.less(millis, first), pc.greater(millis, last))
+    near: Any = pc.if_else(is_far, pa.scalar(None, times.type), times)
+    exact: Any = pc.if_else(is_far, millis, pa.scalar(None, pa.int64()))
+    return near, exact
+
+
+def _null_if_none(headers: pa.Array[Any]) -> Any:  # noqa: ANN401 - an array
+    """Return lists with null for those that are empty."""
+    has_some: Any = pc.greater(pc.list_value_length(headers), pa.scalar(0, pa.int32()))
+    if not pc.any(has_some).as_py():
+        return pa.nulls(len(headers), headers.type)
+    return pc.if_else(has_some, headers, pa.scalar(None, headers.type))
+
+
+def _parquet_rows(content: io.RawIOBase) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(content) as file:  # type: ignore[arg-type] # what stands for a file, is one
+        for column in _parquet_schema([*RESTORED_COLUMNS, EXACT_TIME]):
+            at = file.schema_arrow.get_field_index(column.name)
+            if at < 0:
+                raise ValueError(f"there is no column {column.name}, or more than one")
+            if file.schema_arrow.field(at).type != column.type:
+                raise ValueError(f"column {column.name} is {file.schema_arrow.field(at).type}, not {column.type}")
+        for rows in file.iter_batches(columns=[*RESTORED_COLUMNS, EXACT_TIME]):
+            columns: dict[str, Any] = {name: rows[name] for name in RESTORED_COLUMNS}
+            columns["timestamp"] = pc.coalesce(rows[EXACT_TIME], rows["timestamp"].cast(_MILLIS).view(pa.int64()))
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+def _json_rows(content: io.RawIOBase, path: str) -> Iterator[pa.RecordBatch]:
+    with ExitStack() as closing:
+        lines: Any = closing.enter_context(gzip.GzipFile(fileobj=content)) if path.endswith(".gz") else content
+        rest, first_line = b"", 1
+        while block := lines.read(_BLOCK):
+            whole, newline, rest = (rest + block).rpartition(b"\n")
+            rows = _native.json_rows(whole + newline, first_line=first_line)
+            first_line += whole.count(b"\n") + len(newline)
+            yield rows.select(RESTORED_COLUMNS)
+        if rest:
+            raise ValueError(f"it ends in the middle of line {first_line}")
+
+
+def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows as format 2 can have them: those of format 0 have no time, and become as a broker converts them.
+
+    Raises:
+        ValueError: a null where an export writes none.
+    """
+    for name in ("offset", "timestamp", "timestampType"):
+        if rows[name].null_count:
+            raise ValueError(f"column {name} has {rows[name].null_count} nulls")
+    types: Any = rows["timestampType"]
+    at = rows.schema.get_field_index("timestampType")
+    is_without: Any = pc.less(types, pa.scalar(0, pa.int32()))
+    return rows.set_column(at, "timestampType", pc.if_else(is_without, pa.scalar(0, pa.int32()), types))
+
+
+class _Content(io.RawIOBase):
+    """What expects a Python file reads one of `storage`."""
+
+    def __init__(self, file: storage.File) -> None:
+        super().__init__()
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size()}[whence]
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        count = self._file.read_into(self._position, memoryview(buffer).cast("B"))
+        self._position += count
+        return count

@@ -1,0 +1,85 @@
+"""What a manifest has to say before a restore goes by it: it comes with the export, from anywhere.
+
+Names become paths, numbers sizes and offsets: so each is what an export writes, or the manifest is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from brokerless.log import files, texts
+from brokerless.log.settings import TopicSettings
+
+if TYPE_CHECKING:
+    from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic, Manifest
+
+_MAX = (1 << 63) - 1
+_MAX_EPOCH = (1 << 31) - 1
+# More than a cluster has of all topics: each becomes a directory.
+_MOST_PARTITIONS = 200_000
+
+
+def check(manifest: Manifest) -> None:
+    """Check all that a manifest says.
+
+    Raises:
+        TypeError: something in it is of another kind.
+        ValueError: something in it cannot be.
+    """
+    if manifest.form not in ("parquet", "json"):
+        raise ValueError(f"form {manifest.form!r}")
+    if not all(isinstance(name, str) for name in manifest.columns):
+        raise ValueError("columns that are no names")
+    for text in (manifest.id, manifest.plan):
+        if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{32,64}", text):
+            raise ValueError(f"{text!r} is no id")
+    if not isinstance(manifest.is_complete, bool):
+        raise TypeError(f"is_complete {manifest.is_complete!r}")
+    for what, value in (("tasks", manifest.tasks), ("replaced_keys", manifest.replaced_keys)):
+        _check_integer(what, value, 0, _MAX)
+    _check_integer("target_bytes", manifest.target_bytes, 1, _MAX)
+    for name, topic in manifest.topics.items():
+        _check_topic(name, topic)
+    for file in manifest.files:
+        _check_file(file, manifest)
+
+
+def _check_topic(name: str, topic: ExportedTopic) -> None:
+    files.check_topic_name(name)
+    if topic.topic_id is not None:
+        texts.check_topic_id(topic.topic_id)
+    if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
+        raise ValueError(f"configs of topic {name!r} that are no texts")
+    TopicSettings.from_configs(topic.configs)
+    if not topic.partitions:
+        raise ValueError(f"topic {name!r} has no partition")
+    for number, partition in topic.partitions.items():
+        _check_integer(f"partition of topic {name!r}:", number, 0, _MOST_PARTITIONS - 1)
+        what = f"of {name}-{number}"
+        _check_integer(f"leader_epoch {what}:", partition.leader_epoch, -1, _MAX_EPOCH)
+        _check_integer(f"end_offset {what}:", partition.end_offset, 0, _MAX)
+        _check_integer(f"start_offset {what}:", partition.start_offset, 0, partition.end_offset)
+
+
+def _check_file(file: ExportedFile, manifest: Manifest) -> None:
+    topic = manifest.topics.get(file.topic)
+    _check_integer("partition of a file:", file.partition, 0, _MOST_PARTITIONS - 1)
+    if topic is None or file.partition not in topic.partitions:
+        raise ValueError(f"a file of {file.topic}-{file.partition}, which is not in it")
+    suffix = r"\.parquet" if manifest.form == "parquet" else r"\.json(\.gz)?"
+    expected = rf"topic={re.escape(file.topic)}/partition={file.partition}/[0-9]{{20}}-[0-9]{{6,}}{suffix}"
+    if not isinstance(file.name, str) or not re.fullmatch(expected, file.name):
+        raise ValueError(f"{file.name!r} is not the name of a file of {file.topic}-{file.partition}")
+    partition = topic.partitions[file.partition]
+    _check_integer(f"bytes of {file.name}:", file.bytes, 1, _MAX)
+    _check_integer(f"first_offset of {file.name}:", file.first_offset, partition.start_offset, partition.end_offset - 1)
+    _check_integer(f"last_offset of {file.name}:", file.last_offset, file.first_offset, partition.end_offset - 1)
+    _check_integer(f"rows of {file.name}:", file.rows, 1, file.last_offset - file.first_offset + 1)
+    if not isinstance(file.seconds, int | float) or isinstance(file.seconds, bool):
+        raise TypeError(f"seconds of {file.name}: {file.seconds!r}")
+
+
+def _check_integer(what: str, value: object, least: int, greatest: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
+        raise ValueError(f"{what} {value!r}, and {least} to {greatest} can be")

@@ -1,0 +1,36 @@
+"""What the jobs that only look have in common: which logs, and a view of them as a DataFrame."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from brokerless import storage
+from brokerless.spark.options import Options
+from brokerless.spark.tasks import select
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from brokerless.log.log import Log
+
+    Path = str | os.PathLike[str]
+
+
+def read(spark: SparkSession, paths: Collection[Path], topics: Collection[str], **options: str) -> DataFrame:
+    """Return a view of logs; `options` are those of the source."""
+    return spark.read.format("brokerless").options(**_options(paths, topics), **options).load()
+
+
+def replicas(paths: Collection[Path], topics: Collection[str]) -> list[Log]:
+    """Return the logs that a job looks at which takes all replicas."""
+    return select(Options.parse(_options(paths, topics)), all_replicas=True)
+
+
+def _options(paths: Collection[Path], topics: Collection[str]) -> dict[str, str]:
+    # Spark plans in a process that may work in another directory.
+    options = {"path": json.dumps([storage.absolute(os.fspath(path)) for path in paths])}
+    return options | ({"subscribe": ",".join(topics)} if topics else {})

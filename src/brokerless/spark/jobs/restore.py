@@ -1,0 +1,318 @@
+"""`restore`: an export back to a log directory, with the offsets that its rows had.
+
+Tasks read the files of the export and write parts, as the tasks of the sink do; the commit puts all topics into force
+at one instant. The staging directory is named by what is restored, so that a second run finds the parts of the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import uuid
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from brokerless import _native, disk, storage
+from brokerless.committing import NewTopic, Write
+from brokerless.errors import unknown
+from brokerless.log.root import Root
+from brokerless.log.settings import TopicSettings
+from brokerless.log_dir import LogDir
+from brokerless.parts import DIRECTORY, Encoding, Part, fingerprint
+from brokerless.restoration import Restoration
+from brokerless.spark.jobs.export import PartitionReport
+from brokerless.spark.jobs.export_directory import ExportDirectory
+from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
+from brokerless.spark.jobs.manifest import SUCCESS, Manifest
+from brokerless.spark.jobs.restore_parts import PartMaker
+from brokerless.spark.jobs.running import run
+from brokerless.spark.option_values import local
+from brokerless.spark.sink import PATIENCE, PATIENCE_BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from brokerless.log.reader import Lost
+    from brokerless.parts import Staging
+    from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic
+    from brokerless.spark.jobs.restore_parts import Made
+
+# Bytes of exported files that a task reads.
+_TARGET = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """What came of a restore.
+
+    Attributes:
+        partitions: of the topics that were asked for, sorted.
+        tasks: that were run.
+        skipped: tasks that an earlier run had finished.
+        lost: what the export had left out (`onCorrupt=skip`), of all its topics.
+    """
+
+    partitions: tuple[PartitionReport, ...]
+    tasks: int
+    skipped: int
+    lost: tuple[Lost, ...]
+
+
+def restore(
+    spark: SparkSession,
+    exported: str,
+    path: str,
+    *,
+    topics: Collection[str] = (),
+    topic_ids: Mapping[str, str] | None = None,
+    compression: str = "none",
+    batch_size: int = 16384,
+    sole_replica: bool = False,
+) -> Restored:
+    """Make logs of an export again, offset by offset.
+
+    Rows, their offsets, times and leader epochs, and where each log starts and ends are as they were. All topics come
+    into force at one instant. A run after a failure goes on where it ended.
+
+    Args:
+        spark: a session, not one of Spark Connect.
+        exported: the directory of a whole export, or its URL.
+        path: a log directory that driver and executors share and no broker uses; made if there is nothing.
+        topics: which; none: all. One that is there already has to be empty, or restored from this export.
+        topic_ids: those that topics have in the cluster that was started on the directory; else they are as exported.
+        compression: of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
+        batch_size: bytes at which a batch is closed.
+        sole_replica: as of `LogDirWriter`.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        ValueError: the export is not whole, or lacks columns; or a topic is there with records of others.
+
+        restore(spark, "/exports/orders", "/restored/kafka-data")
+    """
+    directory = ExportDirectory(storage.absolute(local(exported)))
+    manifest = _read(directory)
+    for topic in (*topics, *(topic_ids or {})):
+        if topic not in manifest.topics:
+            raise unknown("topic", topic, manifest.topics)
+    if manifest.lost:
+        warnings.warn(
+            f"{directory.path} lacks what was damaged when it was exported, in {len(manifest.lost)} places: so will "
+            "the logs that are restored",
+            stacklevel=2,
+        )
+    path = os.path.abspath(local(path))
+    chosen = {name: topic for name, topic in sorted(manifest.topics.items()) if not topics or name in topics}
+    digests = {name: _digest_of(manifest, name) for name in chosen}
+    present, done = _present(path, Restoration(digests, {}))
+    for name, exported_topic in chosen.items():
+        _check_present(path, name, exported_topic, present, is_done=name in done)
+    missing = {name: topic for name, topic in chosen.items() if name not in done}
+    seconds: dict[tuple[str, int], float] = defaultdict(float)
+    tasks = skipped = 0
+    if missing:
+        new = {
+            name: NewTopic(partitions=max(topic.partitions) + 1)
+            if name in present
+            else _as_it_was(topic, (topic_ids or {}).get(name))
+            for name, topic in missing.items()
+        }
+        encoding = Encoding(compression=compression, batch_size=batch_size, keep_offsets=True)
+        restoration = Restoration(
+            {name: digests[name] for name in missing},
+            {
+                (name, number): partition.start_offset
+                for name, topic in missing.items()
+                for number, partition in topic.partitions.items()
+            },
+        )
+        attempt = _digest(restoration.digests, path, new, present, encoding)
+        write = Write(
+            path=path, topics=new, encoding=encoding, sole_replica=sole_replica, attempt=attempt, resumes=True
+        )
+        maker = PartMaker(
+            directory=directory,
+            form=manifest.form,
+            staging=write.begin(patience=PATIENCE_BEFORE),
+            segment_bytes={name: _settings(topic).segment_bytes for name, topic in missing.items()},
+        )
+        made, tasks = _made(spark, maker, [file for file in manifest.files if file.topic in missing])
+        skipped = len(made) - tasks
+        parts = [part for one in made for part in one.parts]
+        write.commit([*parts, *_ends(maker.staging, missing, parts)], restoration=restoration, patience=PATIENCE)
+        for one in made:
+            for part, taken in zip(one.parts, one.seconds, strict=True):
+                seconds[part.topic, part.partition] += taken
+    return Restored(
+        partitions=_reports(path, manifest, chosen, seconds), tasks=tasks, skipped=skipped, lost=manifest.lost
+    )
+
+
+def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) -> tuple[list[Made], int]:
+    """Make the parts of all files; return them, and how many tasks it took."""
+    work = list(enumerate(_packed(files)))
+    made = maker.made_before(len(work))
+    left = [numbered for numbered in work if numbered[0] not in made]
+    for (number, _), result in zip(left, run(spark, left, maker.make_numbered), strict=True):
+        made[number] = result
+    return list(made.values()), len(left)
+
+
+def _read(directory: ExportDirectory) -> Manifest:
+    if not directory.holds(SUCCESS):
+        raise ValueError(f"{directory.path} is no whole export: there is no {SUCCESS} in it")
+    manifest = Manifest.read(directory)
+    if not (manifest.is_complete and Manifest.is_whole(directory)):
+        raise ValueError(
+            f"{directory.path} is no whole export: {SUCCESS} is not of this manifest; run the export again"
+        )
+    lacking = [name for name in RESTORED_COLUMNS if name not in manifest.columns]
+    if lacking:
+        raise ValueError(f"{directory.path} was exported without {', '.join(lacking)}: records cannot be restored")
+    others = set(manifest.columns) - set(JSON_COLUMNS) if manifest.form == "json" else set()
+    if others:
+        raise ValueError(
+            f"{directory.path} was exported with {', '.join(sorted(others))}: JSON lines with these are not read"
+        )
+    by_partition: dict[tuple[str, int], list[ExportedFile]] = defaultdict(list)
+    for file in manifest.files:
+        by_partition[file.topic, file.partition].append(file)
+    for found in by_partition.values():
+        for one, following in pairwise(sorted(found, key=lambda file: file.first_offset)):
+            if one.last_offset >= following.first_offset:
+                raise ValueError(f"{one.name} and {following.name} have the same offsets")
+    return manifest
+
+
+def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, int]], set[str]]:
+    """Return where the logs of these topics end that are in the log directory; and the topics that are restored."""
+    if not (storage.exists(path) and Root.is_root(storage.list_directory(path))):
+        return {}, set()
+    directory = LogDir(path)
+    found: dict[str, dict[int, int]] = {}
+    for log in directory.logs():
+        if log.topic is not None and log.topic in restoration.digests:
+            found.setdefault(log.topic, {})[log.partition or 0] = log.log_end_offset
+    return found, restoration.done(directory)
+
+
+def _check_present(
+    path: str, name: str, topic: ExportedTopic, present: Mapping[str, Mapping[int, int]], *, is_done: bool
+) -> None:
+    """Refuse a topic that has other records than a restore of this export leaves.
+
+    Raises:
+        ValueError: it is there, and has.
+    """
+    wanted = dict.fromkeys(range(max(topic.partitions) + 1), 0)
+    if is_done:
+        wanted |= {number: partition.end_offset for number, partition in topic.partitions.items()}
+        if present[name] != wanted:
+            raise ValueError(
+                f"topic {name!r} was restored to {path}, and written to since: restore it into another directory"
+            )
+    elif any(present.get(name, {}).values()):
+        raise ValueError(f"topic {name!r} is in {path} already, with other records: restore it into another directory")
+
+
+def _digest_of(manifest: Manifest, name: str) -> str:
+    """Return what tells the records of a topic from those of any other export."""
+    files = [
+        (file.name, file.partition, file.rows, file.bytes, file.first_offset, file.last_offset)
+        for file in manifest.files
+        if file.topic == name
+    ]
+    return _digest(manifest.id, name, manifest.topics[name], sorted(files))
+
+
+def _settings(topic: ExportedTopic) -> TopicSettings:
+    return TopicSettings.from_configs(topic.configs)
+
+
+def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
+    settings = _settings(topic)
+    changed = {field.name: getattr(settings, field.name) for field in fields(TopicSettings)}
+    return NewTopic(
+        partitions=max(topic.partitions) + 1,
+        topic_id=topic_id or topic.topic_id,
+        settings={name: value for name, value in changed.items() if value != getattr(TopicSettings(), name)},
+    )
+
+
+def _digest(*what: object) -> str:
+    """Return 32 hex digits that a run has in common with one that did the same before, and with no other."""
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
+
+
+def _packed(files: Iterable[ExportedFile]) -> Iterator[tuple[ExportedFile, ...]]:
+    """Fill tasks with files, in the order of their offsets."""
+    held: list[ExportedFile] = []
+    size = 0
+    for file in sorted(files, key=lambda file: (file.topic, file.partition, file.first_offset)):
+        if held and size + file.bytes > _TARGET:
+            yield tuple(held)
+            held, size = [], 0
+        held.append(file)
+        size += file.bytes
+    if held:
+        yield tuple(held)
+
+
+def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable[Part]) -> Iterator[Part]:
+    """Make a part for each log that ends behind its last row: with markers, or records that are not there any more.
+
+    It has a batch without records, as compaction leaves one, that ends where the log did. So consumers' positions at
+    the end of the log stay good.
+    """
+    last: dict[tuple[str, int], int] = {}
+    for part in parts:
+        key = (part.topic, part.partition)
+        last[key] = max(last.get(key, -1), part.last_offset)
+    for name, topic in topics.items():
+        for number, partition in topic.partitions.items():
+            offset = partition.end_offset - 1
+            if offset > last.get((name, number), -1):
+                batch = _empty_batch(offset, max(partition.leader_epoch, 0))
+                path = f"{staging.path}/{DIRECTORY}/{uuid.uuid4().hex}"
+                with disk.create(path) as output:
+                    output.append(batch)
+                yield Part(
+                    path=path,
+                    topic=name,
+                    partition=number,
+                    before=staging.before.get(name, fingerprint(())),
+                    size=len(batch),
+                    first_offset=offset,
+                    last_offset=offset,
+                )
+
+
+def _empty_batch(offset: int, leader_epoch: int) -> bytes:
+    """Return a batch of format 2 with this offset and no record (DefaultRecordBatch.writeEmptyHeader)."""
+    # attributes, last offset delta, base and max timestamp, producer's id, epoch and sequence, count
+    body = struct.pack(">hiqqqhii", 0, 0, -1, -1, -1, -1, -1, 0)
+    return struct.pack(">qiibI", offset, 9 + len(body), leader_epoch, 2, _native.crc32c(body)) + body
+
+
+def _reports(
+    path: str, manifest: Manifest, topics: Mapping[str, ExportedTopic], seconds: Mapping[tuple[str, int], float]
+) -> tuple[PartitionReport, ...]:
+    rows: dict[tuple[str, int], int] = defaultdict(int)
+    for file in manifest.files:
+        rows[file.topic, file.partition] += file.rows
+    return tuple(
+        PartitionReport(
+            topic=log.topic or "",
+            partition=log.partition or 0,
+            rows=rows[log.topic or "", log.partition or 0],
+            bytes=sum(segment.size for segment in log.segments),
+            seconds=seconds.get((log.topic or "", log.partition or 0)),
+        )
+        for log in LogDir(path).logs(topics)
+    )

@@ -1,0 +1,133 @@
+"""What one task of a restore does: it reads exported files, and writes parts for the log directory.
+
+Each finished task leaves a receipt beside the parts, which are durable by then: a run after a failure takes them as
+they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from brokerless import disk, storage
+from brokerless.parts import DIRECTORY, Part
+from brokerless.spark.jobs.formats import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from brokerless.parts import PartWriter, Staging
+    from brokerless.spark.jobs.export_directory import ExportDirectory
+    from brokerless.spark.jobs.manifest import ExportedFile
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one task made.
+
+    Attributes:
+        parts: one a partition.
+        seconds: that each took.
+    """
+
+    parts: tuple[Part, ...]
+    seconds: tuple[float, ...]
+
+    def to_json(self) -> bytes:
+        """Return it as text."""
+        return json.dumps({"parts": [asdict(part) for part in self.parts], "seconds": self.seconds}).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Take such a text apart."""
+        fields = json.loads(content)
+        return cls(tuple(Part(**part) for part in fields["parts"]), tuple(fields["seconds"]))
+
+    def is_there(self) -> bool:
+        """Tell whether all parts are, as long as they were written."""
+        return all(storage.exists(part.path) and storage.size(part.path) == part.size for part in self.parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartMaker:
+    """How the tasks of a restore work. Picklable.
+
+    Attributes:
+        directory: the export.
+        form: "parquet" or "json".
+        staging: where parts go.
+        segment_bytes: of the topics: no batch is larger.
+    """
+
+    directory: ExportDirectory
+    form: str
+    staging: Staging
+    segment_bytes: Mapping[str, int]
+
+    def make_numbered(self, numbered: tuple[int, Sequence[ExportedFile]]) -> Made:
+        """Make the parts of the task of this number from its files, which are in the order of their offsets.
+
+        Raises:
+            ValueError: a file is not what the export wrote; the staging directory is not to be seen here.
+        """
+        number, files = numbered
+        parts: list[Part] = []
+        seconds: dict[tuple[str, int], float] = defaultdict(float)
+        for topic, of_topic in itertools.groupby(files, lambda file: file.topic):
+            writer = self._writer(topic)
+            for file in of_topic:
+                begun = time.monotonic()
+                path = f"{self.directory.path}/{file.name}"
+                count, first, last = 0, -1, -1
+                for rows in reading(path, self.form):
+                    if rows.num_rows:
+                        first = rows["offset"][0].as_py() if not count else first
+                        last = rows["offset"][-1].as_py()
+                    count += rows.num_rows
+                    writer.send(rows.append_column("partition", pa.repeat(pa.scalar(file.partition), rows.num_rows)))
+                if count != file.rows:
+                    raise ValueError(f"{path} has {count} rows, and was exported with {file.rows}")
+                if (first, last) != (file.first_offset, file.last_offset):
+                    raise ValueError(
+                        f"{path} has offsets {first} to {last}, and was exported with {file.first_offset} to "
+                        f"{file.last_offset}"
+                    )
+                seconds[topic, file.partition] += time.monotonic() - begun
+            parts += writer.finish()
+        for part in parts:
+            with disk.open_existing(part.path) as output:
+                output.sync()
+        made = Made(tuple(parts), tuple(round(seconds[part.topic, part.partition], 3) for part in parts))
+        receipt = self._receipt(number)
+        unfinished = f"{receipt}.{uuid.uuid4().hex}"
+        with disk.create(unfinished) as output:
+            output.append(made.to_json())
+            output.sync()
+        disk.rename(unfinished, receipt)
+        disk.sync_directory(f"{self.staging.path}/{DIRECTORY}")
+        return made
+
+    def made_before(self, tasks: int) -> dict[int, Made]:
+        """Return what an earlier run has made, by the numbers of its tasks."""
+        found = {}
+        for number in range(tasks):
+            if storage.exists(self._receipt(number)):
+                made = Made.from_json(storage.read_all(self._receipt(number)))
+                if made.is_there():
+                    found[number] = made
+        return found
+
+    def _writer(self, topic: str) -> PartWriter:
+        # Half: how large a compressed batch becomes is an estimate.
+        size = min(self.staging.encoding.batch_size, self.segment_bytes[topic] // 2)
+        return replace(self.staging, topic=topic, encoding=replace(self.staging.encoding, batch_size=size)).writer()
+
+    def _receipt(self, number: int) -> str:
+        return f"{self.staging.path}/{DIRECTORY}/task-{number:06d}"

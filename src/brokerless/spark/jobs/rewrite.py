@@ -1,0 +1,141 @@
+"""Compacting and converting the logs of a whole cluster, in place.
+
+The driver owns the log directories: it locks them, plans, and swaps new segments in, partition by partition as they get
+done. Tasks read the old segments and write the new ones, each attempt in a directory of its own beside the partition's,
+so the log directories have to be seen by the driver and all executors under the same path. Until its swap a partition
+is as it was, whatever fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from brokerless import storage
+from brokerless.ledger import Ledger
+from brokerless.log.compact import Compact
+from brokerless.log.convert import Convert
+from brokerless.rewriting import SHARE, rewrite_each
+from brokerless.spark.jobs.pool import SparkPool
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from brokerless.log.compaction_report import CompactionReport
+    from brokerless.log.convert import ConvertReport
+    from brokerless.log.rewrite import Outcome, PlanT, ReportT, Verb
+    from brokerless.rewriting import Progress, Rewritten
+
+    Path = str | os.PathLike[str]
+
+
+def compact(
+    spark: SparkSession,
+    *paths: Path,
+    topics: Collection[str] = (),
+    partitions: Collection[int] = (),
+    dry_run: bool = False,
+    jobs: int | None = None,
+    task_bytes: int = SHARE,
+    state: Path | None = None,
+    **options: Any,  # noqa: ANN401 - those of `Compact`
+) -> list[Rewritten[CompactionReport]]:
+    """Compact logs in place, as a broker's cleaner does; return what went, partition by partition.
+
+    Args:
+        spark: a session.
+        paths: log directories, or single partitions' directories; at least one.
+        topics: of the log directories; at least one: nothing is changed that was not named.
+        partitions: only these; none: all of the topics.
+        dry_run: change nothing.
+        jobs: how many tasks at a time; None: as many as Spark has cores for.
+        task_bytes: a partition with more than so many bytes is divided among tasks of about as many.
+        state: a local file of the driver where done partitions are written down: with it, the same call goes on after
+            a failure, and does not do these again.
+        options: as of `brokerless.log.compact.Compact`: roll, drop_unkeyed, from_start, memory and others.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        ValueError: no topic is named, or an unknown one; records without a key would go; a directory is not to be seen
+            on an executor.
+        CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
+    """
+    verb = Compact(**options)
+    done = ledger(verb, state)
+    where = (paths, topics, partitions)
+    return list(rewritten(spark, verb, *where, dry_run=dry_run, jobs=jobs, task_bytes=task_bytes, ledger=done))
+
+
+def convert(
+    spark: SparkSession,
+    *paths: Path,
+    topics: Collection[str] = (),
+    partitions: Collection[int] = (),
+    dry_run: bool = False,
+    jobs: int | None = None,
+    task_bytes: int = SHARE,
+    state: Path | None = None,
+    **options: Any,  # noqa: ANN401 - those of `Convert`
+) -> list[Rewritten[ConvertReport]]:
+    """Convert logs in place to another message format or codec; return what was done, partition by partition.
+
+    Args:
+        spark: as of `compact`, and so are the others.
+        paths: likewise.
+        topics: likewise.
+        partitions: likewise.
+        dry_run: likewise.
+        jobs: likewise.
+        task_bytes: likewise.
+        state: likewise.
+        options: as of `brokerless.log.convert.Convert`: magic, compression, batch_size, drop and others.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        ValueError: it cannot be, or something would be lost that `drop` does not name; as of `compact`.
+        CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
+    """
+    verb = Convert(**options)
+    done = ledger(verb, state)
+    where = (paths, topics, partitions)
+    return list(rewritten(spark, verb, *where, dry_run=dry_run, jobs=jobs, task_bytes=task_bytes, ledger=done))
+
+
+def rewritten(
+    spark: SparkSession,
+    verb: Verb[PlanT, ReportT],
+    paths: Collection[Path],
+    topics: Collection[str],
+    partitions: Collection[int],
+    *,
+    dry_run: bool,
+    jobs: int | None,
+    ledger: Ledger | None,
+    task_bytes: int = SHARE,
+    progress: Progress = lambda _name, _read: None,
+) -> Iterator[Rewritten[ReportT]]:
+    """Do a verb's work on a cluster, and yield what was done to each partition as soon as it is."""
+    pool: SparkPool[Outcome[ReportT]] = SparkPool(spark, jobs, progress)
+    return rewrite_each(
+        verb,
+        [storage.absolute(os.fspath(path)) for path in paths],
+        topics=topics,
+        partitions=partitions,
+        dry_run=dry_run,
+        pool=pool,
+        ledger=ledger,
+        share=task_bytes,
+    )
+
+
+def ledger(verb: Verb[Any, Any], state: Path | None) -> Ledger | None:
+    """Return the ledger of this work in a file; None: there is none."""
+    if state is None:
+        return None
+    options = {field.name: getattr(verb, field.name) for field in fields(verb)}  # type: ignore[arg-type] # a dataclass
+    words = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in options.items()}
+    return Ledger(os.fspath(state), f"{type(verb).__name__} {json.dumps(words)}")

@@ -1,0 +1,53 @@
+"""Exports to tables that Spark writes itself, with a package of theirs: Delta Lake and Iceberg."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.functions import col
+
+from brokerless import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+PACKAGES = {
+    "delta": "io.delta:delta-spark_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13",
+}
+"""The Maven coordinates of what Spark needs, without the version, which has to fit Spark's."""
+
+
+def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: str) -> DataFrame:
+    """Write records into a new table, partitioned by topic and partition, with all columns unless options say which.
+
+    Args:
+        spark: a session.
+        options: of `spark.read.format("brokerless")`.
+        form: "delta" or "iceberg".
+        to: a path for delta, a table's name for iceberg.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: Spark does not have the package.
+    """
+    columns = {"columns": ",".join(_native.ROW_COLUMNS)}
+    rows = spark.read.format("brokerless").options(**{**columns, **options}).load()
+    try:
+        if form == "delta":
+            rows.write.format("delta").partitionBy("topic", "partition").save(to)
+            return spark.read.format("delta").load(to)
+        rows.writeTo(to).using("iceberg").partitionedBy(col("topic"), col("partition")).create()
+        return spark.table(to)
+    except (PySparkException, Py4JJavaError) as error:
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+        raise ValueError(
+            f"Spark has no format {form}: start it with spark.jars.packages={PACKAGES[form]}:<version>"
+        ) from error
