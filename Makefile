@@ -32,7 +32,7 @@ lint: setup
 conformance: setup build/conformance/.fetched  ## real Kafka brokers, clients and tools, and an S3 server, against what we write and read
 	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark
 
-bench: setup  ## against what users would otherwise run; BENCH="decode encode append json spark scale" or some of them
+bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
 	@tools/prerequisites maven
 	.venv/bin/pip install --group bench && .venv/bin/python bench/run.py $(BENCH)
 
@@ -48,6 +48,7 @@ KAFKA := mvn -q -B -f tests/conformance/java/pom.xml dependency:copy-dependencie
 build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -name '*.java')
 	@tools/prerequisites maven
 	mvn -q -B -f tests/conformance/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/s3/lib
+	mvn -q -B -f tests/conformance/connector/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/build/conformance/connector/lib
 	$(KAFKA) compile -Dbuild=$(CURDIR)/build/conformance/4.1.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
 	$(KAFKA) -Dkafka.version=2.8.2 -Djackson.version=2.10.5.1 -Dbuild=$(CURDIR)/build/conformance/2.8.2 -DoutputDirectory=$(CURDIR)/build/conformance/2.8.2/lib
 	touch $@

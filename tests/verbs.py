@@ -1,10 +1,16 @@
-"""A verb of few lines, to test what all of them go through: it drops whole batches."""
+"""A verb of few lines, to test what all of them go through: it drops whole batches. And a pool that repeats calls."""
 
+import contextlib
 from dataclasses import dataclass
 
 from brokerless import _native, disk, storage
-from brokerless.log import files
+from brokerless.cluster_metadata import bootstrap
+from brokerless.kraft import Topic
+from brokerless.log import files, texts
 from brokerless.log.rewrite import Outcome, Replacement
+from brokerless.log.settings import TopicSettings
+from brokerless.workers import Workers
+from building import NOW
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class DropBatches:
             del segments[:count]
         return state.directory, groups, state.log_end_offset
 
-    def work(self, plan, *, dry_run, progress):
+    def work(self, plan, *, dry_run, progress, output=None):
         directory, groups, end_offset = plan
         replacements, kept, dropped = [], 0, 0
         for group in groups:
@@ -52,9 +58,10 @@ class DropBatches:
             bases = [group[0][0], *(piece[0][0] for piece in pieces[1:])]
             if not dry_run:
                 for base, piece in zip(bases, pieces, strict=True):
-                    write_cleaned(directory, base, b"".join(batch for _, batch in piece))
+                    write_cleaned(output or directory, base, b"".join(batch for _, batch in piece))
                 replacements.append(Replacement(tuple(bases), tuple(base for base, _ in group)))
-        return Outcome(report={"kept": kept, "dropped": dropped}, replacements=tuple(replacements))
+        outputs = () if output is None else (output,) * len(replacements)
+        return Outcome(report={"kept": kept, "dropped": dropped}, replacements=tuple(replacements), outputs=outputs)
 
 
 def write_cleaned(directory, base_offset, batches):
@@ -74,3 +81,35 @@ def write_cleaned(directory, base_offset, batches):
         with disk.create(f"{directory}/{files.segment_file(base_offset, kind, '.cleaned')}") as file:
             file.append(content)
             file.sync()
+
+
+class Repeating(Workers):
+    """A pool as of a cluster that is not to be relied on: each call is made twice, once given up halfway.
+
+    What the first attempt wrote stays until it is removed; it may come to its end as well (`fails=False`).
+    """
+
+    repeats = True
+
+    def __init__(self, *, fails=True):
+        super().__init__(1, lambda _name, _read: None)
+        self._fails = fails
+
+    def submit(self, name, call):
+        def give_up(_read):
+            if self._fails:
+                raise ConnectionError("the machine is gone")
+
+        with contextlib.suppress(ConnectionError):
+            call(progress=give_up)
+        return super().submit(name, call)
+
+
+def change_settings(directory, topic, **settings):
+    """Change a topic's settings in a log directory that no broker has started on."""
+    described = bootstrap(str(directory), 1)
+    known = described.topics[topic]
+    configs = TopicSettings.from_configs(known.configs).with_keywords(settings).to_configs()
+    described.topics[topic] = Topic(known.topic_id, configs, known.leader_epochs)
+    with open(f"{directory}/{texts.BOOTSTRAP}", "wb") as file:
+        file.write(described.format(timestamp=NOW))

@@ -1,29 +1,35 @@
 """What tasks wrote, in the hands of a real broker: alone in a new directory, and behind its own records."""
 
+import subprocess
+import sys
 import time
 
+import killed_commits
 import pyarrow as pa
 import pytest
 from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.committing import begin
+from brokerless.committing import NewTopic, Write
 from brokerless.log import journal
+from brokerless.log.streaming_epochs import Epoch, committed
 from brokerless.parts import Encoding
 
 
-def write_tasks(path, topic, tasks=3, **options):
+def write_tasks(path, topic, tasks=3, *, partitions=None, settings=None, epoch=None, **options):
     """Write 100 rows a task, each with a key; one more task fails, and another is done twice."""
-    write = begin(str(path), topic, sole_replica=True, **options)
+    new = NewTopic(partitions=partitions, settings=settings or {})
+    write = Write(path=str(path), topics={topic: new}, sole_replica=True, **options)
+    staging = write.begin()
     parts = []
     for number in [*range(tasks), tasks - 1]:
-        task = write.writer()
+        task = staging.writer()
         values = [b"%d-%d" % (number, row) for row in range(100)]
         task.send(pa.RecordBatch.from_pydict({"key": values, "value": values}))
         parts.append(task.finish())
-    write.writer().send(pa.RecordBatch.from_pydict({"value": [b"never"] * 10}))
-    write.commit(part for of_task in parts[:tasks] for part in of_task)
+    staging.writer().send(pa.RecordBatch.from_pydict({"value": [b"never"] * 10}))
+    write.commit((part for of_task in parts[:tasks] for part in of_task), epoch=epoch)
 
 
 def serve(client, path, topics, log):
@@ -49,7 +55,7 @@ def serve(client, path, topics, log):
 )
 def test_a_new_cluster_serves_what_tasks_wrote(client, tmp_path, encoding):
     data = tmp_path / "data"
-    write_tasks(data, "t", partitions=2, encoding=encoding, segment_bytes=1 << 20)
+    write_tasks(data, "t", partitions=2, encoding=encoding, settings={"segment_bytes": 1 << 20})
     write_tasks(data, "t", encoding=encoding)
     write_tasks(data, "u", partitions=1)
     write_tasks(data, "u", partitions=2, overwrite=True, encoding=encoding)
@@ -70,6 +76,18 @@ def test_a_broker_goes_on_with_what_tasks_wrote_behind_its_own_records(client, t
     # and again behind what it stored meanwhile
     write_tasks(data, "t")
     assert len(serve(client, data, ["t"], tmp_path / "broker-3.log")["t"]["read_committed"]) == 760
+
+
+def test_a_broker_passes_over_what_queries_left(client, tmp_path):
+    """The epochs that are in force are a file beside its own."""
+    data = tmp_path / "data"
+    for number in (0, 1, 1):
+        write_tasks(data, "t", epoch=Epoch("q", number))
+    assert committed(str(data)) == {"q": 1}
+    assert len(serve(client, data, ["t"], tmp_path / "broker-1.log")["t"]["read_committed"]) == 600
+    for number in (1, 2):
+        write_tasks(data, "t", epoch=Epoch("q", number))
+    assert len(serve(client, data, ["t"], tmp_path / "broker-2.log")["t"]["read_committed"]) == 920
 
 
 def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatch):
@@ -96,12 +114,32 @@ def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatc
     assert len(serve(client, data, ["t"], tmp_path / "broker-2.log")["t"]["read_committed"]) == 600
 
 
+def test_a_broker_starts_on_what_a_killed_commit_left(client, tmp_path):
+    """Without the journal: of the last one before the commit point, and of the last one of all."""
+    with bl.LogDir.create(tmp_path / "start") as log_dir:
+        log_dir.create_topic("t")
+        with bl.Producer(log_dir, "t") as producer:
+            producer.send([{"value": b"old"}])
+    (tmp_path / "killed").mkdir()
+    command = [sys.executable, killed_commits.__file__, tmp_path / "start", tmp_path / "killed"]
+    subprocess.run(command, check=True)
+    left = [path for path in sorted((tmp_path / "killed").iterdir()) if not (path / journal.NAME).exists()]
+    before = [path for path in left if len(seen(path, "t")["read_committed"]) == 1][-1]
+    assert list(before.glob("brokerless-0.*-delete"))
+    for path, count in ((before, 1), (left[-2], 2)):
+        held = seen(path, "t")["read_committed"]
+        assert len(held) == count
+        with Broker(path, log=tmp_path / f"broker-{count}.log") as broker:
+            assert client.consume(broker, "t", "read_committed") == held
+            assert not [line for line in complaints(broker.log) if "ERROR" in line or "-stray" in line]
+
+
 def test_a_write_does_not_go_on_once_a_broker_was_there(client, tmp_path):
     """It deletes what is staged, after a minute."""
     data = tmp_path / "data"
     write_tasks(data, "t", partitions=2)
-    write = begin(str(data), "t", sole_replica=True)
-    task = write.writer()
+    write = Write(path=str(data), topics={"t": NewTopic()}, sole_replica=True)
+    task = write.begin().writer()
     task.send(pa.RecordBatch.from_pydict({"value": [b"x"] * 10}))
     parts = task.finish()
     with Broker(data, log=tmp_path / "broker.log", log_segment_delete_delay_ms=500) as broker:

@@ -14,6 +14,8 @@ from kafka import Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, Until, disk, rewrite
+from brokerless.rewriting import rewrite_each
+from verbs import Repeating, change_settings
 
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
 
@@ -78,6 +80,29 @@ def test_compacted(client, tmp_path):
         rows = client.consume(broker, "t", "read_committed")
         assert latest(rows) == latest(stored)
         assert complaints(broker.log) == []
+
+
+def test_compacted_into_more_segments_than_there_were(client, tmp_path):
+    """Where the indexes have no slot left. Kafka's own cleaner fails there, so it does not go on."""
+    data = fill(tmp_path / "data", index_interval_bytes=0, **COMPACTED)
+    before = seen(data, "t")
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        for partition in (0, 1):
+            log_dir.log("t", partition).roll()
+    change_settings(data, "t", segment_index_bytes=24, segment_bytes=1 << 20)
+    (done, _) = rewrite(Compact(), data, topics=["t"])
+    made = {segment.cleaned_base_offset for segment in done.report.segments}
+    directory = data / "t-0"
+    segments = [segment.base_offset for segment in bl.Log(directory).segments]
+    assert len(segments) > len(made)
+    after = seen(data, "t")
+    assert latest(after["read_committed"]) == latest(before["read_committed"])
+    for partition in (0, 1):
+        check_with_dump_tool(data / f"t-{partition}")
+    change_settings(data, "t", cleanup_policy="delete")
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        check_served(client, broker, after)
+        client.produce(broker, "t", 0, 50, "keyed")
 
 
 @pytest.mark.parametrize(
@@ -218,3 +243,24 @@ def test_a_swap_that_was_cut_short(client, tmp_path, renamed, is_new):
     with Broker(data, log=tmp_path / "broker.log") as broker:
         assert {level: client.consume(broker, "t", level) for level in ours} == ours
     assert not [path.name for path in (data / "t-0").iterdir() if path.name.endswith((".cleaned", ".swap"))]
+
+
+def test_attempts_that_a_killed_owner_left(client, tmp_path):
+    """Attempts stand beside the partition, and some of the new files are moved: the old rows are served."""
+    old = seen(fill(tmp_path / "data", keyed=True), "t")
+
+    def work(directory, kill_at=None):
+        dying = DyingDisk(directory, kill_at)
+        with mock.patch.object(disk, "os", dying), contextlib.suppress(Killed):
+            list(rewrite_each(Compact(), directory, topics=["t"], partitions=[0], pool=Repeating()))
+        return dying.steps
+
+    steps = work(shutil.copytree(tmp_path / "data", tmp_path / "whole"))
+    step = next(number for number, step in enumerate(steps, 1) if re.fullmatch(r"rename \S+/\d+\.index\.cleaned", step))
+    data = tmp_path / "data"
+    work(data, step)
+    assert len([path for path in data.glob("t-0.*-delete/*") if path.is_dir()]) == 2
+    assert list((data / "t-0").glob("*.cleaned"))
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        assert {level: client.consume(broker, "t", level) for level in old} == old
+    assert not list((data / "t-0").glob("*.cleaned"))

@@ -7,9 +7,9 @@ import pytest
 from faults import FALLS, each_crash
 
 import brokerless as bl
-from brokerless import committing
-from brokerless.committing import begin
+from brokerless.committing import NewTopic, Write
 from brokerless.log import journal
+from brokerless.log.streaming_epochs import Epoch, committed
 from brokerless.parts import Encoding
 from building import NOW, batch
 
@@ -18,16 +18,18 @@ from building import NOW, batch
 def _quick(monkeypatch):
     """What the tests themselves write need not be durable; the dying disk keeps books of its own."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    # A dying disk is read as it is: nobody else holds it.
-    monkeypatch.setattr(committing, "check_at_rest", lambda _: None)
+
+
+# The indexes of active segments are as large as they may get: less to be copied for each step.
+SMALL = {"segment_index_bytes": 1200}
 
 
 @pytest.fixture
 def start(tmp_path):
     """A topic of two partitions, of which the first has two segments and starts at offset 1, and another topic."""
     with bl.LogDir.create(tmp_path / "start") as log_dir:
-        log_dir.create_topic("t", partitions=2, segment_bytes=200, index_interval_bytes=0)
-        log_dir.create_topic("u")
+        log_dir.create_topic("t", partitions=2, segment_bytes=200, index_interval_bytes=0, **SMALL)
+        log_dir.create_topic("u", **SMALL)
         for number in range(4):
             log_dir.log("t", number // 3).append(batch(0, [b"%d" % number], timestamp=NOW))
         log_dir.log("u", 0).append(batch(0, [b"u"], timestamp=NOW))
@@ -55,33 +57,40 @@ def rows(directory):
     )
 
 
+T = {"t": NewTopic()}
 CASES = {
-    "append": ({}, ["a", "b" * 20], [0, 1]),
-    "a new segment": ({}, ["b" * 60], [0]),
-    "transactional": ({"encoding": Encoding(transactional=True)}, ["a", "b"], [0, 1]),
-    "a new topic": ({"topic": "new", "partitions": 2}, ["a"], [1]),
-    "overwrite": ({"overwrite": True, "partitions": 1}, ["a"], [0]),
+    "append": ({"topics": T}, ["a", "b" * 20], {"partition": [0, 1]}),
+    "a new segment": ({"topics": T}, ["b" * 60], {"partition": [0]}),
+    "transactional": ({"topics": T, "encoding": Encoding(transactional=True)}, ["a", "b"], {"partition": [0, 1]}),
+    "a new topic": ({"topics": {"new": NewTopic(partitions=2, settings=SMALL)}}, ["a"], {"partition": [1]}),
+    "overwrite": ({"topics": {"t": NewTopic(partitions=1, settings=SMALL)}, "overwrite": True}, ["a"], {}),
+    "topics by column": (
+        {"others": NewTopic(settings=SMALL)},
+        ["a", "b"],
+        {"topic": ["t", "new"], "partition": [1, 0]},
+    ),
 }
 
 
-@pytest.mark.parametrize(("options", "values", "partitions"), CASES.values(), ids=CASES)
-def test_all_rows_or_none(start, tmp_path, options, values, partitions):
+def commit(path, options, values, columns, epoch=None):
+    write = Write(path=path, **options)
+    task = write.begin().writer()
+    task.send(pa.RecordBatch.from_pydict({"value": [value.encode() for value in values], **columns}))
+    write.commit(task.finish(), epoch=epoch, threads=1)
+
+
+@pytest.mark.parametrize(("options", "values", "columns"), CASES.values(), ids=CASES)
+def test_all_rows_or_none(start, tmp_path, options, values, columns):
     def work(path):
-        write = begin(path, **{"topic": "t", **options})
-        task = write.writer()
-        table = {"value": [value.encode() for value in values], "partition": partitions}
-        task.send(pa.RecordBatch.from_pydict(table))
-        write.commit(task.finish(), threads=1)
+        commit(path, options, values, columns)
 
     # The moves are the same for all: the hardest fall is tried with the two that move the most.
-    falls = FALLS if options.get("overwrite") or not options else ("names",)
+    falls = FALLS if options.get("overwrite") or options == {"topics": T} else ("names",)
     old, found = rows(start), set()
     crashes = [(crash, rows(crash.directory)) for crash in each_crash(work, start, tmp_path, falls)]
     new = crashes[-1][1]
-    topic = options.get("topic", "t")
-    kept = [] if options.get("overwrite") else [row[3] for row in old if row[0] == topic]
-    assert sorted(row[3] for row in new if row[0] == topic) == sorted(kept + values)
-    assert [row for row in new if row[0] != topic] == [row for row in old if row[0] != topic]
+    kept = [row for row in old if not options.get("overwrite") or row[0] != "t"]
+    assert sorted(row[3] for row in new) == sorted([row[3] for row in kept] + values)
     for crash, held in crashes:
         assert held in (old, new), crash
         found.add((held == new, (crash.directory / journal.NAME).exists()))
@@ -109,3 +118,31 @@ def test_all_rows_or_none(start, tmp_path, options, values, partitions):
             producer.send([{"value": b"later", "partition": 0}])
         assert [row for row in rows(crash.directory) if row[3] != "later"] == held, crash
     assert {(False, False), (True, True), (True, False)} <= found
+
+
+EPOCHS = {
+    "append": ({"others": NewTopic(settings=SMALL)}, ["a", "b"], {"topic": ["t", "new"], "partition": [1, 0]}),
+    "complete": ({"topics": T, "overwrite": True}, ["a"], {"partition": [0]}),
+    "no rows": ({"others": NewTopic(settings=SMALL)}, [], {"topic": []}),
+}
+
+
+@pytest.mark.parametrize(("options", "values", "columns"), EPOCHS.values(), ids=EPOCHS)
+def test_an_epoch_that_is_done_again_is_in_force_once(start, tmp_path, options, values, columns):
+    """Spark repeats an epoch until it has heard of its commit. After a kill alone: see test_killed.py."""
+
+    def work(path):
+        commit(str(path), {**options, "owner": "/checkpoints/q"}, values, columns, Epoch("q", 0))
+
+    crashes = list(each_crash(work, start, tmp_path, ("names",)))
+    done = rows(crashes[-1].directory)
+    assert set(values) <= {row[3] for row in done}
+    was_committed = set()
+    for crash in crashes:
+        was_committed.add(rows(crash.directory) == done)
+        work(crash.directory)
+        assert rows(crash.directory) == done, crash
+        assert committed(str(crash.directory)) == {"q": 0}, crash
+        # what the first attempt left is removed
+        assert not list(crash.directory.glob("brokerless-0.*-delete")), crash
+    assert was_committed == ({True, False} if values else {True})

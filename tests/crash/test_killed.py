@@ -1,12 +1,16 @@
 """A process that is killed for good, at any moment: what it flushed is there, and the log is whole."""
 
+import os
 import signal
 import subprocess
 import sys
 
+import killed_commits
 import pytest
 
 import brokerless as bl
+from brokerless.log import journal
+from brokerless.log.streaming_epochs import committed
 
 WRITER = """
 import sys
@@ -38,3 +42,36 @@ def test_what_was_flushed_survives_a_kill(tmp_path, flushes):
     values = [int(row["value"]) for rows in bl.Log(path / "t-0").read() for row in rows.to_pylist()]
     assert values == list(range(len(values)))
     assert flushed <= len(values)
+
+
+def values(path):
+    return sorted(
+        (log.topic, value)
+        for log in bl.LogDir(path).logs()
+        for rows in log.read(columns=["value"])
+        for value in rows["value"].to_pylist()
+    )
+
+
+def test_a_commit_that_is_killed_at_any_change_is_whole_or_nothing_and_then_repeated_once(tmp_path, monkeypatch):
+    """As in test_committing.py, but with processes, locks, threads and the disk as they are."""
+    with bl.LogDir.create(tmp_path / "start") as log_dir:
+        log_dir.create_topic("t", segment_index_bytes=1200)
+        with bl.Producer(log_dir, "t") as producer:
+            producer.send([{"value": b"old"}])
+    (tmp_path / "killed").mkdir()
+    subprocess.run([sys.executable, killed_commits.__file__, tmp_path / "start", tmp_path / "killed"], check=True)
+    old, new = [("t", b"old")], [("new", b"b"), ("t", b"a"), ("t", b"old")]
+    left = sorted((tmp_path / "killed").iterdir())
+    assert values(left[-1]) == new
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    seen = set()
+    for path in left:
+        held = values(path)
+        assert held in (old, new), path
+        seen.add((held == new, (path / journal.NAME).exists()))
+        killed_commits.commit(path)
+        assert values(path) == new, path
+        assert committed(str(path)) == {"query": 0}
+        assert not list(path.glob("brokerless-0.*-delete")), path
+    assert seen == {(False, False), (True, True), (True, False)}

@@ -14,9 +14,9 @@ import brokerless as bl
 from brokerless.log.compact import Compact
 from brokerless.log.convert import Convert
 from brokerless.log.erase import Erase
-from brokerless.rewriting import rewrite
+from brokerless.rewriting import rewrite, rewrite_each
 from building import NOW, batch, marker
-from verbs import DropBatches
+from verbs import DropBatches, Repeating, change_settings
 
 PRODUCER = 7
 
@@ -91,6 +91,27 @@ def test_a_swap(start, tmp_path, verb, stages):
     for crash in each_crash(lambda path: rewrite(verb, path, topics=["t"]), start, tmp_path):
         found.add(check_left(crash, allowed))
     assert {0, len(stages)} <= found
+
+
+def test_attempts_elsewhere(start, tmp_path):
+    """What was written in a directory beside is moved, then swapped in; of the rest a broker deletes what is left."""
+    verb = DropBatches((1, 4), (1, 1))
+    old = [i for i in range(12) if i != 9]
+    allowed = [old, [i for i in old if i != 1], [i for i in old if i not in (1, 4)]]
+
+    def work(path):
+        list(rewrite_each(verb, path, topics=["t"], pool=Repeating()))
+
+    found, moved = set(), 0
+    for crash in each_crash(work, start, tmp_path, falls=("power", "names")):
+        names = bl.storage.list_directory(str(crash.directory / "t-0"))
+        moved += any(name.endswith(".cleaned") for name in names)
+        found.add(check_left(crash, allowed))
+        for left in crash.directory.glob("t-0.*"):
+            assert left.name.endswith("-delete")
+    assert found == {0, 1, 2}
+    assert moved
+    assert not list(crash.directory.glob("t-0.*"))
 
 
 def test_a_copy_that_is_rewritten(start, tmp_path):
@@ -177,6 +198,32 @@ def keyed(tmp_path):
             if i % 8 == 3:
                 log.append(marker(0, PRODUCER, commit=i < 8), origin="coordinator")
     return tmp_path / "start"
+
+
+def test_a_compaction_that_needs_more_segments_than_there_were(keyed, tmp_path):
+    """No slot is left in an index: the new segments of a group go on with another, and come into force together."""
+    with bl.LogDir.open(keyed, sole_replica=True) as log_dir:
+        segments = [segment.base_offset for segment in log_dir.log("t", 0).state().segments]
+    change_settings(keyed, "t", segment_index_bytes=24, segment_bytes=1 << 20)
+    old, whole = both(keyed), shutil.copytree(keyed, tmp_path / "whole")
+    rewrite(Compact(roll=True), whole, topics=["t"])
+    new, made = both(whole), [base_offset for base_offset, _ in sizes(whole)]
+    assert len(made) > 3
+    assert set(made) - set(segments)
+    for crash in each_crash(
+        lambda path: rewrite(Compact(roll=True), path, topics=["t"]), keyed, tmp_path, falls=("power", "names")
+    ):
+        held = both(crash.directory)
+        kept = {row["offset"] for row in held[0]}
+        assert {row["offset"] for row in new[0]} <= kept <= {row["offset"] for row in old[0]}, crash
+        assert all(row in old[1] for row in held[1]), crash
+        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+            log_dir.log("t", 0)
+        assert both(crash.directory) == held, crash
+        if crash.fall == "names":
+            rewrite(Compact(roll=True, from_start=True), crash.directory, topics=["t"])
+            assert both(crash.directory) == new, crash
+    assert both(crash.directory) == new
 
 
 VERBS = {

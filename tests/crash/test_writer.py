@@ -73,6 +73,22 @@ def test_appending_and_rolling(tmp_path, flush_each):
     assert len(bl.LogDir(crash.directory).log("t", 0).segments) > 2
 
 
+def test_writing_what_was_decided_while_the_next_is_decided_on(tmp_path, monkeypatch):
+    """Pieces of one call, written by a thread, over segments and leader epochs."""
+    monkeypatch.setattr("brokerless.log.open_log._PIECE", 100)
+    start = new_directory(tmp_path / "start", segment_bytes=400, index_interval_bytes=0)
+
+    def work(path):
+        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+            batches = [batch(0, [value], timestamp=T + i) for i, value in enumerate(VALUES)]
+            log_dir.log("t", 0).append_each(b"".join(batches))
+
+    for crash in each_crash(work, start, tmp_path):
+        held = opens_again(crash.directory)
+        assert held == VALUES[: len(held)], crash
+    assert held == VALUES
+
+
 def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
     """In both partitions: a commit that was decided is finished by the next who opens the directory."""
     start = tmp_path / "start"

@@ -161,3 +161,65 @@ def test_a_log_that_was_made_anew_or_is_gone_is_loss(path):
     following, options = follower(path, failOnDataLoss="false")
     with pytest.warns(UserWarning, match="not there any more"):
         assert values(following, options, start, following.latest(start)) == [b"0"]
+
+
+@pytest.fixture
+def away(path):
+    """Read a topic of two partitions to the end; then take one away, and give it back with more in it."""
+    send(path, 10)
+
+    def move(to_its_place=False):
+        if to_its_place:
+            (path.parent / "t-0").rename(path / "t-0")
+            send(path, 4)
+        else:
+            (path / "t-0").rename(path.parent / "t-0")
+
+    return move
+
+
+def test_a_known_partition_that_is_gone_is_told_before_a_batch_is_written_down(path, away):
+    """A batch written down without it would fail at each restart, or read it again from its start."""
+    following, _ = follower(path, startingOffsets="earliest")
+    end = following.latest(following.initial())
+    away()
+    with pytest.raises(DataLossError, match="t-0 is not there any more: what it held from offset 5 on was not read"):
+        following.latest(end)
+    available_now, _ = follower(path)
+    available_now.freeze()
+    with pytest.raises(DataLossError, match="t-0 is not there any more"):
+        available_now.latest(end)
+
+
+@pytest.mark.parametrize("knows_start", [True, False])
+def test_a_partition_that_comes_back_goes_on_where_it_was(path, away, knows_start):
+    following, options = follower(path, startingOffsets="earliest", failOnDataLoss="false")
+    start = following.initial()
+    end = following.latest(start)
+    assert len(values(following, options, start, end)) == 10
+    away()
+    # PySpark before 4.2 does not say where the last batch ended
+    with pytest.warns(UserWarning, match="t-0 is not there any more"):
+        without = following.latest(end if knows_start else {}, is_limited=False)
+    assert without == end
+    assert values(following, options, end, without) == []
+    away(to_its_place=True)
+    back = following.latest(without if knows_start else {}, is_limited=False)
+    assert len(values(following, options, without, back)) == 4
+    # nor does a batch that has it no more read it again, in whatever order
+    short = {"t": {"1": 5}}
+    with pytest.warns(UserWarning, match="t-0 is not there any more"):
+        assert values(following, options, end, short) == []
+    assert len(values(following, options, short, back)) == 4
+
+
+def test_available_now_does_not_go_back(path):
+    """A checkpointed high watermark may be behind what was read."""
+    send(path, 10, partitions=1)
+    end = {"t": {"0": 10}}
+    with bl.LogDir.open(path, sole_replica=True):
+        (path / "replication-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+        following, _ = follower(path)
+        following.freeze()
+        assert following.latest({"t": {"0": 0}}) == {"t": {"0": 4}}
+        assert following.latest(end) == end

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import time
 
+import pyarrow as pa
 import pytest
 from kafka import BUILD, JAVA, free_ports
 
@@ -83,6 +84,21 @@ def test_every_log_reads_as_on_a_disk(url, golden):
 def test_what_is_not_there_is_named(url):
     with pytest.raises(OSError, match=r"s3://logs/nothing"):
         bl.LogDir("s3://logs/nothing")
+
+
+def test_an_export_there_comes_back(url, golden, spark, tmp_path):
+    from brokerless.spark import export, restore
+
+    to = "s3a://logs/exported"
+    found = export(spark, url, to, options={"minPartitions": "3"})
+    assert export(spark, url, to, options={"minPartitions": "3"}).partitions == found.partitions
+    with pytest.raises(ValueError, match="has another export"):
+        export(spark, url, to, compression="snappy")
+    restore(spark, to, str(tmp_path / "d"))
+    for log in bl.LogDir(tmp_path / "d").logs():
+        expected = bl.LogDir(golden / "logs" / "kafka-4.1").log(log.topic, log.partition)
+        columns = ["offset", "key", "value", "headers", "timestamp"]
+        assert pa.table(log.read(columns=columns)) == pa.table(expected.read(columns=columns)), log.name
 
 
 def test_spark_reads_it_by_its_url(url, golden, spark):

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from brokerless.spark import sink_options
 from brokerless.spark.options import Bound, Options
 
 
@@ -111,6 +112,7 @@ def test_where_to_end(options, end):
         ({"path": "[1]"}, "JSON list of paths"),
         ({"path": ""}, "option path is missing"),
         ({"view": "batches", "startingOffsets": "earliest"}, "does not apply to view batches"),
+        ({"view": "findings", "kafka.isolation.level": "read_committed"}, "does not apply to view findings"),
     ],
 )
 def test_refused(options, message):
@@ -181,3 +183,19 @@ def test_limits_need_a_pyspark_that_asks_for_them(option):
 )
 def test_durations_as_spark_writes_them(text, seconds):
     assert parse(maxTriggerDelay=text).max_trigger_delay == seconds
+
+
+@pytest.mark.parametrize("name", ["asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs"])
+def test_what_only_sinks_have_is_not_taken_for_a_slip_in_a_read(name):
+    """Spark makes the source before it says what for."""
+    assert sink_options.is_of_sink({"path": "p", name: "1"})
+    assert not sink_options.is_of_sink({"path": "p", "includeHeaders": "true", "kafka.bootstrap.servers": "h:1"})
+    with pytest.warns(UserWarning, match=name):
+        sink_options.parse({"path": "p", name: "1"}, overwrite=False)
+
+
+@pytest.mark.parametrize(("option", "most"), [("partitions", 100_000), ("batchSize", 1 << 30)])
+def test_numbers_of_a_sink_that_no_machine_has_room_for(option, most):
+    sink_options.parse({"path": "p", option: str(most)}, overwrite=False)
+    with pytest.raises(ValueError, match=f"option {option} must be at most {most}, not {most + 1}"):
+        sink_options.parse({"path": "p", option: str(most + 1)}, overwrite=False)

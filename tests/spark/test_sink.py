@@ -1,17 +1,10 @@
 """The sink as a Spark user meets it."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-
 import pytest
 from pyspark.errors import AnalysisException
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.log import journal
 
 pytestmark = pytest.mark.spark
 
@@ -149,7 +142,9 @@ def test_a_broker_that_is_there_is_left_alone(spark, save, tmp_path):
     ("options", "message"),
     [
         ({"topics": "t"}, "unknown option 'topics'"),
-        ({"topic": None, "partitions": 1}, "option topic is missing"),
+        ({"topic": None, "partitions": 1}, "there is no column topic"),
+        ({"topic": None, "topicId": "x"}, "option topicId is that of one topic"),
+        ({"topic": None, "mode": "overwrite"}, "overwriting needs option topic"),
         ({"compression": "brotli"}, "option compression must be none or gzip"),
         ({"keepOffsets": "true"}, "there is no column offset"),
         ({"keepOffsets": "true", "idempotent": "true"}, "no sequence or transaction"),
@@ -172,6 +167,22 @@ def test_columns_that_cannot_be(spark, save):
             save(spark.range(1).selectExpr(column))
 
 
+def test_rows_go_to_the_topics_of_their_column(spark, save, tmp_path):
+    frame = spark.range(0, 100, 1, 3).selectExpr("cast(id as string) value", "concat('t-', id % 3) topic")
+    save(frame, topic=None, partitions=2, compression="zstd")
+    save(frame, topic=None)
+    for number in range(3):
+        found = [row for row in rows(tmp_path / "d", ["value", "topic"]) if row[1] == f"t-{number}"]
+        assert sorted(int(value) for value, _ in found) == sorted([*range(number, 100, 3)] * 2)
+    assert len(bl.LogDir(tmp_path / "d").logs(["t-0"])) == 2
+    # an option goes before the column, as in Spark's own sink
+    save(frame, topic="one")
+    assert len([1 for row in rows(tmp_path / "d", ["topic"]) if row[0] == "one"]) == 100
+    with pytest.raises(Exception, match="1 rows have a null in column topic"):
+        save(frame.selectExpr("value", "if(value = '7', null, topic) topic"), topic=None)
+    assert len(rows(tmp_path / "d")) == 300
+
+
 def test_network_options_are_named_once(spark, save, tmp_path):
     save(numbers(spark, 0, 3), kafka__bootstrap__servers="there:9092")
     assert values(tmp_path / "d") == [0, 1, 2]
@@ -180,95 +191,3 @@ def test_network_options_are_named_once(spark, save, tmp_path):
 def test_a_read_does_not_know_a_sinks_options(load, tmp_path):
     with pytest.raises(AnalysisException, match="unknown option 'topic'"):
         load(tmp_path, topic="t")
-
-
-def test_a_task_that_fails_once_is_done_again(tmp_path):
-    """The first attempt has written rows by then: they do not count."""
-    done = _run(
-        tmp_path,
-        master="local[2,3]",
-        code="""
-        def once(number):
-            import pathlib
-            marker = pathlib.Path(PATH + "-failed")
-            if number in (90000, 190000) and not marker.exists():
-                marker.touch()
-                raise RuntimeError("first attempt")
-            return str(number)
-        from pyspark.sql.functions import udf
-        write(spark.range(0, 200000, 1, 2).select(udf(once)("id").alias("value")))
-        """,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "d-failed").exists()
-    assert values(tmp_path / "d") == list(range(200000))
-
-
-KILLS = {
-    "while tasks write": ("brokerless.parts.PartWriter.finish", False),
-    "before the commit point": ("brokerless.log.journal.commit", False),
-    "behind the commit point": ("brokerless.log.journal.roll_forward", True),
-}
-
-
-@pytest.mark.parametrize(("at", "is_committed"), KILLS.values(), ids=KILLS)
-def test_a_driver_that_is_killed(tmp_path, at, is_committed):
-    """Its Python process takes the Java one with it, as a machine that dies would."""
-    with bl.Producer(tmp_path / "d", "t", partitions=2) as producer:
-        producer.send([{"value": b"-1", "partition": 0}])
-    kill = f"""
-import os, signal, importlib
-def patched(real):
-    def call(*args, **kwargs):
-        import brokerless.log.journal as journal
-        root = args[0] if args and isinstance(args[0], str) else PATH
-        if {at!r}.endswith("roll_forward") and not os.path.isdir(root + "/" + journal.NAME):
-            return real(*args, **kwargs)
-        os.kill(int(os.environ["DRIVER"]), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return call
-PATH = {str(tmp_path / "d")!r}
-"""
-    module, _, name = at.rpartition(".")
-    kill += f"import brokerless.parts; m = importlib.import_module({module!r})\n" if name != "finish" else ""
-    kill += "from brokerless.parts import PartWriter as m\n" if name == "finish" else ""
-    kill += f"m.{name} = patched(m.{name})\n"
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site/sitecustomize.py").write_text(
-        f"import os\nif 'DRIVER' in os.environ:\n{textwrap.indent(kill, '    ')}"
-    )
-    done = _run(
-        tmp_path,
-        master="local[2]",
-        code='write(spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) key", "cast(id as string) value"))',
-        site=tmp_path / "site",
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    expected = [-1, *range(1000)] if is_committed else [-1]
-    assert (tmp_path / "d" / journal.NAME).exists() == is_committed
-    assert values(tmp_path / "d") == expected
-    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
-        for key in log_dir.partitions():
-            log_dir.log(*key)
-    assert values(tmp_path / "d") == expected
-    assert bl.Root(str(tmp_path / "d")).is_clean
-
-
-def _run(tmp_path, *, master, code, site=None):
-    """Run code in a Spark of its own."""
-    script = f"""
-import os, sys
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-from pyspark.sql import SparkSession
-os.environ["DRIVER"] = str(os.getpid())
-os.environ["PYTHONPATH"] = os.pathsep.join([{str(site or "")!r}, os.environ.get("PYTHONPATH", "")])
-spark = SparkSession.builder.master({master!r}).config("spark.ui.enabled", "false").getOrCreate()
-PATH = {str(tmp_path / "d")!r}
-def write(frame):
-    frame.write.format("brokerless").mode("append").option("path", PATH).option("topic", "t").save()
-{textwrap.dedent(code)}
-"""
-    return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
-    )

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import building
-from brokerless.spark import tasks
+from brokerless.spark import findings, tasks
 from brokerless.spark.options import Options
 from brokerless.spark.source import BrokerlessSource
 from brokerless.spark.tasks import Piece, pack
@@ -155,3 +155,15 @@ def test_a_batch_that_claims_all_offsets_is_not_as_many_pieces(tmp_path):
     reader = reader_of(tmp_path / "claim-0", maxRecordsPerPartition="2")
     parts = reader.partitions()
     assert len(parts) < 10_000
+
+
+def test_findings_come_in_pieces(copied, monkeypatch):
+    """All that is wrong with a damaged disk may be more than a task has memory for."""
+    path = copied("kafka-4.1", "codec-none-0")
+    monkeypatch.setattr(findings, "_ROWS", 2)
+    for file in path.glob("*.log"):
+        content = file.read_bytes()
+        file.write_bytes(content[:61] + b"\x7f" + content[62:-3])
+    pieces = [batch.num_rows for batch in read(path, view="findings")]
+    assert len(pieces) > 1
+    assert set(pieces[:-1]) == {2}

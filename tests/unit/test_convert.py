@@ -310,6 +310,42 @@ def native(data, *, segment=0, **options):
     return bytes(output.take()[0])
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_several_threads_make_the_same_bytes_and_counts(golden, codec):
+    """Segments of every format, magic 0 and 1 among them, whose messages wait for each other."""
+    for log_dir in LOG_DIRS:
+        for partition in partitions(golden, log_dir):
+            data = b"".join(p.read_bytes() for p in sorted((golden / log_dir / partition).glob("*.log")))
+            made = []
+            for threads in (1, 3):
+                conversion = _native.SegmentConversion(magic=2, compression=codec, threads=threads)
+                conversion.begin(b"", 1 << 31)
+                output = _native.SegmentOutput(0, index_interval_bytes=100, segment_index_bytes=1 << 20)
+                position = 0
+                while position < len(data):
+                    position += conversion.feed(data[position:], position, output)
+                assert conversion.finish(output)
+                made.append(([bytes(part) for part in output.take()], conversion.converted))
+            assert made[0] == made[1], partition
+
+
+def test_threads_stop_when_they_have_made_enough_and_count_nothing_twice():
+    """Batches of zeros that become a thousand times as large: what was made in vain is made again."""
+    small = [native(batch(offset, [bytes(4 << 20)]), compression="zstd") for offset in range(40)]
+    data = b"".join(small)
+    conversion = _native.SegmentConversion(compression="none", threads=2)
+    conversion.begin(b"", 1 << 31)
+    output = _native.SegmentOutput(0, index_interval_bytes=4096, segment_index_bytes=1 << 20)
+    position, most, size = 0, 0, 0
+    while position < len(data):
+        position += conversion.feed(data[position:], position, output)
+        most = max(most, output.pending_bytes)
+        size += len(memoryview(output.take()[0]))
+    assert (conversion.converted["batches"], conversion.changed) == (40, 40)
+    assert size > 160 << 20
+    assert most < 40 << 20
+
+
 def decoded(data):
     columns = ["offset", "timestamp", "key", "value", "producerId", "producerEpoch", "sequence", "leaderEpoch"]
     found, consumed = _native.Decoder(columns).decode(data)

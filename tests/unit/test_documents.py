@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from brokerless.cli import cli
@@ -32,11 +33,11 @@ def test_files_and_functions(text):
 
 def test_verbs_and_flags(text):
     for line in re.findall(r"^\s*brokerless .*|`brokerless .*?`", text, flags=re.MULTILINE):
-        verb = line.strip(" `").split()[1]
-        if verb.startswith("<"):
-            continue
-        assert verb in cli.commands, line
-        flags = {flag for parameter in cli.commands[verb].params for flag in parameter.opts}
+        command, words = cli, line.strip(" `").split()[1:]
+        while isinstance(command, click.Group) and words and not words[0].startswith(("<", ".")):
+            assert words[0] in command.commands, line
+            command = command.commands[words.pop(0)]
+        flags = {flag for parameter in command.params for flag in parameter.opts}
         for flag in re.findall(r"(?<=\s)--[\w-]+", line.partition("|")[0]):
             assert flag in flags, line
 

@@ -95,3 +95,9 @@ def test_the_guide_to_converting(tmp_path):
     zstd = estimates[-1].splitlines()[-1].split()
     assert zstd[0] == "zstd"
     assert len(zstd) == 3
+
+
+def test_the_guide_to_scale():
+    """Its reckoning comes to what it says."""
+    for block in blocks("docs/guides/scale.md", "python"):
+        exec(block, {})

@@ -1,12 +1,14 @@
 """A journal in a log directory: what readers see, and how it is rolled forward."""
 
 import json
+import os
 import shutil
 
 import pytest
 
 import brokerless as bl
-from brokerless.committing import begin
+from brokerless import disk, storage
+from brokerless.committing import NewTopic, Write
 from brokerless.log import journal
 from brokerless.recovery import planned, recovered
 
@@ -23,8 +25,8 @@ def pending(tmp_path, monkeypatch):
             with bl.Producer(log_dir, topic) as producer:
                 producer.send([{"value": b"old", "partition": number % 2} for number in range(6)])
         log_dir.log("a", 0).delete_records(2)
-    write = begin(str(path), "a", overwrite=True, partitions=1)
-    task = write.writer()
+    write = Write(path=str(path), topics={"a": NewTopic(partitions=1)}, overwrite=True)
+    task = write.begin().writer()
     task.send(pa.RecordBatch.from_pylist([{"value": b"new"}]))
     with monkeypatch.context() as patched:
         patched.setattr(journal, "roll_forward", _killed)
@@ -93,7 +95,9 @@ def test_a_journal_of_a_later_version_is_not_guessed_at(pending):
         bl.LogDir.open(pending)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"version": 1, "staging": "../x", "unique": "0", "gone": []}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"version": 1, "staging": "../x", "unique": "0", "gone": []}', "[" * 100_000]
+)
 def test_a_damaged_journal_stops_all(pending, text):
     (pending / journal.NAME / "contents.json").write_text(text)
     with pytest.raises(bl.CorruptRecordError, match="journal of a write cannot be read"):
@@ -139,3 +143,124 @@ def test_a_partition_behind_a_link_is_replaced_and_what_it_led_to_stays(pending,
     assert not (pending / "a-0").is_symlink()
     assert sorted(file.name for file in (tmp_path / "moved").iterdir()) == kept
     assert [row["value"] for rows in bl.Log(pending / "a-0").read() for row in rows.to_pylist()] == [b"new"]
+
+
+@pytest.fixture
+def at_each_move(pending, monkeypatch):
+    """Roll the journal forward; before each move, look, with a call that makes it already."""
+
+    def roll(look):
+        rename = disk.rename
+
+        def moved(source, to):
+            done = []
+
+            def move():
+                if not done:
+                    done.append(rename(source, to))
+
+            look(move)
+            move()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(disk, "rename", moved)
+            journal.roll_forward(str(pending))
+
+    return roll
+
+
+def test_no_partition_is_missing_while_a_journal_is_rolled_forward(pending, at_each_move, monkeypatch):
+    """A reader that lists the directory, and reads the journal after a move, would see the partition in neither."""
+    listing, looks = storage.list_subdirectories, []
+
+    def look(move):
+        def listed(path):
+            found = listing(path)
+            looks.append(path)
+            move()
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(storage, "list_subdirectories", listed)
+            assert [(log.topic, log.partition) for log in bl.LogDir(pending).logs()] == [("a", 0), ("b", 0), ("b", 1)]
+
+    at_each_move(look)
+    assert looks
+    assert values(pending) == NEW
+
+
+def test_what_was_planned_before_a_move_is_read_after_it(pending, at_each_move):
+    planned_before = []
+
+    def look(_):
+        log = bl.LogDir(pending).log("a", 0)
+        planned_before.append((log, log.plan()))
+        # not looked into before the move
+        planned_before.append((bl.LogDir(pending).log("a", 0), None))
+        for log, splits in planned_before:
+            for split in splits or log.plan():
+                assert [row["value"] for rows in bl.read_split(split) for row in rows.to_pylist()] == [b"new"]
+            assert log.log_start_offset == 0
+            assert bl.Log(pending / "a-0").topic_id == log.topic_id
+
+    at_each_move(look)
+    look(None)
+    assert len(planned_before) > 6
+
+
+def test_a_partition_that_was_planned_before_a_commit_is_read_between_its_moves(pending):
+    log = bl.LogDir(pending).log("b", 0)
+    (split,) = log.plan()
+    (pending / "b-0").rename(pending / journal.NAME / "b-0")
+    assert [row["value"] for rows in bl.read_split(split) for row in rows.to_pylist()] == [b"old"] * 3
+    assert bl.Log(pending / "b-0").log_end_offset == 3
+    # what the new directory does not have is not taken from the old one
+    shutil.copytree(pending / journal.NAME / "b-0", pending / "b-0")
+    (pending / journal.NAME / "b-0" / "leader-epoch-checkpoint").unlink()
+    assert bl.LogDir(pending).log("b", 0).leader_epochs == []
+
+
+def test_a_journal_that_goes_while_it_is_read_is_none(pending, monkeypatch):
+    reading = storage.read_all
+
+    def read(path):
+        if path.startswith(f"{pending}/{journal.NAME}"):
+            disk.rename(f"{pending}/{journal.NAME}", f"{pending.parent}/elsewhere")
+        return reading(path)
+
+    monkeypatch.setattr(storage, "read_all", read)
+    assert journal.Journal.read(str(pending)) is None
+
+
+def test_a_journal_without_contents_is_damaged(pending):
+    (pending / journal.NAME / "contents.json").unlink()
+    with pytest.raises(bl.CorruptRecordError, match="the journal of a write cannot be read"):
+        bl.LogDir(pending)
+
+
+def test_a_whole_write_between_two_looks_is_noticed(pending, monkeypatch):
+    """There is no journal before the listing and none after it, but in between a partition was on its way."""
+    journal.roll_forward(str(pending))
+    listing, state = storage.list_subdirectories, []
+
+    def listed(path):
+        if not state:
+            state.append(path)
+            (pending / "a-0").rename(pending.parent / "away")
+            found = listing(path)
+            (pending.parent / "away").rename(pending / "a-0")
+            return found
+        return listing(path)
+
+    os.utime(pending, ns=(0, 0))
+    monkeypatch.setattr(storage, "list_subdirectories", listed)
+    assert [log.name for log in bl.LogDir(pending).logs()] == ["a-0", "b-0", "b-1"]
+
+
+def test_a_link_in_a_journal_takes_no_partitions_place(pending, tmp_path):
+    (pending / journal.NAME / "a-0").rename(tmp_path / "elsewhere")
+    (pending / journal.NAME / "a-0").symlink_to(tmp_path / "elsewhere")
+    for opened in (bl.LogDir, bl.LogDir.open):
+        with pytest.raises(bl.CorruptRecordError, match="a link, where the journal of a write has directories"):
+            opened(pending)
+    assert not (pending / "a-0").is_symlink()

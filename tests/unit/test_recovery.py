@@ -13,9 +13,14 @@ from building import batch
 CRASHED, RECOVERED = "kafka-4.1-crashed", "kafka-4.1-recovered"
 
 
+# When that broker recovered: of producers whose last record is older than a day, it forgets the sequences.
+RECOVERED_NS = 1_795_209_800_000 * 1_000_000
+
+
 @pytest.fixture
-def crashed(golden, tmp_path):
+def crashed(golden, tmp_path, monkeypatch):
     """Return a copy of the crashed directory: what our recovery may change."""
+    monkeypatch.setattr("time.time_ns", lambda: RECOVERED_NS)
     return shutil.copytree(golden / "logs" / CRASHED, tmp_path / "data")
 
 

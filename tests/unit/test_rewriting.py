@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 import brokerless as bl
-from brokerless.rewriting import rewrite
+from brokerless.ledger import Ledger
+from brokerless.rewriting import rewrite, rewrite_each
 from building import NOW, batch
-from verbs import DropBatches
+from verbs import DropBatches, Repeating
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 VERB = DropBatches((1, 4), groups=(2,))
@@ -20,8 +21,8 @@ LEFT = [0, 2, 3, 5, 6, 7, 8]
 class Refusing(DropBatches):
     """Refuses once its new segments are written, in partitions other than 0."""
 
-    def work(self, plan, *, dry_run, progress):
-        outcome = super().work(plan, dry_run=dry_run, progress=progress)
+    def work(self, plan, *, dry_run, progress, output=None):
+        outcome = super().work(plan, dry_run=dry_run, progress=progress, output=output)
         if not plan[0].endswith("-0"):
             raise ValueError(f"refused: {plan[0]}")
         return outcome
@@ -231,6 +232,70 @@ def test_in_processes_it_is_the_same(data, tmp_path):
     assert read == {"t-0": 6 * 69, "t-1": 6 * 69}
     for name in ("t-0", "t-1"):
         assert contents(tmp_path / "other" / name) == contents(data / name)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_work_that_is_done_twice_counts_once(data, tmp_path, fails):
+    shutil.copytree(data, tmp_path / "other")
+    rewrite(VERB, data, topics=["t"])
+    list(rewrite_each(VERB, tmp_path / "other", topics=["t"], pool=Repeating(fails=fails)))
+    for name in ("t-0", "t-1"):
+        assert contents(tmp_path / "other" / name) == contents(data / name)
+    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == sorted(path.name for path in data.iterdir())
+
+
+def test_attempts_at_what_is_refused_are_removed(data):
+    before = contents(data)
+    with pytest.raises(ValueError, match=r"refused: .*/t-1"):
+        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], partitions=[1], pool=Repeating()))
+    assert contents(data / "t-1") == {name[4:]: content for name, content in before.items() if name.startswith("t-1/")}
+    assert not list(data.glob("t-1.*"))
+
+
+def test_a_partition_alone_has_its_attempts_beside_it(data, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copytree(data / "t-0", tmp_path / "elsewhere" / "t-0")
+    list(rewrite_each(VERB, copy, pool=Repeating()))
+    assert values(copy) == LEFT
+    assert [path.name for path in copy.parent.iterdir()] == ["t-0"]
+
+
+def test_several_log_directories(data, tmp_path):
+    """A topic may be in any of them; one that has none of the topics is not even locked."""
+    other = shutil.copytree(data, tmp_path / "other")
+    shutil.rmtree(other / "u-0")
+    with bl.LogDir.create(tmp_path / "none"):
+        results = list(rewrite_each(VERB, [data, other, tmp_path / "none"], topics=["t", "u"], partitions=[0]))
+    assert names(results) == ["t-0", "u-0", "t-0"]
+    assert values(data, "t-0") == values(other, "t-0") == LEFT
+    with pytest.raises(ValueError, match="unknown topic 'v'"):
+        list(rewrite_each(VERB, [data, other], topics=["t", "v"]))
+
+
+def test_what_was_done_is_not_done_again(data, tmp_path):
+    """Unless something has been written to it since."""
+    state = str(tmp_path / "done.jsonl")
+    with pytest.raises(ValueError, match="refused"):
+        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], ledger=Ledger(state, "drop")))
+    assert values(data, "t-0") == LEFT
+    again = Ledger(state, "drop")
+    assert names(rewrite_each(VERB, data, topics=["t"], ledger=again)) == ["t-1"]
+    assert again.skipped == 1
+    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(state, "other work"))) == ["t-0", "t-1"]
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        log_dir.log("t", 0).append(batch(0, [b"9"], timestamp=NOW))
+    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(state, "other work"))) == ["t-0"]
+
+
+def test_a_ledger_whose_last_line_was_cut(data, tmp_path):
+    state = tmp_path / "done.jsonl"
+    list(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(str(state), "drop")))
+    state.write_bytes(state.read_bytes()[:-20])
+    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(str(state), "drop"))) == ["t-1"]
+    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(str(state), "drop"))) == []
+    state.write_text("something else\n")
+    with pytest.raises(bl.CorruptRecordError, match=r"line 1 does not say what was done at .*done\.jsonl"):
+        Ledger(str(state), "drop")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -146,6 +146,66 @@ def test_many_ready_batches_stop_at_the_first_that_is_refused(tmp_path):
     ]
 
 
+def mixed_batches():
+    """Return a producer's batches: one is larger than several pieces."""
+    sizes = [1, 30, 5, 2000, 1, 1, 400, 3]
+    return [
+        batch(0, [b"%d" % i * size], timestamp=T + i, producer_id=1, base_sequence=i)
+        for i, size in enumerate(sizes * 3)
+    ]
+
+
+def files_of(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.mark.parametrize("piece", [1, 100, 333, 4000])
+def test_what_is_written_while_the_next_is_decided_on_is_the_same(tmp_path, monkeypatch, piece):
+    batches, answers = mixed_batches(), []
+    for name, length in (("whole-0", 1 << 20), ("pieces-0", piece)):
+        monkeypatch.setattr("brokerless.log.open_log._PIECE", length)
+        with opened(tmp_path / name, segment_bytes=6000, index_interval_bytes=0) as log:
+            answers.append(log.append_each(b"".join(batches) + batches[-1][:-1], leader_epoch=3))
+            answers.append(log.append_each(b"".join(batches[-3:])))
+    for at_once, piecewise in zip(answers[:2], answers[2:], strict=True):
+        for name in ("first_offset", "last_offset", "max_timestamp", "is_duplicate", "count", "duplicates", "consumed"):
+            assert getattr(piecewise, name) == getattr(at_once, name), name
+    assert [answer.count for answer in answers] == [24, 3, 24, 3]
+    assert answers[3].is_duplicate
+    assert files_of(tmp_path / "pieces-0") == files_of(tmp_path / "whole-0")
+
+
+def test_a_refusal_in_a_later_piece_says_where_it_is(tmp_path, monkeypatch):
+    good = [batch(0, [b"%d" % i], timestamp=T, producer_id=1, base_sequence=i) for i in range(3)]
+    bad = batch(0, [b"x"], timestamp=T, producer_id=1, base_sequence=9)
+    data = b"".join([*good, bad, *good])
+    said = []
+    for number, length in enumerate((1 << 20, len(good[0]))):
+        monkeypatch.setattr("brokerless.log.open_log._PIECE", length)
+        log = opened(tmp_path / f"t-{number}")
+        with pytest.raises(bl.OutOfOrderSequenceError) as refused:
+            log.append_each(data)
+        log.close()
+        said.append((str(refused.value), refused.value.position))
+        assert bl.Log(tmp_path / f"t-{number}").log_end_offset == 3
+    assert said[0] == said[1]
+
+
+def test_a_disk_error_while_the_next_is_decided_on_breaks_the_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("brokerless.log.open_log._PIECE", 100)
+    log = opened(tmp_path / "t-0")
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("brokerless.disk.Output.write_at", fails)
+    with pytest.raises(OSError, match="No space"):
+        log.append_each(b"".join(mixed_batches()))
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="broken by an earlier error"):
+        log.append(batch(0, [b"y"], timestamp=T))
+
+
 def test_a_disk_error_breaks_the_log_until_it_is_opened_again(tmp_path, monkeypatch):
     """What is in memory and what is on the disk may differ then: going on would give offsets twice."""
     log = opened(tmp_path / "t-0")

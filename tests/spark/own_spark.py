@@ -1,0 +1,34 @@
+"""A Spark of its own for a piece of code: one that may be killed."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+_START = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ["DRIVER"] = str(os.getpid())
+import pyspark
+os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+builder = builder.config("spark.python.unix.domain.socket.enabled", "true").config("spark.sql.shuffle.partitions", "2")
+spark = builder.getOrCreate()
+PATH = sys.argv[2]
+"""
+
+
+def run(code, path, *, master="local[2]", kill=(), seconds=300):
+    """Run code, which knows `spark` and `PATH`; return the finished process.
+
+    `kill` has (what, n, victim): at the n-th call of it, see `killing/sitecustomize.py`.
+    """
+    lines = [f"{place} {number} {victim} {path}.kill-{index}" for index, (place, number, victim) in enumerate(kill)]
+    site = str(Path(__file__).with_name("killing"))
+    environment = dict(os.environ, KILL="\n".join(lines))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-c", _START + textwrap.dedent(code), master, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)

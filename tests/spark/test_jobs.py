@@ -1,0 +1,325 @@
+"""Jobs do on Spark what the library does here, and what fails or is repeated leaves no trace."""
+
+import contextlib
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pyarrow as pa
+import pyspark
+import pytest
+from pyspark.sql import Row
+
+import brokerless as bl
+import damage
+from brokerless.cli import main
+from brokerless.cli.spark.check import check as command
+from brokerless.log.compact import Compact
+from brokerless.log.convert import Convert
+from brokerless.log.findings import findings
+from brokerless.rewriting import rewrite
+from brokerless.spark import check, compact, convert, profile
+from building import NOW, batch
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[2]
+
+
+def contents(directory):
+    """Return all files of a directory but the lock, by name."""
+    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if name != ".lock"}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Two partitions of a compacted topic in three segments each, and another topic."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("users", 2, segment_bytes=1000, index_interval_bytes=0, cleanup_policy="compact")
+        log_dir.create_topic("u")
+        for key in log_dir.partitions():
+            for i in range(24):
+                values = [b"value %d of %d" % (i, key[1]), None if i % 5 == 4 else b"more"]
+                log_dir.log(*key).append(batch(0, values, keys=[b"k%d" % (i % 3), b"m%d" % i], timestamp=NOW + i))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(spark, monkeypatch, capfd):
+    """Return a function that runs `brokerless spark` in the tests' session; it returns exit code, stdout and stderr."""
+    session = importlib.import_module("brokerless.cli.spark.session")
+    monkeypatch.setattr(session, "_session", lambda _settings: contextlib.nullcontext(spark))
+
+    def run(*arguments):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exited:
+            main(["spark", *map(str, arguments)])
+        captured = capfd.readouterr()
+        return exited.value.code, captured.out, captured.err
+
+    return run
+
+
+def test_check_finds_all_damage(spark, golden, copied):
+    crashed = copied("kafka-4.1-crashed", "crash-cut-0", "crash-zstd-0", "crash-txn-0")
+    expected = [
+        {"topic": log.topic, "partition": log.partition, **finding._asdict()}
+        for log in bl.LogDir(crashed).logs()
+        for segment in log.segments
+        for finding in findings(segment, is_clean=False)
+    ]
+    assert [row.asDict() for row in check(spark, crashed).orderBy("topic").collect()] == expected
+    assert [row["kind"] for row in expected] == ["tail", "damage"]
+    assert check(spark, golden / "logs/kafka-4.1").count() == 0
+    assert check(spark, crashed, topics=["crash-txn"]).count() == 0
+
+
+def test_check_looks_at_every_replica(spark, data, tmp_path):
+    """A read takes one of them; what is wrong with another shows when that one becomes the leader."""
+    other = shutil.copytree(data, tmp_path / "other")
+    meta = other / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    damage.flip_bit(next((other / "users-1").glob("*.log")), 70)
+    for paths in ((data, other), (other, data)):
+        (row,) = check(spark, *paths).collect()
+        assert row["path"].startswith(str(other / "users-1"))
+
+
+def test_profile_adds_up(spark, data, golden):
+    (all_of_it,) = profile(spark, data, by=()).collect()
+    by_topic = {row["topic"]: row for row in profile(spark, data).collect()}
+    assert (all_of_it["partitions"], all_of_it["records"], all_of_it["batches"]) == (3, 144, 72)
+    users = by_topic["users"]
+    assert (users["partitions"], users["records"], users["tombstones"], users["null_keys"]) == (2, 96, 8, 0)
+    assert users["bytes"] == sum(path.stat().st_size for path in data.glob("users-*/*.log"))
+    assert (users["first_offset"], users["last_offset"], users["skew"]) == (0, 47, 1.0)
+    assert (users["magics"], users["compressions"]) == ([2], ["none"])
+    assert by_topic["u"]["key_bytes"] == users["key_bytes"] // 2
+    logs = golden / "logs/kafka-4.1"
+    rows = profile(
+        spark, logs, topics=["codec-mixed", "txn-interleaved"], by=["topic", "compression", "hour"]
+    ).collect()
+    assert {row["compression"] for row in rows} == {"none", "gzip", "snappy", "lz4", "zstd"}
+    found = {
+        topic: sum(row["records"] for row in rows if row["topic"] == topic)
+        for topic in ("codec-mixed", "txn-interleaved")
+    }
+    assert found == {
+        topic: sum(part.num_rows for part in bl.LogDir(logs).log(topic, 0).read(columns=["offset"])) for topic in found
+    }
+    with pytest.raises(ValueError, match="unknown group 'hours': did you mean 'hour'"):
+        profile(spark, logs, by=["hours"])
+
+
+@pytest.mark.parametrize(
+    ("job", "verb", "options", "task_bytes"),
+    [
+        (compact, Compact, {"roll": True}, 1 << 30),
+        (compact, Compact, {"roll": True}, 1000),
+        (convert, Convert, {"compression": "zstd"}, 1000),
+    ],
+    ids=["compact", "divided", "convert"],
+)
+def test_rewriting_is_as_it_is_here(spark, data, tmp_path, job, verb, options, task_bytes):
+    """Several log directories in one run; the files are the same, and so are those that were not named."""
+    here, other = shutil.copytree(data, tmp_path / "here"), shutil.copytree(data, tmp_path / "other")
+    reports = {done.name: done.report for done in rewrite(verb(**options), here, topics=["users"])}
+    dry = job(spark, data, other, topics=["users"], dry_run=True, **options)
+    assert contents(data) == contents(other)
+    done = job(spark, data, other, topics=["users"], task_bytes=task_bytes, **options)
+    assert sorted(one.name for one in done) == sorted([*reports, *reports])
+    assert sorted(one.name for one in dry) == sorted([*reports, *reports])
+    for one in done:
+        assert type(one.report) is type(reports[one.name])
+        assert [line.split(" at ")[0] for line in one.report.lines()] == reports[one.name].lines()
+    for left in (data, other):
+        names = [path.relative_to(left) for path in left.rglob("*")]
+        assert not [name for name in names if name.name.endswith((".cleaned", "-delete", ".deleted", ".swap"))]
+        for log in bl.LogDir(left).logs():
+            twin = bl.LogDir(here).log(log.topic, log.partition)
+            assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
+            assert pa.table(log.read()).equals(pa.table(twin.read()))
+        assert bl.Root(str(left)).is_clean
+
+
+def test_a_damaged_log_stays_as_it_was(spark, data):
+    path = min((data / "users-1").glob("*.log"))
+    damage.flip_bit(path, 70)
+    before = contents(data / "users-1")
+    with pytest.raises(bl.CorruptRecordError, match=r"crc mismatch at .*users-1") as raised:
+        convert(spark, data, topics=["users"], compression="zstd", jobs=1)
+    assert raised.value.path == str(path)
+    assert contents(data / "users-1") == before
+    assert not list(data.glob("*-delete"))
+    with pytest.raises(ValueError, match="0 jobs: at least 1"):
+        convert(spark, data, topics=["users"], compression="zstd", jobs=0)
+
+
+def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
+    state = tmp_path / "state.jsonl"
+    path = min((data / "users-1").glob("*.log"))
+    damage.flip_bit(path, 70)
+    for expected in (["users-0"], []):
+        with pytest.raises(bl.CorruptRecordError):
+            convert(spark, data, topics=["users"], compression="zstd", jobs=1, state=state)
+        assert len(state.read_text().splitlines()) == 1, expected
+    damage.flip_bit(path, 70)
+    done = convert(spark, data, topics=["users"], compression="zstd", state=state)
+    assert [one.name for one in done] == ["users-1"]
+    assert {
+        header["compression"]
+        for log in bl.LogDir(data).logs(["users"])
+        for part in log.scan()
+        for header in part.to_pylist()
+    } == {"zstd"}
+    assert convert(spark, data, topics=["users"], compression="zstd", state=state) == []
+    assert len(convert(spark, data, topics=["users"], compression="lz4", state=state)) == 2
+
+
+def test_the_commands(run, data, tmp_path):
+    code, out, err = run("check", data)
+    assert (code, out) == (0, "")
+    assert "users" in err
+    code, out, _ = run("profile", data, "--by", "topic", "--by", "partition")
+    assert code == 0
+    assert [line.split()[:4] for line in out.splitlines()[1:]] == [
+        ["u", "0", "1", "48"],
+        ["users", "0", "1", "48"],
+        ["users", "1", "1", "48"],
+    ]
+    code, out, _ = run("profile", data, "--topic", "users", "--format", "json")
+    assert json.loads(out)["records"] == 96
+    assert json.loads(out)["first_timestamp"] == "2023-11-14T22:13:20Z"
+    arguments = ("compact", data, "--topic", "users", "--roll", "--format", "json")
+    code, out, err = run(*arguments, "--dry-run")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert "changed nothing" in err
+    code, out, err = run(*arguments, "--in-place", "--state", tmp_path / "state")
+    assert code == 0
+    assert {json.loads(line)["partition"] for line in out.splitlines()} == {0, 1}
+    code, out, err = run(*arguments, "--in-place", "--state", tmp_path / "state")
+    assert (code, out) == (0, "")
+    assert "2 partitions done before: left alone" in err
+    code, out, err = run("convert", data, "--topic", "users", "--compression", "gzip", "--in-place")
+    assert code == 0
+    assert "batches converted" in out
+    path = next((data / "u-0").glob("*.log"))
+    damage.flip_bit(path, 70)
+    code, out, err = run("check", data)
+    assert code == 1
+    assert out.startswith(f"u-0: damage at {path}:0 (base_offset 0): record batch crc mismatch")
+    assert run("profile", data)[0] == 1
+    code, _, err = run("check", data, "--topic", "user")
+    assert (code, err.splitlines()[-1]) == (2, "brokerless: unknown topic 'user': did you mean 'users'?")
+    assert run("compact", data, "--topic", "users")[0] == 2
+
+
+def test_check_prints_as_findings_come(data, monkeypatch, capsys):
+    """They are never in the driver's memory all at once; and what is no damage is not counted as such."""
+
+    class Frame:
+        """What of a DataFrame may be used."""
+
+        def orderBy(self, *_columns):  # noqa: N802 - Spark's name
+            return self
+
+        def toLocalIterator(self):  # noqa: N802 - Spark's name
+            fields = {"topic": "users", "partition": 0, "path": "p", "position": 0, "base_offset": 0}
+            fields |= {"next_position": None, "start_offset": 0, "end_offset": 0, "reason": "?"}
+            for number, kind in enumerate(("order", "order", "unsupported", "tail")):
+                yield Row(**fields, kind=kind)
+                printed.append(capsys.readouterr().out.count("\n") >= min(number, 1))
+
+    printed = []
+    monkeypatch.setattr("brokerless.spark.check", lambda *_paths, **_topics: Frame())
+    with pytest.raises(SystemExit, match="1"):
+        command.callback.__wrapped__(MagicMock(), (str(data),), (), "text")
+    assert printed == [True] * 4
+    table = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert table[0][4:] == ["DAMAGE", "ORDER", "UNSUPPORTED", "TAILS"]
+    assert next(line for line in table if line[0] == "users")[4:] == ["0", "2", "1", "1"]
+
+
+def test_the_guide(spark, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with bl.LogDir.create("data") as log_dir:
+        log_dir.create_topic("orders")
+        for i in range(4):
+            log_dir.log("orders", 0).append(batch(0, [b"%d" % i], keys=[b"key"], timestamp=NOW))
+    names = {"spark": spark}
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "docs/guides/jobs.md").read_text()):
+        exec(block, names)
+    assert names["found"].count() == 0
+    assert [row["records"] for row in names["by_hour"].collect()] == [1]
+    assert "orders-0 288 bytes to" in capsys.readouterr().out
+    (rows,) = bl.LogDir("data").log("orders", 0).read(columns=["value", "compression"])
+    assert rows.to_pylist() == [{"value": b"3", "compression": "zstd"}]
+
+
+DYING = """
+import os, signal, sys
+from dataclasses import dataclass
+from brokerless.log.convert import Convert
+
+@dataclass(frozen=True, kw_only=True)
+class DyingConvert(Convert):
+    \"\"\"Takes its worker with it the first time, when its new segments are there.\"\"\"
+    def work(self, plan, *, dry_run, progress, output=None):
+        outcome = super().work(plan, dry_run=dry_run, progress=progress, output=output)
+        mark = plan.directory + ".died"
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+"""
+RUN = """
+import sys
+from pyspark.sql import SparkSession
+from brokerless.spark.jobs.rewrite import rewritten
+from dying import DyingConvert
+spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
+verb = DyingConvert(compression="zstd")
+print(len(list(rewritten(spark, verb, sys.argv[1:], ["users"], [], dry_run=False, jobs=None, ledger=None))))
+"""
+
+
+def test_a_worker_that_is_killed_is_replaced(data, tmp_path):
+    here = shutil.copytree(data, tmp_path / "here")
+    rewrite(Convert(compression="zstd"), here, topics=["users"])
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "dying.py").write_text(DYING)
+    (tmp_path / "code" / "run.py").write_text(RUN)
+    path = os.pathsep.join([str(tmp_path / "code"), *sys.path])
+    environment = os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, str(tmp_path / "code" / "run.py"), str(data)]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "2"), done.stderr
+    assert sorted(path.name for path in data.glob("*.died")) == ["users-0.died", "users-1.died"]
+    assert not list(data.glob("*-delete"))
+    for log in data.glob("users-*/*.log"):
+        assert log.read_bytes() == (here / log.relative_to(data)).read_bytes()
+
+
+@pytest.mark.parametrize("submits", [False, True])
+def test_another_master(data, submits):
+    """By --master, or by a spark-submit that runs the command: which hands out its words with its data."""
+    damage.flip_bit(next((data / "u-0").glob("*.log")), 70)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
+    arguments = ["spark", "check", str(data), "--format", "json"]
+    if submits:
+        submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+        command = [submit, "--master", "local[1]", str(ROOT / "src/brokerless/cli/__main__.py"), *arguments]
+    else:
+        command = [sys.executable, "-m", "brokerless.cli", *arguments, "--master", "local[1]"]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    findings = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [finding["topic"] for finding in findings] == ["u"]
+    assert submits or done.stdout.count("\n") == 1

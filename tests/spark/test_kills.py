@@ -1,0 +1,163 @@
+"""Processes of Spark that are killed in the middle of their work: nothing is lost, nothing is there twice."""
+
+import signal
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+from own_spark import run
+
+import brokerless as bl
+from brokerless.log import journal, streaming_epochs
+
+pytestmark = pytest.mark.spark
+
+SPLIT_IS_READ = "brokerless.log.reader:Reader._decoder"
+PART_IS_WRITTEN = "brokerless.parts:PartWriter._append"
+TASK_IS_WRITTEN = "brokerless.parts:PartWriter.finish"
+LOG_IS_STAGED = "brokerless.committing:append_parts"
+COMMIT_POINT = "brokerless.log.journal:commit"
+# Once where the log directory is opened, and once behind the commit point.
+JOURNAL_IS_LOOKED_FOR = "brokerless.log.journal:roll_forward"
+COMMITTED = "brokerless.committing:Write._remove_earlier"
+
+READ_AND_WRITE = """
+frame = spark.read.format("brokerless").load(PATH).select("key", "value", "topic")
+frame.write.parquet(PATH + "-read")
+writer = frame.repartition(4, "value").write.format("brokerless").mode("append")
+writer.option("path", PATH + "-written").option("partitions", 2).save()
+"""
+WRITE = """
+frame = spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) key", "cast(id as string) value")
+frame.write.format("brokerless").mode("append").option("path", PATH).option("topic", "t").save()
+"""
+FOLLOW = """
+frame = spark.readStream.format("brokerless").option("startingOffsets", "earliest").load(PATH)
+writer = frame.select("key", "value").writeStream.format("brokerless").trigger(availableNow=True)
+writer = writer.option("topic", "t").option("checkpointLocation", PATH + "-checkpoint")
+assert writer.start(PATH + "-written").awaitTermination(240)
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Three topics of 3 partitions with 10,000 numbers."""
+    for topic in ("a", "b", "c"):
+        with bl.Producer(tmp_path / "d", topic, partitions=3, compression="zstd") as producer:
+            producer.send([{"key": b"%d" % i, "value": b"%s%d" % (topic.encode(), i)} for i in range(10_000)])
+    return tmp_path / "d"
+
+
+def values(path):
+    """Return how often each value is there."""
+    found = Counter()
+    for log in bl.LogDir(path).logs():
+        for rows in log.read(columns=["value"]):
+            found.update(rows["value"].to_pylist())
+    return found
+
+
+def kills(path):
+    """Return how often the places of the kills were passed."""
+    return [len(file.read_bytes()) for file in sorted(path.parent.glob(f"{path.name}.kill-*"))]
+
+
+def check_read_and_written(path):
+    expected = values(path)
+    assert len(expected) == 30_000
+    assert Counter(pq.read_table(f"{path}-read")["value"].to_pylist()) == expected
+    assert values(f"{path}-written") == expected
+    assert not list(path.parent.glob("d-written/*-delete"))
+
+
+def test_workers_that_are_killed_in_the_middle_of_tasks(path):
+    done = run(
+        READ_AND_WRITE, path, master="local[2,4]", kill=[(SPLIT_IS_READ, 3, "worker"), (PART_IS_WRITTEN, 4, "worker")]
+    )
+    assert done.returncode == 0, done.stderr
+    assert min(kills(path)) > 4, "nobody was killed, or nobody went on"
+    check_read_and_written(path)
+
+
+DRIVERS = {
+    "while tasks write": (TASK_IS_WRITTEN, 1, False),
+    "while logs are staged": (LOG_IS_STAGED, 2, False),
+    "before the commit point": (COMMIT_POINT, 1, False),
+    "behind the commit point": (JOURNAL_IS_LOOKED_FOR, 2, True),
+}
+
+
+@pytest.mark.parametrize(("place", "number", "is_committed"), DRIVERS.values(), ids=DRIVERS)
+def test_a_driver_that_is_killed(tmp_path, place, number, is_committed):
+    """Its Python process takes the Java one with it, as a machine that dies would."""
+    with bl.Producer(tmp_path / "d", "t", partitions=2) as producer:
+        producer.send([{"value": b"-1", "partition": 0}])
+    done = run(WRITE, tmp_path / "d", kill=[(place, number, "driver")])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (tmp_path / "d" / journal.NAME).exists() == is_committed
+    expected = Counter([b"-1", *(b"%d" % number for number in range(1000 if is_committed else 0))])
+    assert values(tmp_path / "d") == expected
+    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
+        for key in log_dir.partitions():
+            log_dir.log(*key)
+    assert values(tmp_path / "d") == expected
+    assert bl.Root(str(tmp_path / "d")).is_clean
+
+
+def test_a_stream_whose_driver_is_killed_before_spark_knows_of_the_commit(spark, path):
+    """Spark repeats the epoch: its rows are in force already."""
+    expected = values(path)
+    done = run(FOLLOW, path, kill=[(COMMITTED, 1, "driver")])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not list((path.parent / "d-checkpoint/commits").glob("[0-9]*"))
+    assert values(f"{path}-written") == expected
+    with bl.Producer(path, "a") as producer:
+        producer.send([{"value": b"later"}])
+    # with 4.1 the repeated epoch is all that the first one does
+    for _ in range(2):
+        exec(FOLLOW, {"spark": spark, "PATH": str(path)})
+    assert values(f"{path}-written") == expected + Counter([b"later"])
+    assert list(streaming_epochs.committed(f"{path}-written").values()) == [1]
+
+
+@pytest.mark.conformance
+def test_a_stream_whose_driver_is_killed_while_it_writes(spark, path):
+    expected = values(path)
+    done = run(FOLLOW, path, kill=[(COMMIT_POINT, 1, "driver")])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert values(f"{path}-written") == Counter()
+    exec(FOLLOW, {"spark": spark, "PATH": str(path)})
+    assert values(f"{path}-written") == expected
+    # what the first attempt staged is gone, too
+    assert not list(path.parent.glob("d-written/*-delete"))
+
+
+@pytest.mark.conformance
+def test_executors_that_are_killed_and_what_a_broker_makes_of_it(path, tmp_path):
+    from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
+    from kafka import Broker, Client, complaints
+
+    done = run(
+        READ_AND_WRITE,
+        path,
+        master="local-cluster[2,1,1024]",
+        kill=[(SPLIT_IS_READ, 3, "executor"), (PART_IS_WRITTEN, 4, "executor")],
+    )
+    assert done.returncode == 0, done.stderr
+    assert min(kills(path)) > 4, "nobody was killed, or nobody went on"
+    check_read_and_written(path)
+    written = tmp_path / "d-written"
+    before = {topic: seen(written, topic) for topic in ("a", "b", "c")}
+    for log in bl.LogDir(written).logs():
+        check_with_dump_tool(written / log.name)
+    client = Client()
+    try:
+        with Broker(written, log=tmp_path / "broker.log") as broker:
+            for topic, rows in before.items():
+                for level in ISOLATION_LEVELS:
+                    assert client.consume(broker, topic, level) == rows[level]
+            said = broker.log
+    finally:
+        client.close()
+    assert complaints(said) == []
+    assert "Skipping recovery of" in said

@@ -1,0 +1,403 @@
+"""Exports as their tasks make them, in this process: the rows of the files, what is refused, what a failure leaves."""
+
+import importlib
+import struct
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark")
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.spark import export, restore
+from brokerless.spark.jobs.export_directory import ExportDirectory
+from brokerless.spark.jobs.export_files import FileWriter
+from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS, reading
+from brokerless.spark.jobs.manifest import Manifest
+from building import NOW, batch
+from here import FailedError, Here, failing_at
+
+# The module: the package has a function of this name.
+jobs_export = importlib.import_module("brokerless.spark.jobs.export")
+
+LOG_DIRS = ["kafka-4.1", "kafka-4.1-tiered", "kafka-4.1-compacted", "kafka-2.8-mixed", "kafka-2.8-v0", "kafka-2.8-v1"]
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize(
+    "log_dir", ["kafka-4.1", "kafka-2.8-mixed", "kafka-2.8-v0", "kafka-2.8-v1", "kafka-4.1-tiered"]
+)
+@pytest.mark.filterwarnings("ignore:.* has no offsets")
+def test_parquet_has_the_rows_of_the_source(golden, tmp_path, log_dir, level):
+    """Nulls, tombstones, duplicate headers, and the lineage of every row."""
+    options = {"kafka.isolation.level": level}
+    found = export(Here(), str(golden / "logs" / log_dir), str(tmp_path / "e"), options=options)
+    logs = [log for log in bl.LogDir(golden / "logs" / log_dir).logs() if not log.topic.startswith("__")]
+    assert [(p.topic, p.partition) for p in found.partitions] == [(log.topic, log.partition) for log in logs]
+    columns = [name for name in _native.ROW_COLUMNS if name not in ("topic", "partition")]
+    for log, report in zip(logs, found.partitions, strict=True):
+        expected = [
+            row for rows in log.read(isolation_level=level, spark=True, columns=columns) for row in rows.to_pylist()
+        ]
+        files = sorted((tmp_path / "e" / f"topic={log.topic}" / f"partition={log.partition}").glob("*"))
+        rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+        paths = {segment.path for segment in log.segments}
+        for row in rows:
+            assert row.pop("path") in paths
+            assert row.pop("timestampMillis") is None
+        assert rows == expected, log.name
+        assert (report.rows, report.bytes) == (len(rows), sum(file.stat().st_size for file in files))
+        partition = Manifest.read(ExportDirectory(str(tmp_path / "e"))).topics[log.topic].partitions[log.partition]
+        assert partition.start_offset == log.local_log_start_offset
+        assert partition.end_offset == (log.log_end_offset if level == "read_uncommitted" else log.last_stable_offset)
+
+
+@pytest.mark.parametrize(("form", "compression"), [("json", None), ("json", "gzip"), ("parquet", None)])
+def test_what_is_written_is_read_back(golden, tmp_path, form, compression):
+    """As restored records are made of it: exact bytes, times in ms, headers."""
+    path = str(golden / "logs/kafka-4.1")
+    export(Here(), path, str(tmp_path / "e"), format=form, compression=compression)
+    for log in bl.LogDir(path).logs():
+        files = sorted((tmp_path / "e" / f"topic={log.topic}" / f"partition={log.partition}").glob("*"))
+        found = [row for file in files for rows in reading(str(file), form) for row in _plain(rows)]
+        expected = [row for rows in log.read(columns=RESTORED_COLUMNS) for row in _plain(rows)]
+        assert found == (expected if not log.topic.startswith("__") else [])
+
+
+def _plain(rows):
+    times = rows["timestamp"].cast("int64").to_pylist()
+    return [
+        {**row, "timestamp": time, "headers": row["headers"] or []}
+        for row, time in zip(rows.drop_columns("timestamp").to_pylist(), times, strict=True)
+    ]
+
+
+def test_json_lines_are_those_of_read(golden, tmp_path):
+    log = bl.Log(golden / "logs/kafka-4.1/headers-0")
+    export(Here(), log.path, str(tmp_path / "e"), format="json")
+    (file,) = (tmp_path / "e").glob("*/*/*.json")
+    assert file.read_bytes() == b"".join(_native.json_lines(rows) for rows in log.read(columns=JSON_COLUMNS))
+
+
+def test_pandas_and_others_see_one_table(golden, tmp_path):
+    path = golden / "logs/kafka-4.1"
+    export(Here(), str(path), str(tmp_path / "e"), topics=["multi-partition"], options={"columns": "value,topic"})
+    table = ds.dataset(str(tmp_path / "e"), partitioning="hive").to_table()
+    assert sorted(table.column_names) == ["offset", "partition", "topic", "value"]
+    expected = sorted(
+        (log.partition, row["offset"], row["value"])
+        for log in bl.LogDir(path).logs(["multi-partition"])
+        for rows in log.read()
+        for row in rows.to_pylist()
+    )
+    rows = table.to_pylist()
+    assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == expected
+    assert {row["topic"] for row in rows} == {"multi-partition"}
+
+
+def test_times_that_spark_does_not_have_are_kept_beside(copied, tmp_path):
+    path = copied("kafka-4.1", "codec-none-0")
+    file = min(path.glob("*.log"))
+    content = bytearray(file.read_bytes())
+    content[27:43] = struct.pack(">qq", (1 << 63) - 1000, (1 << 63) - 1)  # base and max timestamp of the first batch
+    file.write_bytes(content)
+    export(Here(), str(path), str(tmp_path / "e"), options={"kafka.check.crcs": "false"})
+    (file,) = (tmp_path / "e").glob("*/*/*.parquet")
+    table = pq.ParquetFile(file).read(columns=["timestamp", "timestampMillis"])
+    assert table["timestamp"].null_count == 17
+    assert len(table) - table["timestampMillis"].null_count == 17
+    expected = [t for rows in bl.Log(path).read(check_crcs=False) for t in rows["timestamp"].cast("int64").to_pylist()]
+    assert [t for rows in reading(str(file), "parquet") for t in rows["timestamp"].to_pylist()] == expected
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A topic of two partitions, of which the first has three segments."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=1000)
+        for number in range(5):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % number] * 50, timestamp=NOW))
+        log_dir.log("t", 1).append(batch(0, [b"9"] * 50, timestamp=NOW))
+    return str(tmp_path / "d")
+
+
+# A task for each segment.
+FINE = {"minPartitions": "100"}
+
+
+def values(to):
+    table = (
+        ds.dataset(str(to), partitioning="hive")
+        .to_table()
+        .sort_by([("partition", "ascending"), ("offset", "ascending")])
+    )
+    return table["value"].to_pylist()
+
+
+EXPECTED = [b"%d" % number for number in (0, 1, 2, 3, 4, 9) for _ in range(50)]
+
+
+def test_a_run_after_a_failure_does_what_is_left(numbers, tmp_path):
+    with pytest.raises(FailedError):
+        export(Here(failing_at(2)), numbers, str(tmp_path / "e"), options=FINE)
+    assert not (tmp_path / "e/_SUCCESS").exists()
+    # what is seen is whole
+    assert values(tmp_path / "e") == EXPECTED[: len(values(tmp_path / "e"))]
+    first = {file: file.stat().st_mtime_ns for file in (tmp_path / "e").glob("*/*/*.parquet")}
+    again = Here()
+    found = export(again, numbers, str(tmp_path / "e"), options=FINE)
+    assert again.made == [2, 3]
+    assert (found.tasks, found.skipped) == (2, 2)
+    assert values(tmp_path / "e") == EXPECTED
+    assert {file: file.stat().st_mtime_ns for file in first} == first
+    assert sorted(file.name for file in (tmp_path / "e").iterdir()) == ["_SUCCESS", "_manifest.json", "topic=t"]
+    once_more = Here()
+    assert export(once_more, numbers, str(tmp_path / "e"), options=FINE).partitions == found.partitions
+    assert once_more.made == []
+
+
+def test_a_file_that_is_not_as_it_was_written_is_written_again(numbers, tmp_path):
+    with pytest.raises(FailedError):
+        export(Here(failing_at(3)), numbers, str(tmp_path / "e"), options=FINE)
+    cut, gone, *_ = sorted((tmp_path / "e").glob("*/*/*.parquet"))
+    cut.write_bytes(cut.read_bytes()[:-1])
+    gone.unlink()
+    again = Here()
+    export(again, numbers, str(tmp_path / "e"), options=FINE)
+    assert again.made == [0, 1, 3]
+    assert values(tmp_path / "e") == EXPECTED
+
+
+def test_an_attempt_beside_another_writes_the_same(numbers, tmp_path):
+    """As a speculative copy of a task does, at any time."""
+    calls = []
+    export(Here(calls.append), numbers, str(tmp_path / "e"), options=FINE)
+    written = {file: file.read_bytes() for file in (tmp_path / "e").glob("*/*/*.parquet")}
+    directory = ExportDirectory(str(tmp_path / "e"))
+    directory.begin()
+    _writer(directory).write_numbered(calls[1])
+    assert {file: file.read_bytes() for file in (tmp_path / "e").glob("*/*/*.parquet")} == written
+
+
+def _writer(directory):
+    columns = Manifest.read(directory).columns
+    return FileWriter(directory=directory, form="parquet", columns=columns, compression="zstd", check_crcs=True)
+
+
+def test_a_task_that_comes_late_finishes_nothing(numbers, tmp_path):
+    calls = []
+    export(Here(calls.append), numbers, str(tmp_path / "e"), options=FINE)
+    before = sorted(tmp_path.glob("e/**/*"))
+    with pytest.raises(FileNotFoundError):
+        _writer(ExportDirectory(str(tmp_path / "e"))).write_numbered(calls[1])
+    assert sorted(tmp_path.glob("e/**/*")) == before
+
+
+def test_header_keys_that_are_no_text_are_counted(tmp_path):
+    """They cannot be as they were: no consumer has them otherwise."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+        rows = pa.RecordBatch.from_pydict(
+            {
+                "value": pa.array([b"1", b"2"]),
+                "headers": pa.array(
+                    [[{"key": b"a\xff", "value": b"1"}, {"key": b"b", "value": None}], None],
+                    pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])),
+                ),
+            }
+        )
+        log_dir.log("t", 0).append(_native.Encoder().encode(rows, timestamp=NOW))
+    found = export(Here(), str(tmp_path / "d"), str(tmp_path / "e"))
+    assert found.replaced_keys == 1
+    (file,) = (tmp_path / "e").glob("*/*/*.parquet")
+    (first, second) = pq.ParquetFile(file).read()["headers"].to_pylist()
+    assert first == [{"key": "a\ufffd", "value": b"1"}, {"key": "b", "value": None}]
+    assert second is None
+
+
+def test_damage_leaves_no_file_of_the_task(numbers, tmp_path):
+    damaged = tmp_path / "d/t-0" / f"{100:020d}.log"
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(bl.CorruptRecordError):
+        export(Here(), numbers, str(tmp_path / "e"), options=FINE)
+    assert [file.name[:20] for file in (tmp_path / "e").glob("*/*/*")] == [f"{0:020d}"]
+    assert list((tmp_path / "e/_temporary").iterdir()) == []
+    found = export(Here(), numbers, str(tmp_path / "skipping"), options={**FINE, "onCorrupt": "skip"})
+    assert [(lost.start_offset, lost.end_offset) for lost in found.lost] == [(150, 200)]
+    assert values(tmp_path / "skipping") == [value for value in EXPECTED if value != b"3"]
+
+
+def test_another_job_in_the_same_directory_is_refused(numbers, tmp_path):
+    export(Here(), numbers, str(tmp_path / "e"), options=FINE)
+    for other in (
+        {"options": {**FINE, "columns": "value"}},
+        {"compression": "snappy"},
+        {"options": {**FINE, "startingOffsets": '{"t":{"0":1,"1":0}}'}},
+    ):
+        with pytest.raises(ValueError, match="has another export"):
+            export(Here(), numbers, str(tmp_path / "e"), **other)
+    with bl.LogDir.open(numbers, sole_replica=True) as log_dir:
+        log_dir.log("t", 1).append(batch(0, [b"10"], timestamp=NOW))
+    with pytest.raises(ValueError, match="or the logs have changed"):
+        export(Here(), numbers, str(tmp_path / "e"), options=FINE)
+    assert values(tmp_path / "e") == EXPECTED
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    with pytest.raises(ValueError, match="holds file, and is no export"):
+        export(Here(), numbers, str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize("sizes", [FINE, {}, {"maxRecordsPerPartition": "70"}])
+def test_an_export_with_an_end_goes_on_though_the_logs_grow(numbers, tmp_path, sizes):
+    ends = {"endingOffsets": '{"t":{"0":240,"1":50}}', **sizes}
+    with pytest.raises(FailedError):
+        export(Here(failing_at(0)), numbers, str(tmp_path / "e"), options=ends)
+    with bl.LogDir.open(numbers, sole_replica=True) as log_dir:
+        for number in (0, 1):
+            for _ in range(20):
+                log_dir.log("t", number).append(batch(0, [b"10"] * 50, timestamp=NOW))
+    again = Here()
+    found = export(again, numbers, str(tmp_path / "e"), options=ends)
+    assert len(again.made) == found.tasks
+    assert values(tmp_path / "e") == [*EXPECTED[:240], *EXPECTED[250:]]
+    partitions = Manifest.read(ExportDirectory(str(tmp_path / "e"))).topics["t"].partitions
+    assert {number: partition.end_offset for number, partition in partitions.items()} == {0: 240, 1: 50}
+
+
+@pytest.mark.parametrize("options", [FINE, {**FINE, "endingOffsets": '{"t":{"0":250,"1":50}}'}])
+@pytest.mark.parametrize("partition", [0, 1])
+def test_an_export_of_logs_that_were_rewritten_does_not_go_on(tmp_path, options, partition):
+    """Else it has rows that were erased meanwhile, in files of tasks that are done."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=1000)
+        for number, count in ((0, 5), (1, 1)):
+            for _ in range(count):
+                encoder = _native.Encoder(batch_size=100)
+                rows = [{"key": b"%d" % key, "value": b"x"} for key in range(50)]
+                log_dir.log("t", number).append_each(encoder.encode(pa.RecordBatch.from_pylist(rows), timestamp=NOW))
+    with pytest.raises(FailedError):
+        export(Here(failing_at(1)), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
+    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
+        log_dir.log("t", partition).erase(keys=[b"33"])
+    with pytest.raises(ValueError, match="or the logs have changed"):
+        export(Here(), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
+
+
+def test_a_directory_that_a_task_does_not_see(numbers, tmp_path):
+    def gone(argument):
+        (tmp_path / "e/_manifest.json").unlink()
+
+    with pytest.raises(ValueError, match=r"_manifest\.json is not to be seen on"):
+        export(Here(gone), numbers, str(tmp_path / "e"))
+
+
+def test_an_object_store(numbers, tmp_path):
+    import fsspec
+
+    store = fsspec.filesystem("memory")
+    store.put(numbers, "/export-source", recursive=True)
+    with pytest.raises(FailedError):
+        export(Here(failing_at(2)), "memory://export-source", "memory://exported/t", options=FINE)
+    again = Here()
+    export(again, "memory://export-source", "memory://exported/t", options=FINE)
+    assert again.made == [2, 3]
+    store.get("/exported/t", str(tmp_path / "e"), recursive=True)
+    assert values(tmp_path / "e") == EXPECTED
+    assert sorted(file.name for file in (tmp_path / "e").iterdir()) == [
+        "_SUCCESS",
+        "_manifest.json",
+        "_tasks",
+        "topic=t",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "orc"}, "unknown format 'orc'"),
+        ({"compression": "brotli"}, "unknown compression 'brotli'"),
+        ({"format": "json", "compression": "zstd"}, "unknown compression 'zstd'"),
+        ({"format": "delta", "compression": "zstd"}, "delta has settings of its own"),
+        ({"options": {"view": "batches"}}, "option view is not for an export"),
+        ({"options": {"Path": "x"}}, "option Path is not for an export"),
+        ({"options": {"columns": "vlaue"}}, "did you mean 'value'"),
+        ({"options": {"startingOffsets": "latest"}}, "cannot be latest"),
+        ({"topics": ["x"]}, "unknown topic 'x'"),
+    ],
+)
+def test_what_cannot_be(numbers, tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        export(Here(), numbers, str(tmp_path / "e"), **arguments)
+    assert not (tmp_path / "e").exists()
+
+
+def test_no_export_in_a_log_directory(numbers, tmp_path):
+    with pytest.raises(ValueError, match="d is a log directory, and a broker stops"):
+        export(Here(), numbers, f"{numbers}/e")
+    with pytest.raises(ValueError, match="d is a log directory, and a broker stops"):
+        export(Here(), numbers, f"{numbers}/exports/e")
+    with pytest.raises(ValueError, match="t-0 is a partition's directory"):
+        export(Here(), numbers, f"{numbers}/t-0/exports/e")
+    with pytest.raises(ValueError, match="and is no export"):
+        export(Here(), numbers, numbers)
+    assert not list(tmp_path.glob("d/**/e*"))
+
+
+def test_a_run_that_was_planned_before_another_one_ended(numbers, tmp_path, monkeypatch):
+    """It must not put its empty manifest beside the other one's `_SUCCESS`."""
+    real = jobs_export.plan
+
+    def planned(*args):
+        monkeypatch.setattr(jobs_export, "plan", real)
+        export(Here(), numbers, str(tmp_path / "e"))
+        return real(*args)
+
+    monkeypatch.setattr(jobs_export, "plan", planned)
+    with pytest.raises(ValueError, match="another run has begun an export"):
+        export(Here(), numbers, str(tmp_path / "e"))
+    assert sum(file.rows for file in Manifest.read(ExportDirectory(str(tmp_path / "e"))).files) == 300
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", "_manifest.json"])
+def test_what_is_not_of_this_manifest_is_no_success(numbers, tmp_path, name):
+    for to in ("e", "other"):
+        export(Here(), numbers, str(tmp_path / to))
+    (tmp_path / "e" / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    with pytest.raises(ValueError, match="is no whole export: _SUCCESS is not of this manifest"):
+        restore(Here(), str(tmp_path / "e"), str(tmp_path / "r"))
+    again = Here()
+    export(again, numbers, str(tmp_path / "e"))
+    assert len(again.made) == 1
+    restore(Here(), str(tmp_path / "e"), str(tmp_path / "r"))
+
+
+def test_an_export_whose_files_are_gone_says_so(numbers, tmp_path):
+    export(Here(), numbers, str(tmp_path / "e"), options=FINE)
+    cut, gone, *_ = sorted((tmp_path / "e").glob("*/*/*.parquet"))
+    content = cut.read_bytes()
+    cut.write_bytes(content[:-1])
+    with pytest.raises(ValueError, match=f"{cut.name} has {len(content) - 1} bytes, and was written with"):
+        export(Here(), numbers, str(tmp_path / "e"), options=FINE)
+    cut.write_bytes(content)
+    gone.unlink()
+    with pytest.raises(ValueError, match=f"{gone.name} is gone"):
+        export(Here(), numbers, str(tmp_path / "e"), options=FINE)
+
+
+def test_a_file_of_no_topic_is_refused(golden, tmp_path):
+    (tmp_path / "lone.log").write_bytes(b"")
+    with pytest.raises(ValueError, match="is of no topic"):
+        export(Here(), str(tmp_path / "lone.log"), str(tmp_path / "e"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"version": 2}', b'{"version": 1, "topics": 3}'])
+def test_a_manifest_that_is_none(numbers, tmp_path, content):
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e/_manifest.json").write_bytes(content)
+    with pytest.raises(ValueError, match="is not what an export says of itself"):
+        export(Here(), numbers, str(tmp_path / "e"))
