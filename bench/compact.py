@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,18 +64,27 @@ def source(codec: str, records: int = RECORDS, keys: int = KEYS, value_bytes: in
     return directory
 
 
+# A process inherits the peak of the one that starts it, so a small one does: this writes seconds and KiB to a file.
+LAUNCHER = """
+import os, sys, time
+start = time.perf_counter()
+_, status, usage = os.wait4(os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ), 0)
+seconds = time.perf_counter() - start
+with open(sys.argv[1], "w") as told:
+    told.write(f"{seconds} {usage.ru_maxrss}")
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def run(*command: str, cores: int | None = None, stdout: Path = Path(os.devnull)) -> Run:
     """Run a process to its end, on so many cores."""
-    start = time.perf_counter()
     bound = () if cores is None else ("taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores])))
-    with stdout.open("wb") as out:
-        process = subprocess.Popen([*bound, *command], stdout=out, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"failed: {' '.join(command)}")
-    return Run(seconds, usage.ru_maxrss << 10)
+    with stdout.open("wb") as out, tempfile.NamedTemporaryFile("r") as told:
+        launch = (sys.executable, "-I", "-S", "-c", LAUNCHER, told.name)
+        if subprocess.run([*launch, *bound, *command], check=False, stdout=out, stderr=subprocess.DEVNULL).returncode:
+            sys.exit(f"failed: {' '.join(command)}")
+        seconds, kibibytes = told.read().split()
+    return Run(float(seconds), int(kibibytes) << 10)
 
 
 def ours(path: Path, *options: str, cores: int | None = None, stdout: Path = Path(os.devnull)) -> Run:

@@ -14,6 +14,8 @@ PARTS = {
     "convert": "convert",
     "json": "json_lines",
     "spark": "spark_source",
+    "connector": "connector",
+    "jobs": "jobs",
     "scale": "scale",
     "compact": "compact",
 }

@@ -16,6 +16,7 @@ from rivals import DATA, SHAPES, log_file
 MEMORY_BAR = 300 << 20
 THREADS_BAR = 1.8
 PLAN_BAR = 10.0
+FLAT_BAR = 1.5
 ROUNDS = 9
 
 _READ = """
@@ -23,6 +24,20 @@ import resource, sys
 import brokerless
 rows = sum(rows.num_rows for rows in brokerless.Log(sys.argv[1]).read())
 print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+"""
+
+
+_PLAN = """
+import pickle, re, sys, time
+from pathlib import Path
+from brokerless.spark import records
+from brokerless.spark.options import Options
+peak = lambda: int(re.search("VmHWM:.*?([0-9]+)", Path("/proc/self/status").read_text())[1]) << 10
+before, start = peak(), time.process_time()
+tasks = records.plan(Options.parse({"path": sys.argv[1]}))
+seconds, memory = time.process_time() - start, peak() - before
+splits = sum(len(task.work) for task in tasks)
+print(splits, len(tasks), seconds, memory, sum(len(pickle.dumps(task)) for task in tasks))
 """
 
 
@@ -77,24 +92,38 @@ def threads() -> bool:
 
 
 def planning() -> bool:
-    """Plan a read of 100,000 segments, each a file of its own."""
-    import brokerless  # noqa: PLC0415 - its import is not part of the time
-
-    folder = DATA / "many-0"
+    """Plan Spark's tasks for 100,000 segments, each a file of its own: of one partition, and of 10,000."""
     batch = log_file(SHAPES[0], "none").read_bytes()[:16384]
     batch = batch[: 12 + int.from_bytes(batch[8:12], "big")]
     count = int.from_bytes(batch[57:61], "big")
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        for i in range(100_000):
-            offset = i * count
-            (folder / f"{offset:020}.log").write_bytes(offset.to_bytes(8, "big") + batch[8:])
-    start = time.perf_counter()
-    splits = brokerless.Log(str(folder)).plan()
-    seconds = time.perf_counter() - start
-    good = seconds < PLAN_BAR
-    print(f"planning: 100000 segments, {len(splits)} splits, {seconds:.1f} s (bar {PLAN_BAR:.0f}){_below(good)}")
-    return good
+    good, cost = True, {}
+    for partitions, segments in ((1, 10_000), (1, 100_000), (10_000, 10)):
+        root = DATA / f"many-{partitions}-{segments}"
+        if not root.exists():
+            partial = DATA / "many.part"
+            shutil.rmtree(partial, ignore_errors=True)
+            for partition in range(partitions):
+                folder = partial / f"t-{partition}"
+                folder.mkdir(parents=True)
+                for i in range(segments):
+                    offset = i * count
+                    (folder / f"{offset:020}.log").write_bytes(offset.to_bytes(8, "big") + batch[8:])
+            partial.rename(root)
+        total = partitions * segments
+        told = subprocess.run([sys.executable, "-c", _PLAN, str(root)], check=True, capture_output=True, text=True)
+        splits, tasks, seconds, memory, pickled = map(float, told.stdout.split())
+        cost[partitions, segments] = seconds / total
+        is_good = seconds < PLAN_BAR and splits == total
+        good &= is_good
+        print(
+            f"planning: {total} segments of {partitions} partitions, {splits:.0f} splits in {tasks:.0f} tasks: "
+            f"{seconds:.1f} s of CPU (bar {PLAN_BAR:.0f}); a segment takes {1e6 * seconds / total:.0f} us, "
+            f"{memory / total:.0f} bytes of memory and {pickled / total:.0f} bytes to send{_below(is_good)}"
+        )
+    growth = cost[1, 100_000] / cost[1, 10_000]
+    is_flat = growth < FLAT_BAR
+    print(f"planning: a segment of 100000 costs {growth:.2f} times one of 10000 (bar {FLAT_BAR}){_below(is_flat)}")
+    return good and is_flat
 
 
 def _below(good: bool) -> str:

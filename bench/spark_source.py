@@ -22,7 +22,7 @@ from brokerless._native import Decoder, row_schema
 from brokerless.log.reader import KAFKA_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql.types import StructType
@@ -89,16 +89,18 @@ def _aggregate(spark: SparkSession, name: str, options: dict[str, str]) -> float
     return count / (time.perf_counter() - start)
 
 
-def session() -> SparkSession:
+def session(master: str = "local[2]", jars: Sequence[str] = ()) -> SparkSession:
     """Return the session that both sources run in; its workers import `Prebuilt` from here."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.path.dirname(__file__)
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     return (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
+        .config("spark.jars", ",".join(jars))
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "ERROR")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.driver.memory", "4g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

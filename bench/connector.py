@@ -1,0 +1,244 @@
+"""`format("brokerless")` against Spark's own Kafka connector with a broker on this machine.
+
+The same topics, the same PySpark, `local[2]`, in alternation; the connector at its defaults, and with larger fetches. A
+query looks at every value of the columns that it reads, and collects nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rivals import DATA, HERE, classpath
+from spark_source import COLUMNS, session
+
+import brokerless as bl
+from brokerless.spark import export
+
+sys.path.insert(0, str(HERE.parent / "tests" / "conformance"))
+import kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    Options = Mapping[str, str | int]
+
+ROUNDS = 5
+PARTITIONS = 4
+JARS = kafka.BUILD / "connector" / "lib"
+TUNED = {
+    "kafka.max.poll.records": 50_000,
+    "kafka.max.partition.fetch.bytes": 16 << 20,
+    "kafka.fetch.max.bytes": 64 << 20,
+}
+
+
+class Topic(NamedTuple):
+    """Records of the measured shapes; the bars of a read against the connector's defaults, and tuned."""
+
+    records: int
+    value_bytes: int
+    codec: str
+    bar: float
+    tuned_bar: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.codec}-{self.value_bytes}"
+
+
+TOPICS = (
+    Topic(10_000_000, 100, "none", 4, 2),
+    Topic(10_000_000, 100, "zstd", 4, 2),
+    Topic(1_000_000, 1000, "none", 4, 2),
+    Topic(1_000_000, 1000, "zstd", 2.5, 1.6),
+)
+WRITE_BAR, EXPORT_BAR, CORES_BAR = 3, 5, 1.8
+
+
+def log_dir() -> Path:
+    """Return a log directory with all topics, written by us for a broker to serve."""
+    path = DATA / "connector"
+    if path.exists():
+        return path
+    partial = DATA / "connector.part"
+    shutil.rmtree(partial, ignore_errors=True)
+    with bl.LogDir.create(partial) as directory:
+        for topic in TOPICS:
+            directory.create_topic(topic.name, PARTITIONS)
+            batches = DATA / "connector.batches"
+            sizes = (topic.records // PARTITIONS, topic.value_bytes, 0, 16384, 0)
+            command = ["java", "-cp", classpath(), "Bench", "write", str(batches), topic.codec, *map(str, sizes)]
+            subprocess.run(command, check=True)
+            for partition in range(PARTITIONS):
+                _append(batches, directory.log(topic.name, partition))
+            batches.unlink()
+    partial.rename(path)
+    return path
+
+
+def _append(batches: Path, log: bl.LogWriter) -> None:
+    block, left = memoryview(bytearray(8 << 20)), 0
+    with batches.open("rb", buffering=0) as file:
+        while length := file.readinto(block[left:]):
+            taken = log.append_each(block[: left + length], origin="replication").consumed
+            left += length - taken
+            block[:left] = block[taken : taken + left]
+
+
+def seconds(do: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    do()
+    return time.perf_counter() - start
+
+
+def look_at_all(rows: DataFrame, records: int) -> None:
+    found, _ = rows.selectExpr("count(*)", "sum(length(value) + length(key) + offset)").first()
+    assert found == records, f"{found} of {records} records"
+
+
+def against(name: str, ours: Callable[[], object], theirs: Mapping[str, tuple[Callable[[], object], float]]) -> bool:
+    """Time what is ours against each of theirs in turn; print a line for each, and return whether all bars are met."""
+    times: dict[str, list[float]] = {"": [], **{rival: [] for rival in theirs}}
+    for _ in range(ROUNDS + 1):
+        times[""].append(seconds(ours))
+        for rival, (do, _) in theirs.items():
+            times[rival].append(seconds(do))
+    good = True
+    for rival, (_, bar) in theirs.items():
+        ratio = statistics.median(k / b for k, b in zip(times[rival][1:], times[""][1:], strict=True))
+        taken = [statistics.median(times[one][1:]) for one in ("", rival)]
+        good &= ratio >= bar
+        print(
+            f"connector: {name:22} {taken[0]:5.2f} s, {rival:20} {taken[1]:5.2f} s: {ratio:4.1f}x (bar {bar}x)"
+            f"{'' if ratio >= bar else '   BELOW'}",
+            flush=True,
+        )
+    return good
+
+
+def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic) -> bool:
+    """Compare batch reads of a whole topic."""
+
+    def query(source: str, options: Options) -> Callable[[], object]:
+        reader = spark.read.format(source).options(subscribe=topic.name, **options)
+        return lambda: look_at_all(reader.load(), topic.records)
+
+    servers = {"kafka.bootstrap.servers": broker.at}
+    rivals = {
+        "connector": (query("kafka", servers), topic.bar),
+        "connector, tuned": (query("kafka", servers | TUNED), topic.tuned_bar),
+    }
+    # The broker checkpoints its high watermark now and then only.
+    return against(f"read {topic.name}", query("brokerless", {"path": str(path), "endingOffsets": "latest"}), rivals)
+
+
+def writing(spark: SparkSession, broker: kafka.Broker, client: kafka.Client, topic: Topic, scratch: Path) -> bool:
+    """Compare batch writes of the same rows: each into a topic of its own, made anew each time."""
+    value = f"repeat(md5(cast(id as string)), {topic.value_bytes // 32 + 1})"
+    rows = spark.range(0, topic.records, 1, PARTITIONS).selectExpr(
+        "cast(cast(id as string) as binary) as key",
+        f"cast(substr({value}, 1, {topic.value_bytes}) as binary) as value",
+    )
+    numbers = iter(range(1 << 30))
+
+    def theirs() -> None:
+        to = f"to-{topic.name}-{next(numbers)}"
+        client.create(broker, to, PARTITIONS)
+        writer = rows.write.format("kafka").option("kafka.bootstrap.servers", broker.at).option("topic", to)
+        writer.option("kafka.compression.type", topic.codec).save()
+
+    def ours() -> None:
+        writer = rows.write.format("brokerless").mode("overwrite").option("path", str(scratch)).option("topic", "to")
+        writer.option("partitions", PARTITIONS).option("compression", topic.codec).save()
+
+    good = against(f"write {topic.name}", ours, {"connector": (theirs, WRITE_BAR)})
+    shutil.rmtree(scratch)
+    return good
+
+
+def exporting(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic, scratch: Path) -> bool:
+    """Compare what both make of a topic: Parquet with the same columns and codec."""
+
+    def ours() -> None:
+        shutil.rmtree(scratch / "ours", ignore_errors=True)
+        options = {"endingOffsets": "latest", "columns": ",".join(COLUMNS)}
+        export(spark, str(path), str(scratch / "ours"), topics=[topic.name], options=options)
+
+    def theirs() -> None:
+        reader = spark.read.format("kafka").options(subscribe=topic.name, **{"kafka.bootstrap.servers": broker.at})
+        reader.load().write.mode("overwrite").option("compression", "zstd").parquet(str(scratch / "theirs"))
+
+    good = against(f"export {topic.name}", ours, {"connector": (theirs, EXPORT_BAR)})
+    sizes = {
+        name: sum(file.stat().st_size for file in (scratch / name).rglob("*.parquet")) for name in ("ours", "theirs")
+    }
+    print(
+        f"connector: export {topic.name}: {sizes['ours'] >> 20} MiB, connector {sizes['theirs'] >> 20} MiB", flush=True
+    )
+    rows = spark.read.parquet(str(scratch / "ours")).agg({"offset": "sum", "*": "count"}).collect()
+    assert rows == spark.read.parquet(str(scratch / "theirs")).agg({"offset": "sum", "*": "count"}).collect()
+    shutil.rmtree(scratch)
+    return good
+
+
+def cores(path: Path, topic: Topic) -> bool:
+    """Compare `local[2]` with `local[1]`, each in a session of its own."""
+    taken = {}
+    for master in ("local[1]", "local[2]"):
+        command = [sys.executable, __file__, master, str(path), topic.name, str(topic.records)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        taken[master] = statistics.median(json.loads(done.stdout.splitlines()[-1])[1:])
+    ratio = taken["local[1]"] / taken["local[2]"]
+    print(f"connector: {topic.name}, local[2]: {ratio:.2f}x local[1] (bar {CORES_BAR}x)", flush=True)
+    return ratio >= CORES_BAR
+
+
+def main() -> bool:
+    """Measure reads and writes of every topic."""
+    path, good = log_dir(), []
+    kafka.JAVA = ("java", "-Xmx1g")
+    spark = session(jars=sorted(map(str, JARS.glob("*.jar"))))
+    with tempfile.TemporaryDirectory(dir=DATA) as scratch:
+        # What it writes goes with it.
+        served = Path(scratch) / "served"
+        shutil.copytree(path, served, copy_function=_link_or_copy)
+        indexes = {"log_index_size_max_bytes": bl.TopicSettings().segment_index_bytes}
+        with kafka.Broker(served, log=Path(scratch) / "broker.log", **indexes) as broker:
+            client = kafka.Client()
+            good += [reading(spark, broker, served, topic) for topic in TOPICS]
+            good += [exporting(spark, broker, served, topic, Path(scratch) / "exported") for topic in TOPICS]
+            good += [writing(spark, broker, client, topic, Path(scratch) / "written") for topic in TOPICS[:2]]
+            client.close()
+    spark.stop()
+    good += [cores(path, topic) for topic in TOPICS[:2]]
+    return all(good)
+
+
+def _link_or_copy(source: str, to: str) -> None:
+    """A segment that nobody appends to is the same file; everything else is a copy."""
+    if source.endswith(".log"):
+        Path(to).hardlink_to(source)
+    else:
+        shutil.copyfile(source, to)
+
+
+def _one_session(master: str, path: str, topic: str, records: str) -> None:
+    spark = session(master=master)
+    rows = spark.read.format("brokerless").option("path", path).option("subscribe", topic)
+    taken = [seconds(lambda: look_at_all(rows.load(), int(records))) for _ in range(ROUNDS + 1)]
+    spark.stop()
+    print(json.dumps(taken))
+
+
+if __name__ == "__main__":
+    _one_session(*sys.argv[1:])
