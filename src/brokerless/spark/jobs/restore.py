@@ -6,6 +6,7 @@ at one instant. The staging directory is named by what is restored, so that a se
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import struct
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
 from brokerless.committing import NewTopic, Write
-from brokerless.errors import unknown
+from brokerless.errors import LogInUseError, unknown
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
 from brokerless.log_dir import LogDir
+from brokerless.log_dir_writer import LogDirWriter
 from brokerless.parts import DIRECTORY, Encoding, Part, fingerprint
 from brokerless.restoration import Restoration
 from brokerless.spark.jobs.export import PartitionReport
@@ -116,7 +118,9 @@ def restore(
     missing = {name: topic for name, topic in chosen.items() if name not in done}
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     tasks = skipped = 0
-    if missing:
+    if not missing:
+        _roll_forward(path, sole_replica=sole_replica)
+    else:
         new = {
             name: NewTopic(partitions=max(topic.partitions) + 1)
             if name in present
@@ -200,6 +204,13 @@ def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, i
         if log.topic is not None and log.topic in restoration.digests:
             found.setdefault(log.topic, {})[log.partition or 0] = log.log_end_offset
     return found, restoration.done(directory)
+
+
+def _roll_forward(path: str, *, sole_replica: bool) -> None:
+    """Move what an interrupted commit left in force to its place; whoever has the directory open has done that."""
+    if Root(path).journal is not None:
+        with contextlib.suppress(LogInUseError):
+            LogDirWriter(path, sole_replica=sole_replica).close()
 
 
 def _check_present(
