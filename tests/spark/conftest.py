@@ -8,6 +8,11 @@ import pytest
 pyspark = pytest.importorskip("pyspark")
 
 
+def pytest_collection_modifyitems(items):
+    """Spark's processes have the environment of the moment when the first session starts: that of the object store."""
+    items.sort(key=lambda item: item.path.name != "test_object_store.py")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
