@@ -1,5 +1,6 @@
 """Planning and reading as Spark's Python workers do it, in this process: what is said, and how work is packed."""
 
+import gc
 import pickle
 import struct
 import warnings
@@ -36,6 +37,20 @@ def test_timestamps_beyond_sparks_are_null_and_counted(copied):
     with pytest.warns(UserWarning, match="17 timestamps are beyond Spark's range"):
         batches = read(path, kafka__check__crcs="false")
     assert sum(batch["timestamp"].null_count for batch in batches) == 17
+
+
+def test_collections_in_a_worker_pass_over_what_it_has_imported(golden):
+    """Spark's worker collects after each task: for a small one that would be most of its time."""
+    tasks.keep_modules.cache_clear()
+    gc.unfreeze()
+    try:
+        read(golden / "logs/kafka-4.1/nulls-0")
+        assert gc.get_freeze_count() > 1000
+        count = gc.get_freeze_count()
+        read(golden / "logs/kafka-4.1/nulls-0")
+        assert gc.get_freeze_count() <= count, "what later tasks make is collected (what was frozen may still die)"
+    finally:
+        gc.unfreeze()
 
 
 def test_what_is_not_here_is_said(golden):

@@ -14,7 +14,7 @@ from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
 from brokerless.remote import is_remote
 from brokerless.spark.cuts import cut
-from brokerless.spark.tasks import Piece, pack, select, target_bytes
+from brokerless.spark.tasks import Piece, keep_modules, pack, select, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,6 +89,7 @@ def target_of(logs: Iterable[Log], options: Options) -> int:
 
 def read(task: Task[Split], options: Options, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, in batches that are worth handing over."""
+    keep_modules()
     reader = Reader(task.work, columns, check_crcs=options.check_crcs, spark=True)
     yield from _gathered(reader)
     for lost in reader.lost:
