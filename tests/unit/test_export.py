@@ -1,6 +1,7 @@
 """Exports as their tasks make them, in this process: the rows of the files, what is refused, what a failure leaves."""
 
 import importlib
+import random
 import struct
 
 import pyarrow as pa
@@ -216,6 +217,20 @@ def test_header_keys_that_are_no_text_are_counted(tmp_path):
     (first, second) = pq.ParquetFile(file).read()["headers"].to_pylist()
     assert first == [{"key": "a\ufffd", "value": b"1"}, {"key": "b", "value": None}]
     assert second is None
+
+
+@pytest.mark.parametrize(("distinct", "is_small"), [(2000, True), (8000, False)])
+def test_values_that_repeat_are_written_once(tmp_path, distinct, is_small):
+    """Some thousand of 1 KB fit a dictionary; what does not repeat is written as it is, with nothing lost."""
+    expected = [random.Random(number % distinct).randbytes(1000) for number in range(16_000)]
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+        for start in range(0, len(expected), 500):
+            log_dir.log("t", 0).append(batch(0, expected[start : start + 500], timestamp=NOW))
+    export(Here(), str(tmp_path / "d"), str(tmp_path / "e"))
+    assert values(tmp_path / "e") == expected
+    size = sum(file.stat().st_size for file in (tmp_path / "e").glob("*/*/*.parquet"))
+    assert (size < 10_000_000) == is_small
 
 
 def test_damage_leaves_no_file_of_the_task(numbers, tmp_path):

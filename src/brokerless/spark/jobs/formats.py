@@ -43,10 +43,13 @@ _BLOCK = 8 << 20
 _ROW_GROUP = 64 << 20
 # What Spark's timestamps hold: microseconds in 64 bits.
 _LAST_MILLIS = (1 << 63) // 1000
-# Numbers that differ a little from row to row; and what is the same for whole batches. A dictionary of keys or values
-# is built in vain more often than not, and where it is not, the compression finds the repetition too.
+# Numbers that differ a little from row to row; and what may be the same in many. A dictionary of values that do not
+# repeat is given up at this size: larger than usual, so that some thousand of 1 KB fit. One of keys would be in vain
+# more often than not, and takes more room than a compressed column of rising ones.
 _RISING = ("offset", "timestamp", "sequence")
+_DICTIONARY = 4 << 20
 _REPEATED = (
+    "value",
     "timestampType",
     "leaderEpoch",
     "baseOffset",
@@ -135,6 +138,7 @@ def _parquet(file: IO[bytes], columns: Sequence[str], compression: str) -> Itera
         schema,
         compression=compression,  # type: ignore[arg-type] # checked
         use_dictionary=[name for name in _REPEATED if name in columns],  # type: ignore[arg-type] # names will do
+        dictionary_pagesize_limit=_DICTIONARY,
         column_encoding=rising or None,
         write_statistics=[name for name in columns if name not in ("key", "value", "headers")],
         store_schema=False,
