@@ -31,6 +31,8 @@ ROUNDS = 7
 BAR = 0.85
 COLUMNS = tuple(KAFKA_COLUMNS[:-1])
 COPIES = 8
+# What docs/guides/spark.md advises.
+ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 
 class Prebuilt(DataSource):
@@ -100,6 +102,7 @@ def session(master: str = "local[2]", jars: Sequence[str] = ()) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "ERROR")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.driver.extraJavaOptions", ARROW)
         .config("spark.driver.memory", "4g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
