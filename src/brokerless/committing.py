@@ -32,15 +32,16 @@ from brokerless.log.settings import TopicSettings
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.parts import DIRECTORY, Encoding, Staging, check_not_internal, check_replaceable, claim, fingerprint
-from brokerless.restoration import topic_id_of
 from brokerless.staged_logs import append_parts, copied_log, new_log
+from brokerless.written_topics import by_topic, check_new, check_present, partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from brokerless.log.streaming_epochs import Epoch
     from brokerless.parts import Part
     from brokerless.restoration import Restoration
+    from brokerless.written_topics import NewTopic
 
 _T = TypeVar("_T")
 
@@ -50,36 +51,6 @@ _PAUSE = 0.05
 _STAGING = "brokerless"
 # What a write that is gone on with was begun with.
 _DESCRIPTION = "staging.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewTopic:
-    """What a topic is to be if a write makes it. Of one that is there: what it has to be already.
-
-    Attributes:
-        partitions: how many; None: as many as the topic has that is overwritten, else 1.
-        topic_id: needed where its cluster has been started on the directory; None: a random one, or none, as
-            `LogDirWriter.create_topic` has it.
-        settings: those that differ from Kafka's defaults, as keywords of `TopicSettings`.
-
-    Raises:
-        ValueError: a number, an id or a setting that cannot be.
-    """
-
-    partitions: int | None = None
-    topic_id: str | None = None
-    settings: Mapping[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.partitions is not None and self.partitions < 1:
-            raise ValueError(f"{self.partitions} partitions: at least 1 needed")
-        if self.topic_id is not None:
-            texts.check_topic_id(self.topic_id)
-        TopicSettings().with_keywords(self.settings)
-
-    def numbers(self, before: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the partitions of the new topic, given those of an old one."""
-        return before if before and self.partitions is None else tuple(range(self.partitions or 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +73,7 @@ class Write:
     Raises:
         ValueError: impossible arguments.
 
+    >>> from brokerless.written_topics import NewTopic
     >>> write = Write(path=NEW, topics={"orders": NewTopic(partitions=2)})
     >>> task = write.begin().writer()
     >>> import pyarrow as pa
@@ -230,15 +202,15 @@ class Write:
         found = LogDir(self.path)
         (root,) = found.roots
         needs_id = root.is_kraft and bootstrap(root.path, root.node_id) is None
-        before = _partitions(found)
+        before = partitions_of(found)
         partitions = dict(before) if self.others is not None else {}
         for topic, new in self.topics.items():
             check_replaceable(self.path, topic, before.get(topic, ()))
             if self.overwrite or topic not in before:
-                _check_new(found, topic, new, before.keys(), needs_id=needs_id)
+                check_new(found, topic, new, before.keys(), needs_id=needs_id)
                 partitions[topic] = new.numbers(before.get(topic, ()))
             else:
-                _check_present(found, topic, new, before[topic])
+                check_present(found, topic, new, before[topic])
                 partitions[topic] = before[topic]
         return Staging(
             path=os.path.abspath(f"{self.path}/{self.staging}"),
@@ -258,7 +230,7 @@ class Write:
         restoration: Restoration | None,
         threads: int | None,
     ) -> None:
-        present = _by_topic(directory.partitions())
+        present = by_topic(directory.partitions())
         if self.resumes:
             self._remove_staged()
         self._check_unchanged(parts, present)
@@ -419,44 +391,3 @@ def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:
             if time.monotonic() >= end:
                 raise
             time.sleep(_PAUSE)
-
-
-def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
-    return {topic: tuple(numbers) for topic, numbers in found.items()}
-
-
-def _partitions(found: LogDir) -> dict[str, tuple[int, ...]]:
-    """Return the partitions that each topic has here, or has by the metadata of a new cluster."""
-    known = {(log.topic, log.partition) for log in found.logs() if log.topic is not None and log.partition is not None}
-    described = bootstrap(found.roots[0].path, found.roots[0].node_id)
-    for topic, metadata in described.topics.items() if described is not None else ():
-        known.update((topic, partition) for partition in metadata.leader_epochs)
-    return _by_topic(key for key in known if key[0] != files.METADATA_TOPIC)
-
-
-def _check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str], *, needs_id: bool) -> None:
-    files.check_topic_name(topic, set(before) - {topic})
-    if new.topic_id is not None:
-        if new.topic_id == topic_id_of(found, topic):
-            raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
-    elif needs_id:
-        raise ValueError(
-            f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "
-            "give its id; without it a broker renames the directory -stray"
-        )
-
-
-def _check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
-    """Check that a topic is as it would have been made."""
-    if new.partitions not in (None, len(before)):
-        raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
-    if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
-        raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
-    if new.settings:
-        known = topic_settings(found.roots[0].path, found.roots[0].node_id).get(topic, TopicSettings())
-        for name, value in new.settings.items():
-            if value != getattr(known, name):
-                raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")

@@ -99,20 +99,25 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding) -> N
 
 
 def _append(log: LogWriter, part: Part, encoding: Encoding) -> None:
-    position, wanted = 0, _BLOCK
+    position = 0
     origin: Origin = "replication" if encoding.keep_offsets else "client"
+    # One buffer for all of it: fresh memory costs more than what is read into it.
+    block = memoryview(bytearray(min(_BLOCK, part.size)))
     with storage.File(part.path) as file:
         if file.size() != part.size:
             raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.size}")
         while position < part.size:
-            content = file.read(position, wanted)
+            content = block[: part.size - position]
+            if file.read_into(position, content) < len(content):
+                raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
             appended = log.append_each(content, origin=origin)
             if appended.duplicates:
                 raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
-            wanted = _BLOCK if appended.consumed else 2 * wanted
             position += appended.consumed
-            if not appended.consumed and len(content) == part.size - position:
-                raise ValueError(f"{part.path} ends in the middle of a batch")
+            if not appended.consumed:
+                if len(content) == part.size - position:
+                    raise ValueError(f"{part.path} ends in the middle of a batch")
+                block = memoryview(bytearray(min(2 * len(block), part.size)))
     if encoding.transactional:
         marker = _native.end_transaction_marker(
             commit=True, producer_id=part.producer_id, producer_epoch=0, timestamp=now_ms()

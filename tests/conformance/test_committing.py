@@ -11,10 +11,11 @@ from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.committing import NewTopic, Write
+from brokerless.committing import Write
 from brokerless.log import journal
 from brokerless.log.streaming_epochs import Epoch, committed
 from brokerless.parts import Encoding
+from brokerless.written_topics import NewTopic
 
 
 def write_tasks(path, topic, tasks=3, *, partitions=None, settings=None, epoch=None, **options):

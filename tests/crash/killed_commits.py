@@ -12,8 +12,9 @@ import sys
 import pyarrow as pa
 
 from brokerless import disk
-from brokerless.committing import NewTopic, Write
+from brokerless.committing import Write
 from brokerless.log.streaming_epochs import Epoch
+from brokerless.written_topics import NewTopic
 
 CHANGES = {"write", "copy_file_range", "ftruncate", "utime", "fsync", "replace", "link", "unlink", "mkdir", "rmdir"}
 # Small indexes: a new log has them in the size that they may get.

@@ -7,10 +7,11 @@ import pytest
 from faults import FALLS, each_crash
 
 import brokerless as bl
-from brokerless.committing import NewTopic, Write
+from brokerless.committing import Write
 from brokerless.log import journal
 from brokerless.log.streaming_epochs import Epoch, committed
 from brokerless.parts import Encoding
+from brokerless.written_topics import NewTopic
 from building import NOW, batch
 
 

@@ -2,20 +2,22 @@
 
 import errno
 import json
+import os
 import shutil
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import disk, staged_logs
-from brokerless.committing import NewTopic, Write
+from brokerless import disk, staged_logs, storage
+from brokerless.committing import Write
 from brokerless.copying import StagedCopy
 from brokerless.log import journal
 from brokerless.log.streaming_epochs import FILE, Epoch, committed
 from brokerless.parts import Encoding
+from brokerless.written_topics import NewTopic
 from building import NOW, batch
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -190,6 +192,42 @@ def test_a_part_that_is_cut_is_refused(tmp_path):
     with pytest.raises(ValueError, match=f"has {part.size - 1} bytes, and its task wrote {part.size}"):
         write.commit([part])
     assert values(tmp_path / "d") == [1]
+
+
+def test_a_batch_may_be_longer_than_what_is_read_at_a_time(tmp_path, monkeypatch):
+    """Blocks end within batches, within headers, and hold none whole: each row comes once all the same."""
+    monkeypatch.setattr(staged_logs, "_BLOCK", 100)
+    for first, kept in ((0, {}), (300, {"keep_offsets": True})):
+        numbers = list(range(first, first + 300))
+        write, staging = begin(tmp_path / "d", encoding=Encoding(batch_size=500, **kept))
+        columns = {"offset": pa.array(numbers, pa.int64())} if kept else {}
+        write.commit(send(staging, *numbers, **columns))
+    assert values(tmp_path / "d") == list(range(600))
+
+
+def test_a_part_that_ends_within_a_batch_is_refused(tmp_path):
+    write, staging = begin(tmp_path / "d")
+    (part,) = send(staging, 1)
+    with open(part.path, "r+b") as file:
+        file.truncate(part.size - 1)
+    with pytest.raises(ValueError, match="ends in the middle of a batch"):
+        write.commit([replace(part, size=part.size - 1)])
+
+
+def test_a_part_that_is_cut_while_it_is_read(tmp_path, monkeypatch):
+    write, staging = begin(tmp_path / "d")
+    (part,) = send(staging, 1)
+    size = storage.File.size
+
+    def cut_behind_it(file):
+        found = size(file)
+        if found == part.size:
+            os.truncate(part.path, found - 1)
+        return found
+
+    monkeypatch.setattr(storage.File, "size", cut_behind_it)
+    with pytest.raises(ValueError, match="is cut while it is read"):
+        write.commit([part])
 
 
 def test_tasks_have_to_see_the_directory(tmp_path):

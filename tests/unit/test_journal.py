@@ -8,9 +8,10 @@ import pytest
 
 import brokerless as bl
 from brokerless import disk, storage
-from brokerless.committing import NewTopic, Write
+from brokerless.committing import Write
 from brokerless.log import journal
 from brokerless.recovery import planned, recovered
+from brokerless.written_topics import NewTopic
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.committing import NewTopic, Write
+from brokerless.committing import Write
 from brokerless.parts import Encoding
 from brokerless.spark.option_values import boolean, canonical, choice, local, positive
+from brokerless.written_topics import NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

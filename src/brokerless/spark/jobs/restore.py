@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
-from brokerless.committing import NewTopic, Write
+from brokerless.committing import Write
 from brokerless.errors import LogInUseError, unknown
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
@@ -34,6 +34,7 @@ from brokerless.spark.jobs.restore_parts import PartMaker
 from brokerless.spark.jobs.running import run
 from brokerless.spark.option_values import local
 from brokerless.spark.sink import PATIENCE, PATIENCE_BEFORE
+from brokerless.written_topics import NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,0 +1,110 @@
+"""Topics that a write goes to: what they are to be if it makes them, and what there is already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from brokerless.cluster_metadata import bootstrap, topic_settings
+from brokerless.log import files, texts
+from brokerless.log.settings import TopicSettings
+from brokerless.restoration import topic_id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from brokerless.log_dir import LogDir
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTopic:
+    """What a topic is to be if a write makes it. Of one that is there: what it has to be already.
+
+    Attributes:
+        partitions: how many; None: as many as the topic has that is overwritten, else 1.
+        topic_id: needed where its cluster has been started on the directory; None: a random one, or none, as
+            `LogDirWriter.create_topic` has it.
+        settings: those that differ from Kafka's defaults, as keywords of `TopicSettings`.
+
+    Raises:
+        ValueError: a number, an id or a setting that cannot be.
+    """
+
+    partitions: int | None = None
+    topic_id: str | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and self.partitions < 1:
+            raise ValueError(f"{self.partitions} partitions: at least 1 needed")
+        if self.topic_id is not None:
+            texts.check_topic_id(self.topic_id)
+        TopicSettings().with_keywords(self.settings)
+
+    def numbers(self, before: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Return the partitions of the new topic, given those of an old one."""
+        return before if before and self.partitions is None else tuple(range(self.partitions or 1))
+
+
+def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
+    """Check that a topic is as it would have been made.
+
+    Args:
+        found: the log directory.
+        topic: one that is there.
+        new: what it would have been.
+        before: its partitions.
+
+    Raises:
+        ValueError: it has something else.
+    """
+    if new.partitions not in (None, len(before)):
+        raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
+    if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
+        raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
+    if new.settings:
+        known = topic_settings(found.roots[0].path, found.roots[0].node_id).get(topic, TopicSettings())
+        for name, value in new.settings.items():
+            if value != getattr(known, name):
+                raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
+
+
+def check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str], *, needs_id: bool) -> None:
+    """Check that a topic can be made.
+
+    Args:
+        found: the log directory.
+        topic: the name.
+        new: what it is to be.
+        before: the topics that are there.
+        needs_id: a cluster has been started on the directory, and knows it by its id.
+
+    Raises:
+        ValueError: a name or an id that it cannot have.
+    """
+    files.check_topic_name(topic, set(before) - {topic})
+    if new.topic_id is not None:
+        if new.topic_id == topic_id_of(found, topic):
+            raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
+    elif needs_id:
+        raise ValueError(
+            f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "
+            "give its id; without it a broker renames the directory -stray"
+        )
+
+
+def partitions_of(found: LogDir) -> dict[str, tuple[int, ...]]:
+    """Return the partitions that each topic has here, or has by the metadata of a new cluster."""
+    known = {(log.topic, log.partition) for log in found.logs() if log.topic is not None and log.partition is not None}
+    described = bootstrap(found.roots[0].path, found.roots[0].node_id)
+    for topic, metadata in described.topics.items() if described is not None else ():
+        known.update((topic, partition) for partition in metadata.leader_epochs)
+    return by_topic(key for key in known if key[0] != files.METADATA_TOPIC)
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+    """Return the partitions of each topic, in order."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in found.items()}
