@@ -38,7 +38,8 @@ class Place:
 def places(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Place]:
     """Find what was named: in log directories these topics, and of them these partitions, all if there is none.
 
-    A partition's directory is taken as it is. A log directory with none of the topics is left out.
+    Beside log directories a partition's directory is taken as it is; by itself it has to be what else is named. A log
+    directory with none of the topics is left out.
 
     Raises:
         ValueError: a topic or partition is nowhere; no topic is named; a path is no such directory.
@@ -46,6 +47,9 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
     found = [_at(path, topics) for path in paths]
     roots = [place for place in found if not place.is_partition]
     if not roots:
+        for topic, number in (key for place in found for key in place.directories):
+            if (topics and topic not in topics) or (partitions and number not in partitions):
+                raise ValueError(f"{topic}-{number} is not of the topics and partitions named: leave these out for it")
         return found
     known = {key for place in roots for key in place.directories}
     for topic in topics:
@@ -64,17 +68,27 @@ def _at(path: str, topics: Collection[str]) -> Place:
     disk.check_local(path)
     names = storage.list_directory(path)
     if files.is_partition_directory(names):
-        topic, partition, leftover = files.parse_directory_name(os.path.basename(os.path.abspath(path)))
+        path, is_alone = _own_path(path)
+        topic, partition, leftover = files.parse_directory_name(os.path.basename(path))
         if leftover or topic == files.METADATA_TOPIC:
             raise ValueError(f"cannot rewrite {path}: it is no partition of a topic")
-        root = Root(os.path.dirname(os.path.abspath(path)))
-        is_alone = not Root.is_root(storage.list_directory(root.path))
-        return Place({(topic, partition): path}, root, is_partition=True, is_alone=is_alone)
+        return Place({(topic, partition): path}, Root(os.path.dirname(path)), is_partition=True, is_alone=is_alone)
     if not Root.is_root(names):
         raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
     if not topics:
         raise ValueError(f"no topic named: {path} is a log directory; say which of its topics are to be rewritten")
     return Place(_partitions(path), Root(path))
+
+
+def _own_path(path: str) -> tuple[str, bool]:
+    """Return the path of a partition's directory in its log directory, and whether it is in none.
+
+    Behind a link elsewhere it has the lock, the checkpoints and the name of where it is.
+    """
+    for own in (os.path.abspath(path), os.path.realpath(path)):
+        if Root.is_root(storage.list_directory(os.path.dirname(own))):
+            return own, False
+    return os.path.abspath(path), True
 
 
 def _partitions(path: str) -> dict[Key, str]:

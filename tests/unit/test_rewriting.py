@@ -104,6 +104,24 @@ def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
     assert bl.Root(str(data)).is_clean
 
 
+def test_a_link_to_a_partition_is_the_partition(data, tmp_path):
+    """Its lock, its checkpoints and its topic's settings are those of where it is, whatever the link is called."""
+    link = tmp_path / "other-7"
+    link.symlink_to(data / "t-0")
+    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+        rewrite(VERB, link)
+    assert names(rewrite(VERB, link, dry_run=True)) == names(rewrite(VERB, link)) == ["t-0"]
+    assert values(data, "t-0") == LEFT
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("named", [{"topics": ["u"]}, {"topics": ["t"], "partitions": [1]}, {"partitions": [1]}])
+def test_a_partition_that_is_not_what_else_was_named(data, named):
+    with pytest.raises(ValueError, match="t-0 is not of the topics and partitions named"):
+        rewrite(VERB, data / "t-0", **named)
+    assert names(rewrite(VERB, data / "t-0", topics=["t"], partitions=[0])) == ["t-0"]
+
+
 def test_a_partition_that_was_copied_elsewhere(data, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     copy = shutil.copytree(data / "t-0", tmp_path / "elsewhere" / "t-0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -58,7 +59,7 @@ def erase(
     """
     from brokerless.log.erase import Erase
 
-    lines = [] if keys_from is None else keys_from.read().split(b"\n")
+    lines = [] if keys_from is None else keys_from.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
     verb = Erase(
         keys=tuple(
             [_bytes(key.encode(), bytes_as) for key in keys]

@@ -46,7 +46,7 @@ class EraseReport:
         replaced_segments: how many of them held any.
         bytes_before: of all batches.
         bytes_after: likewise.
-        remaining_records: what a search of the new segments found: 0.
+        remaining_records: what a search of the new segments found: 0; None: nothing was written that could be searched.
         leftovers: files and directories beside the log that may hold the same records: what brokers no longer read, or
             not yet.
         selection_digest: SHA-256 over the keys, prefixes and headers asked for, so that a report can be told to be
@@ -62,7 +62,7 @@ class EraseReport:
     replaced_segments: int
     bytes_before: int
     bytes_after: int
-    remaining_records: int
+    remaining_records: int | None
     leftovers: tuple[str, ...]
     selection_digest: str
 
@@ -181,7 +181,7 @@ class Erase:
             replaced_segments=len(replaced),
             bytes_before=before,
             bytes_after=before - sum(sizes[segment.base_offset] for segment in replaced) + after,
-            remaining_records=0,
+            remaining_records=None,
             leftovers=tuple(_leftovers(plan.directory)),
             selection_digest=self.digest(),
         )

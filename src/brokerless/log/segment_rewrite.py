@@ -145,12 +145,16 @@ def _feed(rewriter: Rewriter, new: NewSegments, segment: Segment, progress: Prog
             consumed += rewriter.feed(data[consumed:], position + consumed, new.output)
         return consumed
 
-    for consumed in feed_all(walk, lambda: rewriter.needed, segment):
-        progress(consumed)
-        new.write()
-    with located(segment.path):
-        while not rewriter.finish(new.output):
-            new.roll()
+    try:
+        for consumed in feed_all(walk, lambda: rewriter.needed, segment):
+            progress(consumed)
+            new.write()
+        with located(segment.path):
+            while not rewriter.finish(new.output):
+                new.roll()
+    except ValueError as error:
+        # What cannot be done to a record or a batch, in words that know its offset only.
+        raise ValueError(f"{segment.path}: {error}") from error
 
 
 class NewSegments:

@@ -49,12 +49,19 @@ def test_no_warning_where_there_is_no_other_replica(data, run):
     assert "replicas" not in result.err
 
 
-def test_a_file_of_keys_a_line_each(data, run, tmp_path):
-    (tmp_path / "keys").write_bytes(b"anna\r\nbert\n\n")
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_file_of_keys_a_line_each(data, run, tmp_path, mark):
+    (tmp_path / "keys").write_bytes(mark + b"anna\r\nbert\n\n")
     result = run("erase", data, "--topic", "t", "--keys-from", tmp_path / "keys", "--in-place", "--format", "json")
     report = json.loads(result.out)
     assert (report["erased_records"], report["offset_ranges"], report["remaining_records"]) == (2, [[0, 1]], 0)
     assert keys(data) == KEYS[2:]
+
+
+def test_a_dry_run_proves_nothing(data, run):
+    result = run("erase", data, "--topic", "t", "--key", "anna", "--dry-run", "--format", "json")
+    report = json.loads(result.out)
+    assert (report["erased_records"], report["remaining_records"]) == (1, None)
 
 
 @pytest.mark.parametrize(("form", "key"), [("hex", "ff00"), ("base64", base64.b64encode(b"\xff\x00").decode())])
