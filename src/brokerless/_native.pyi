@@ -855,11 +855,27 @@ class Appender:
         """
 
     def append_each(
-        self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client", position: int = 0
+        self,
+        data: _Data,
+        *,
+        leader_epoch: int,
+        now: int,
+        origin: _Origin = "client",
+        position: int = 0,
+        is_encoded_here: bool = False,
     ) -> Appended:
         """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`.
 
         That says where it lies, counted from `position`, where `data` does.
+
+        Args:
+            data: as of `append`; a cut batch at the end is ignored.
+            leader_epoch: likewise.
+            now: likewise.
+            origin: likewise.
+            position: see above.
+            is_encoded_here: `Encoder` made them: what headers say of records is true. Headers and checksums are looked
+                at; records only where the topic's settings ask for what headers do not tell.
         """
 
     def roll(self, now: int) -> Appended:

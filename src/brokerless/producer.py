@@ -320,7 +320,7 @@ class Producer:
             )
         batches = self._encoders[partition].encode(rows, timestamp=_now())
         origin: Literal["client", "replication"] = "replication" if self._keep_offsets else "client"
-        appended = self._log(partition).append_each(batches, origin=origin)
+        appended = self._log(partition).append_each(batches, origin=origin, is_encoded_here=True)
         if appended.duplicates:
             # Nothing is ever sent twice here.
             raise AppendError(

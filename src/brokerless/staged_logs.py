@@ -110,7 +110,7 @@ def _append(log: LogWriter, part: Part, encoding: Encoding) -> None:
             content = block[: part.size - position]
             if file.read_into(position, content) < len(content):
                 raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
-            appended = log.append_each(content, origin=origin)
+            appended = log.append_each(content, origin=origin, is_encoded_here=True)
             if appended.duplicates:
                 raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
             position += appended.consumed

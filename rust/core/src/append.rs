@@ -207,6 +207,7 @@ impl LogAppender {
             leader_epoch: request.leader_epoch,
             first_offset: self.log_end_offset,
             now: request.now,
+            is_encoded_here: request.is_encoded_here,
         };
         let rules = self.settings.rules;
         let validated =

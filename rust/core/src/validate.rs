@@ -2,7 +2,8 @@
 //!
 //! The batches come with the offsets of their producer and leave with those of the log. Most stay as they are but for a
 //! few header fields; another codec or message format than the topic's, or inner offsets of old clients that are not
-//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object.
+//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object; but for batches of our own encoder, whose
+//! headers answer for them.
 //!
 //! Stricter than Kafka where what it lets pass could not be read again: the lengths of compressed records, and a wrapper
 //! whose last message is cut.
@@ -81,6 +82,8 @@ pub(crate) struct Place {
     pub(crate) first_offset: i64,
     /// The broker's clock, ms.
     pub(crate) now: i64,
+    /// What headers say of records is true.
+    pub(crate) is_encoded_here: bool,
 }
 
 /// A request that may be appended.
@@ -156,7 +159,10 @@ impl Validator {
             let header = batch.header;
             let entry = entry(data, &header);
             check_batch(&first, &header, rules, place.origin)
-                .and_then(|()| walk.batch(&header, entry, &mut self.decompressor))
+                .and_then(|()| match may_stay && walk.takes_header(&header, place) {
+                    true => Ok(()),
+                    false => walk.batch(&header, entry, &mut self.decompressor),
+                })
                 .map_err(|refused| refused.at(header.position, header.base_offset))?;
             let next_offset = place.first_offset.wrapping_add(walk.ordinal);
             let header = &mut batch.header;

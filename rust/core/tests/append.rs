@@ -50,6 +50,10 @@ fn settings(target: Option<Compression>) -> Settings {
 }
 
 fn log(target: Option<Compression>) -> LogAppender {
+    log_with(settings(target))
+}
+
+fn log_with(settings: Settings) -> LogAppender {
     let segment = ActiveSegment {
         base_offset: 0,
         size: 0,
@@ -59,15 +63,24 @@ fn log(target: Option<Compression>) -> LogAppender {
         transactions: TransactionIndexEnd::default(),
     };
     let (producers, epochs) = (Producers::default(), LeaderEpochs::default());
-    LogAppender::new(settings(target), segment, producers, epochs, 0, 0)
+    LogAppender::new(settings, segment, producers, epochs, 0, 0)
 }
 
 fn append(log: &mut LogAppender, data: &[u8]) -> (Result<Answer, Refused>, Effects) {
+    append_as(log, data, false)
+}
+
+fn append_as(
+    log: &mut LogAppender,
+    data: &[u8],
+    is_encoded_here: bool,
+) -> (Result<Answer, Refused>, Effects) {
     let mut effects = Effects::default();
     let request = Request {
         origin: Origin::Client,
         leader_epoch: 0,
         now: NOW,
+        is_encoded_here,
     };
     let answer = log.append(data, request, &mut effects);
     (answer, effects)
@@ -142,6 +155,78 @@ fn a_payload_broken_behind_a_right_checksum_is_refused_or_can_be_read() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn what_is_encoded_here_gets_the_answers_that_its_records_would_get() {
+    let rules = settings(None).rules;
+    let topics = [
+        rules,
+        Rules {
+            timestamp_type: TimestampType::LogAppendTime,
+            ..rules
+        },
+        Rules {
+            timestamp_after_max_ms: 1,
+            ..rules
+        },
+        Rules {
+            timestamp_after_max_ms: 2,
+            ..rules
+        },
+        Rules {
+            timestamp_before_max_ms: -1,
+            ..rules
+        },
+        Rules {
+            timestamp_before_max_ms: 0,
+            ..rules
+        },
+        Rules {
+            is_compacted: true,
+            ..rules
+        },
+        Rules {
+            codec: Some(codec(Compression::Zstd)),
+            ..rules
+        },
+    ];
+    for from in CODECS {
+        for rules in topics {
+            let taken = [false, true].map(|is_encoded_here| {
+                let mut log = log_with(Settings {
+                    rules,
+                    ..settings(None)
+                });
+                let mut effects = Vec::new();
+                for _ in 0..2 {
+                    let (answer, effect) =
+                        append_as(&mut log, &three_records(from), is_encoded_here);
+                    let answer = answer.map_err(|refused| (refused.to_string(), refused.records));
+                    effects.push((answer, effect, log.segment().size));
+                }
+                effects
+            });
+            assert_eq!(taken[0], taken[1], "{from:?} {rules:?}");
+        }
+    }
+}
+
+#[test]
+fn the_records_of_what_is_encoded_here_are_not_looked_at() {
+    for compression in CODECS {
+        let mut batch = three_records(compression);
+        let last = batch.len() - 1;
+        batch[61] ^= 0xff;
+        batch[last] ^= 0xff;
+        let batch = sealed(batch);
+        assert!(append_as(&mut log(None), &batch, false).0.is_err());
+        assert_eq!(append_as(&mut log(None), &batch, true).0.unwrap().last_offset, 2);
+        let mut rotten = batch;
+        rotten[last] ^= 1;
+        let refused = append_as(&mut log(None), &rotten, true).0.unwrap_err();
+        assert_eq!(refused.refusal, Refusal::CorruptRecord);
     }
 }
 

@@ -68,6 +68,7 @@ fn request(origin: Origin) -> Request {
         origin,
         leader_epoch: i32::MAX,
         now: NOW,
+        is_encoded_here: false,
     }
 }
 

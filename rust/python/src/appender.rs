@@ -124,7 +124,11 @@ impl Appender {
         Appended::new(py, one(answer, length), effects)
     }
 
-    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0))]
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python method"
+    )]
     fn append_each(
         &mut self,
         py: Python<'_>,
@@ -133,8 +137,12 @@ impl Appender {
         now: i64,
         origin: &str,
         position: u64,
+        is_encoded_here: bool,
     ) -> PyResult<Appended> {
-        let request = request(py, origin, leader_epoch, now)?;
+        let request = Request {
+            is_encoded_here,
+            ..request(py, origin, leader_epoch, now)?
+        };
         let mut effects = Effects::default();
         let mut answers =
             py.detach(|| self.log.append_each(data.as_slice(), request, &mut effects));
@@ -267,6 +275,7 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
         origin,
         leader_epoch,
         now,
+        is_encoded_here: false,
     })
 }
 

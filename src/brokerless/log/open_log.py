@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,8 +22,7 @@ from brokerless.log.segment import segments_in
 from brokerless.log.window import batch_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
@@ -42,8 +40,8 @@ _OURS = {
     "retention_ms",
 }
 
-# What is decided on at a time while what was decided before is written.
-_PIECE = 256 << 10
+# What is decided on, and written, at a time: what the processor's cache still holds when it is written.
+_PIECE = 1 << 20
 
 
 def now_ms() -> int:
@@ -169,8 +167,15 @@ class OpenLog:
         return ActiveSegment(self.directory, base_offset, preallocate=preallocate)
 
     def _write(self, appended: _native.Appended) -> _native.Appended:
-        self._put(appended, self._new_epochs(appended))
-        self._written()
+        if appended.has_new_epochs:
+            self._write_epochs(self._appender.leader_epochs.entries())
+        for write in appended.writes:
+            if write.is_new:
+                self._roll(write)
+            self._active.append(write.log, write.index, write.timeindex, write.txnindex)
+        self._is_broken = False
+        if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
+            self.flush()
         return appended
 
     def _decide(self, append: Callable[[], _native.Appended]) -> _native.Appended:
@@ -185,41 +190,17 @@ class OpenLog:
             raise
 
     def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
-        first = self._decide(partial(append, data[:_PIECE]))
-        return self._write(first) if len(data) <= _PIECE else self._write_each(_pieces(append, data, first))
-
-    def _write_each(self, parts: Iterable[_native.Appended]) -> _native.Appended:
-        """Write several answers, each while the next one is still being made; return them as one."""
+        """Decide on a piece, write it, go on with the next, up to one that is refused; return the answers as one."""
         whole: _native.Appended | None = None
-        writing: Future[None] | None = None
-        with ThreadPoolExecutor(1) as thread:
-            for part in parts:
-                if writing is not None:
-                    writing.result()
-                # Looked up here: the thread must not meet the appender at work.
-                writing = thread.submit(self._put, part, self._new_epochs(part))
-                whole = part if whole is None else whole.followed_by(part)
-            if whole is None or writing is None:
-                raise ValueError("nothing to write")
-            writing.result()
-        self._written()
-        return whole
-
-    def _put(self, appended: _native.Appended, epochs: list[tuple[int, int]] | None) -> None:
-        if epochs is not None:
-            self._write_epochs(epochs)
-        for write in appended.writes:
-            if write.is_new:
-                self._roll(write)
-            self._active.append(write.log, write.index, write.timeindex, write.txnindex)
-
-    def _written(self) -> None:
-        self._is_broken = False
-        if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
-            self.flush()
-
-    def _new_epochs(self, appended: _native.Appended) -> list[tuple[int, int]] | None:
-        return self._appender.leader_epochs.entries() if appended.has_new_epochs else None
+        start, length = 0, _PIECE
+        while True:
+            piece = self._write(self._decide(partial(append, data[start : start + length], position=start)))
+            whole = piece if whole is None else whole.followed_by(piece)
+            if piece.error is not None or start + length >= len(data):
+                return whole
+            start += piece.consumed
+            # A batch may be longer than a piece.
+            length = _PIECE if piece.consumed else 2 * length
 
     def _roll(self, write: _native.SegmentWrite) -> None:
         self._active.finish(write.final_time_entry)
@@ -277,18 +258,3 @@ class OpenLog:
 
     def _write_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
         disk.atomic_write(f"{self.directory}/{texts.LEADER_EPOCHS}", texts.format_leader_epochs(entries))
-
-
-def _pieces(
-    append: Callable[..., _native.Appended], data: memoryview, first: _native.Appended
-) -> Iterator[_native.Appended]:
-    """Yield the answers to pieces of `data`, from that to the first one on, up to one that was refused."""
-    start, length, appended = 0, _PIECE, first
-    while True:
-        yield appended
-        if appended.error is not None or start + length >= len(data):
-            return
-        start += appended.consumed
-        # A batch may be longer than a piece.
-        length = _PIECE if appended.consumed else 2 * length
-        appended = append(data[start : start + length], position=start)

@@ -152,7 +152,12 @@ class LogWriter(OpenLog):
         return self.append(batches, origin="replication", leader_epoch=leader_epoch)
 
     def append_each(
-        self, batches: Buffer, *, origin: Origin = "client", leader_epoch: int | None = None
+        self,
+        batches: Buffer,
+        *,
+        origin: Origin = "client",
+        leader_epoch: int | None = None,
+        is_encoded_here: bool = False,
     ) -> _native.Appended:
         """Append many ready batches, each a produce request of its own, up to the first that is refused.
 
@@ -161,6 +166,7 @@ class LogWriter(OpenLog):
                 end is left for the next call.
             origin: as of `append`.
             leader_epoch: likewise.
+            is_encoded_here: `_native.Encoder` made them, so that their headers answer for their records.
 
         Returns:
             As of `append`, first and last of all; `consumed` is how many bytes were taken.
@@ -168,7 +174,8 @@ class LogWriter(OpenLog):
         Raises:
             AppendError: a batch was refused; those before it are in the log.
         """
-        append = partial(self._appender.append_each, **self._request(origin, leader_epoch))
+        request = self._request(origin, leader_epoch)
+        append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
         appended = self._append_pieces(append, memoryview(batches).cast("B"))
         if appended.error is not None:
             raise appended.error

@@ -102,6 +102,9 @@ pub struct Request {
     pub leader_epoch: i32,
     /// The broker's clock, ms.
     pub now: i64,
+    /// The batches are as our own encoder made them, and their checksums are right: what their headers say of their
+    /// records is true.
+    pub is_encoded_here: bool,
 }
 
 /// The answer to a request that was taken.

@@ -6,6 +6,7 @@ use crate::compression::Decompressor;
 use crate::error::Error;
 use crate::fetch;
 use crate::message::{self, Message, MessageSet};
+use crate::producers::Origin;
 use crate::record;
 use crate::refusal::{Refusal, Refused};
 
@@ -42,6 +43,28 @@ impl<'r> Walk<'r> {
             refused_count: 0,
             is_timestamp: false,
         }
+    }
+
+    /// Takes a batch of our own encoder by its header; false if the rules ask for what only its records tell, or would
+    /// refuse one of them.
+    pub(super) fn takes_header(&mut self, header: &Header, place: Place) -> bool {
+        let rules = self.rules;
+        let is_stamped_here = rules.timestamp_type == TimestampType::LogAppendTime;
+        let ahead = header.max_timestamp.saturating_sub(self.now);
+        let takes = place.is_encoded_here
+            && place.origin == Origin::Client
+            && header.magic == 2
+            && header.timestamp_type() == TimestampType::CreateTime
+            && !rules.is_compacted
+            && (is_stamped_here
+                || (rules.timestamp_before_max_ms == i64::MAX
+                    && ahead <= rules.timestamp_after_max_ms));
+        if takes {
+            self.ordinal += i64::from(header.records_count.unwrap_or(0));
+            self.max_batch_timestamp = header.max_timestamp;
+            self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
+        }
+        takes
     }
 
     pub(super) fn batch(
