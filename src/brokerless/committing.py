@@ -163,7 +163,8 @@ class Write:
             LogInUseError: a broker, or another writer, is there.
             ValueError: a topic has changed since the write was begun, or offsets do not fit.
 
-        What goes wrong once the rows are in force is a warning: an error would have them written again.
+        What goes wrong once the rows are in force is a warning: an error would have them written again. What goes wrong
+        before takes the parts with it, unless the write can be gone on with (`resumes`).
         """
         directory = _with_patience(patience, lambda: LogDirWriter(self.path, sole_replica=self.sole_replica))
         with contextlib.ExitStack() as failing:
@@ -356,7 +357,7 @@ class Write:
             else:
                 log = new_log(to, *made[key[0]])
             with log:
-                append_parts(log, chosen[key], self.encoding)
+                append_parts(log, chosen[key], self.encoding, keep=self.resumes)
             return os.path.basename(to), sorted(storage.list_directory(to))
 
         if threads == 1:

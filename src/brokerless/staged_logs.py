@@ -76,8 +76,15 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
     return copied
 
 
-def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding) -> None:
+def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, keep: bool) -> None:
     """Append parts to a log, in this order; those that keep their offsets in that of these.
+
+    Args:
+        log: any.
+        parts: for its partition.
+        encoding: theirs.
+        keep: False: each is removed once it is in the log. Its memory is then used for what comes behind it, and what
+            the system has not written of it yet never needs to be.
 
     Raises:
         AppendError: a broker would refuse a batch.
@@ -96,6 +103,8 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding) -> N
             end = part.last_offset + 1
     for part in parts:
         _append(log, part, encoding)
+        if not keep:
+            disk.remove(part.path)
 
 
 def _append(log: LogWriter, part: Part, encoding: Encoding) -> None:

@@ -38,6 +38,28 @@ def test_appends_and_writes_in_place(tmp_path):
 
 
 @pytest.mark.parametrize("is_able", [True, False])
+def test_the_system_is_asked_to_begin_with_all_that_is_written_but_the_last(tmp_path, monkeypatch, is_able):
+    """A file that is never begun with makes its sync wait for all of it."""
+    begun = []
+
+    def advise(descriptor, start, length, advice):
+        begun.append((start, start + length))
+        if not is_able:
+            raise OSError("no such advice")
+
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    monkeypatch.setattr(disk, "_EAGER", 10)
+    with disk.create(str(tmp_path / "f")) as output:
+        for length in (4, 5, 6, 30, 3, 6):
+            output.append(b"." * length)
+    assert begun == [(0, 15), (15, 45)]
+    with disk.create(str(tmp_path / "g")) as output, open(tmp_path / "f", "rb") as source:
+        assert output.copy_from(source.fileno(), 0, 54) in (0, 54)
+        output.write_at(0, b"." * 54)
+    assert begun[-1] == (0, 54)
+
+
+@pytest.mark.parametrize("is_able", [True, False])
 def test_a_copy_is_whole_whether_or_not_the_system_makes_it(tmp_path, monkeypatch, is_able):
     def unable(*_):
         raise OSError("another file system")
