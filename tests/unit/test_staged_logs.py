@@ -1,0 +1,138 @@
+"""What a commit makes of a log: which files it copies, where it begins a segment, what parts it appends."""
+
+import os
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import brokerless as bl
+from brokerless import staged_logs, storage
+from brokerless.log.streaming_epochs import Epoch
+from brokerless.parts import Encoding
+from building import NOW
+from committing import bases, begin, send, small_log, values, written
+
+
+@pytest.fixture
+def small(tmp_path):
+    return small_log(tmp_path / "d")
+
+
+def inodes(path):
+    return {file.name: file.stat().st_ino for file in (path / "t-0").glob("*.log")}
+
+
+def test_what_is_small_joins_the_active_segment(small):
+    before = inodes(small)
+    write, staging = begin(small)
+    write.commit(send(staging, 7, timestamp=[NOW]))
+    assert bases(small) == [0, 100, 200]
+    after = inodes(small)
+    # those that did not change were not copied
+    assert [name for name in before if before[name] != after[name]] == ["00000000000000000200.log"]
+    assert values(small)[-1] == 7
+    assert bl.LogDir(small).log("t", 0).log_end_offset == 251
+
+
+def test_what_is_large_begins_a_segment(small):
+    before = inodes(small)
+    written(small, *range(40))
+    assert bases(small) == [0, 100, 200, 250]
+    assert before.items() <= inodes(small).items()
+    assert values(small)[250:] == list(range(40))
+
+
+def test_a_copied_log_does_not_write_into_the_old_one(small):
+    """Until the commit the old files are those of the log, byte for byte."""
+    before = {file.name: file.read_bytes() for file in (small / "t-0").iterdir()}
+    for number in (1, 40):
+        write, staging = begin(small)
+        with pytest.raises(bl.RecordTooLargeError):
+            write.commit([*send(staging, *range(number)), *send(staging, "1" * 2_000_000)])
+        write.abort()
+        assert {file.name: file.read_bytes() for file in (small / "t-0").iterdir()} == before
+    assert bl.Root(str(small)).is_clean
+    assert not list(small.glob("*-delete"))
+
+
+def test_epochs_do_not_copy_a_large_segment_each_time(small, monkeypatch):
+    monkeypatch.setattr(staged_logs, "_MOST_FOR_EPOCH", 100)
+    for number in range(4):
+        write, staging = begin(small)
+        write.commit(send(staging, number), epoch=Epoch("q", number))
+    assert bases(small) == [0, 100, 200, 250, 252]
+    assert values(small)[250:] == [0, 1, 2, 3]
+
+
+def test_segments_roll_as_appends_roll_them(tmp_path):
+    written(tmp_path / "d", *range(1000), settings={"segment_bytes": 1 << 20}, encoding=Encoding(batch_size=1000))
+    write, staging = begin(tmp_path / "d", encoding=Encoding(batch_size=4000))
+    write.commit(send(staging, *(10**30 + number for number in range(40_000))))
+    sizes = [segment.size for segment in bl.LogDir(tmp_path / "d").log("t", 0).segments]
+    assert len(sizes) > 1
+    assert max(sizes) <= 1 << 20
+    assert len(values(tmp_path / "d")) == 41_000
+
+
+def test_offsets_have_to_be_apart(tmp_path):
+    write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
+    late, early = send(staging, 7, 9, offset=[7, 9]), send(staging, 2, 3, offset=[2, 3])
+    between = send(staging, 8, offset=[8])
+    with pytest.raises(ValueError, match="offsets 8 to 8 of t-0 are to come behind 9"):
+        write.commit([*late, *early, *between])
+    write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
+    write.commit([*send(staging, 7, 9, offset=[7, 9]), *send(staging, 2, 3, offset=[2, 3])])
+    assert values(tmp_path / "d") == [2, 3, 7, 9]
+    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == 10
+    write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
+    for offsets in ([5, 5], [6, 5]):
+        with pytest.raises(ValueError, match="do not rise: sort the rows"):
+            send(staging, 1, 2, offset=offsets)
+
+
+def test_a_part_that_is_cut_is_refused(tmp_path):
+    written(tmp_path / "d", 1)
+    write, staging = begin(tmp_path / "d")
+    (part,) = send(staging, 2)
+    with open(part.path, "r+b") as file:
+        file.truncate(part.size - 1)
+    with pytest.raises(ValueError, match=f"has {part.size - 1} bytes, and its task wrote {part.size}"):
+        write.commit([part])
+    assert values(tmp_path / "d") == [1]
+
+
+def test_a_batch_may_be_longer_than_what_is_read_at_a_time(tmp_path, monkeypatch):
+    """Blocks end within batches, within headers, and hold none whole: each row comes once all the same."""
+    monkeypatch.setattr(staged_logs, "_BLOCK", 100)
+    for first, kept in ((0, {}), (300, {"keep_offsets": True})):
+        numbers = list(range(first, first + 300))
+        write, staging = begin(tmp_path / "d", encoding=Encoding(batch_size=500, **kept))
+        columns = {"offset": pa.array(numbers, pa.int64())} if kept else {}
+        write.commit(send(staging, *numbers, **columns))
+    assert values(tmp_path / "d") == list(range(600))
+
+
+def test_a_part_that_ends_within_a_batch_is_refused(tmp_path):
+    write, staging = begin(tmp_path / "d")
+    (part,) = send(staging, 1)
+    with open(part.path, "r+b") as file:
+        file.truncate(part.size - 1)
+    with pytest.raises(ValueError, match="ends in the middle of a batch"):
+        write.commit([replace(part, size=part.size - 1)])
+
+
+def test_a_part_that_is_cut_while_it_is_read(tmp_path, monkeypatch):
+    write, staging = begin(tmp_path / "d")
+    (part,) = send(staging, 1)
+    size = storage.File.size
+
+    def cut_behind_it(file):
+        found = size(file)
+        if found == part.size:
+            os.truncate(part.path, found - 1)
+        return found
+
+    monkeypatch.setattr(storage.File, "size", cut_behind_it)
+    with pytest.raises(ValueError, match="is cut while it is read"):
+        write.commit([part])
