@@ -1,8 +1,9 @@
-"""A log in memory: `_native.Appender`, and dictionaries where files would be."""
+"""A log in memory: `_native.Appender`, and dictionaries where files would be. And requests to append to it."""
 
 import math
 
 from brokerless import _native
+from building import batch
 
 T = 1_700_000_000_000
 KINDS = ("log", "index", "timeindex", "txnindex")
@@ -204,3 +205,17 @@ def everything(log):
         appender.producers.to_snapshot(),
         (appender.segment_base_offset, appender.segment_size, appender.max_timestamp),
     )
+
+
+def requests():
+    """Requests of several producers, as one broker could get them."""
+    yield batch(0, [b"plain"] * 3)
+    for sequence in range(0, 12, 2):
+        yield batch(0, [b"a" * 50] * 2, producer_id=7, base_sequence=sequence, timestamp=T + sequence)
+        yield batch(0, [b"t"], producer_id=8, base_sequence=sequence // 2, transactional=True)
+        if sequence % 4 == 2:
+            yield batch(0, [b"again"] * 3)
+
+
+def with_byte(data, at, value):
+    return data[:at] + bytes([value]) + data[at + 1 :]
