@@ -53,6 +53,11 @@ def consumed(golden, log_dir, partition, isolation_level):
     return read_json_lines(path) if path.exists() else None
 
 
+def partitions(golden, log_dir):
+    """Return the names of the partitions that a Java consumer has read."""
+    return sorted(p.name for p in (golden / "expected" / log_dir).iterdir() if consumed(golden, log_dir, p.name, ""))
+
+
 def as_consumed(batches):
     """Turn rows with CONSUMED_COLUMNS into the form of `consumed.*.jsonl`."""
     return [_consumed(row) for batch in batches for row in _milliseconds(batch).to_pylist()]
