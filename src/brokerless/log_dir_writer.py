@@ -15,12 +15,10 @@ import errno
 import os
 import time
 import warnings
-from functools import cached_property
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from brokerless import disk, storage
-from brokerless.cluster_metadata import bootstrap, metadata_configs
-from brokerless.errors import CorruptRecordError, located, unknown
+from brokerless.errors import CorruptRecordError
 from brokerless.kraft import Bootstrap, Topic
 from brokerless.log import files, journal, texts
 from brokerless.log.lock import Lock
@@ -28,14 +26,10 @@ from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
 from brokerless.log.transactional_ids import TransactionalIds
 from brokerless.log.writer import LogWriter
+from brokerless.root_writer import RootWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-_T = TypeVar("_T")
-
-# Brokers look at directories only when they load, so a file of any other name is passed over.
-ASIDE = f"{texts.CLEAN_SHUTDOWN}.aside"
+    from collections.abc import Collection
 
 
 class LogDirWriter:
@@ -64,11 +58,6 @@ class LogDirWriter:
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
     """
 
-    was_clean: bool
-    _had_marker: bool
-    _made: set[tuple[str, int]]
-    _bootstrap: Bootstrap | None
-
     def __init__(self, path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> None:
         self.path = os.fspath(path)
         names = storage.list_directory(self.path)
@@ -77,7 +66,6 @@ class LogDirWriter:
         if not Root.is_root(names):
             raise ValueError(f"not a log directory: {self.path!r} has none of its files; `create` makes a new one")
         self._logs: dict[tuple[str, int], LogWriter] = {}
-        self._settings: dict[str, TopicSettings] = {}
         self._opened_with: dict[tuple[str, int], TopicSettings] = {}
         # Those that could not be opened, at a point where some of their files may have been changed.
         self._unsure: set[tuple[str, int]] = set()
@@ -86,16 +74,18 @@ class LogDirWriter:
         try:
             self.rolled_forward = journal.roll_forward(self.path)
             self.transactional_ids = TransactionalIds(self.path, self.log, self.partitions)
-            self._load(recover=recover)
-            if self.cluster_id is not None and self._bootstrap is None and not sole_replica:
+            self._root = root = RootWriter(self.path)
+            self.was_clean = root.had_marker and not recover
+            self.node_id = root.meta.node_id if root.meta else None
+            self.cluster_id = root.meta.cluster_id if root.meta else None
+            self.directory_id = root.meta.directory_id if root.meta else None
+            if self.cluster_id is not None and root.bootstrap is None and not sole_replica:
                 warnings.warn(
                     f"{self.path} belongs to cluster {self.cluster_id}: if another broker of it has a replica of what "
                     "is written here and becomes its leader, it truncates ours; say sole_replica if none has",
                     stacklevel=3,  # the caller of LogDir.open
                 )
-            if storage.exists(self._file(texts.CLEAN_SHUTDOWN)):
-                disk.rename(self._file(texts.CLEAN_SHUTDOWN), self._file(ASIDE))
-                disk.sync_directory(self.path)
+            root.move_marker_aside()
             self.transactional_ids.finish()
         except BaseException:
             self._unlock()
@@ -123,7 +113,7 @@ class LogDirWriter:
 
     def partitions(self) -> list[tuple[str, int]]:
         """Return all (topic, partition) here, sorted; deleted, stray and future ones are left out."""
-        return sorted(self._partitions)
+        return sorted(self._root.partitions)
 
     def create_topic(
         self,
@@ -154,7 +144,7 @@ class LogDirWriter:
             ValueError: the topic exists; Kafka does not allow the name; the cluster's own id is needed.
         """
         self._check_open()
-        files.check_topic_name(name, {topic for topic, _ in self._partitions})
+        files.check_topic_name(name, {topic for topic, _ in self._root.partitions})
         if partitions < 1:
             raise ValueError(f"topic {name!r} of {partitions} partitions: at least 1 needed")
         if leader_epoch < 0:
@@ -162,22 +152,22 @@ class LogDirWriter:
         if topic_id is not None:
             texts.check_topic_id(topic_id)
         chosen = TopicSettings().with_keywords(settings)
-        if self._bootstrap is not None:
+        if self._root.bootstrap is not None:
             topic_id = topic_id or texts.random_id()
-            if topic_id in [topic.topic_id for topic in self._bootstrap.topics.values()]:
+            if topic_id in [topic.topic_id for topic in self._root.bootstrap.topics.values()]:
                 raise ValueError(f"topic id {topic_id} is another topic's")
             epochs = dict.fromkeys(range(partitions), leader_epoch)
-            self._bootstrap.topics[name] = Topic(topic_id, chosen.to_configs(), epochs)
+            self._root.bootstrap.topics[name] = Topic(topic_id, chosen.to_configs(), epochs)
             # Before the directories: those of a topic that the metadata does not name become stray.
-            self._write_bootstrap()
-        elif topic_id is None and self._is_kraft:
+            self._root.write_bootstrap()
+        elif topic_id is None and self._root.is_kraft:
             raise ValueError(
                 f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
                 "topic_id; without it a broker renames the directory -stray"
             )
-        self._settings[name] = chosen
+        self._root.settings[name] = chosen
         for partition in range(partitions):
-            self._make_partition(name, partition, topic_id)
+            self._root.make_partition(name, partition, topic_id)
         disk.sync_directory(self.path)
         return topic_id
 
@@ -200,36 +190,36 @@ class LogDirWriter:
         """
         self._check_open()
         key = (topic, partition)
-        if key not in self._partitions:
-            raise self._unknown(topic, partition)
-        chosen = (self._opened_with.get(key) or self._settings_of(topic)).with_keywords(settings)
+        if key not in self._root.partitions:
+            raise self._root.unknown(topic, partition)
+        chosen = (self._opened_with.get(key) or self._root.settings_of(topic)).with_keywords(settings)
         before = self._logs.get(key)
         if before is not None and not before.is_closed:
             if settings and chosen != self._opened_with[key]:
                 raise ValueError(f"{topic}-{partition} is open with other settings")
             return before
-        described = self._bootstrap.topics.get(topic) if self._bootstrap else None
+        described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
         if described is not None:
             known = described.leader_epochs.get(partition, 0)
             leader_epoch = known if leader_epoch is None else leader_epoch
             if leader_epoch > known:
                 described.leader_epochs[partition] = leader_epoch
-                self._write_bootstrap()
+                self._root.write_bootstrap()
             # A crash in the middle of create_topic leaves these to be made.
             if not storage.exists(self._file(f"{topic}-{partition}/{texts.PARTITION_METADATA}")):
-                self._make_partition(topic, partition, described.topic_id)
+                self._root.make_partition(topic, partition, described.topic_id)
                 disk.sync_directory(self.path)
         is_unsure = key in self._unsure
         self._unsure.add(key)
         try:
             log = LogWriter.open(
-                self._file(self._partitions[key]),
+                self._file(self._root.partitions[key]),
                 settings=chosen,
-                is_clean=(self.was_clean or key in self._made or before is not None) and not is_unsure,
-                recovery_point=before.recovery_point if before else self._recovery_points.get(key, 0),
-                log_start_offset=before.log_start_offset if before else self._log_start_offsets.get(key, 0),
+                is_clean=(self.was_clean or key in self._root.made or before is not None) and not is_unsure,
+                recovery_point=before.recovery_point if before else self._root.recovery_points.get(key, 0),
+                log_start_offset=before.log_start_offset if before else self._root.log_start_offsets.get(key, 0),
                 leader_epoch=leader_epoch,
-                first_dirty_offset=before.first_dirty_offset if before else self._first_dirty_offsets.get(key),
+                first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
             )
         except CorruptRecordError:
             # Found before anything is changed.
@@ -256,7 +246,7 @@ class LogDirWriter:
             OSError: nothing has changed.
         """
         self._check_open()
-        self._write_checkpoints()
+        self._root.write_checkpoints(self._logs)
         is_committed = False
         try:
             journal.commit(self.path, staging, unique=unique, gone=gone)
@@ -265,13 +255,9 @@ class LogDirWriter:
             for key in replaced:
                 self._logs.pop(key, None)
                 self._opened_with.pop(key, None)
-                self._settings.pop(key[0], None)
-            had_marker, was_clean, made = self._had_marker, self.was_clean, self._made
-            self._load(recover=False)
-            self._had_marker, self.was_clean = had_marker, was_clean
-            self._made = self._partitions.keys() & made.union(replaced)
+            self._root.reload(replaced)
             for key in replaced:
-                if key in self._partitions:
+                if key in self._root.partitions:
                     # The checkpoints say how far they go.
                     self.log(*key)
         except BaseException as error:
@@ -288,7 +274,7 @@ class LogDirWriter:
     def checkpoint(self) -> None:
         """Write down how far the open logs are flushed, as a broker does each minute: recovery starts from there."""
         self._check_open()
-        self._write_checkpoints()
+        self._root.write_checkpoints(self._logs)
 
     def close(self) -> None:
         """Close all logs, and leave what a broker leaves that shut down cleanly; a second time is harmless.
@@ -306,123 +292,13 @@ class LogDirWriter:
             with contextlib.ExitStack() as closing:
                 for log in self._logs.values():
                     closing.callback(log.close)
-            self._write_checkpoints()
-            self._raise_leader_epochs()
-            is_recovered = self._partitions.keys() <= self._logs.keys() | self._made
-            if not self._unsure and (self._had_marker or is_recovered):
-                self._write_marker()
+            self._root.write_checkpoints(self._logs)
+            self._root.raise_leader_epochs(self._logs)
+            is_recovered = self._root.partitions.keys() <= self._logs.keys() | self._root.made
+            if not self._unsure and (self._root.had_marker or is_recovered):
+                self._root.write_marker()
         finally:
             self._unlock()
-
-    @property
-    def _is_kraft(self) -> bool:
-        return self._meta is not None and self._meta.version >= 1
-
-    def _load(self, *, recover: bool) -> None:
-        """Read what the directory's own files say; a damaged one stops a broker, and us, before anything is changed."""
-        self._meta = self._parsed(texts.META_PROPERTIES, texts.parse_meta_properties)
-        self.node_id = self._meta.node_id if self._meta else None
-        self.cluster_id = self._meta.cluster_id if self._meta else None
-        self.directory_id = self._meta.directory_id if self._meta else None
-        self._recovery_points = self._parsed(texts.RECOVERY_POINTS, texts.parse_offset_checkpoint) or {}
-        self._log_start_offsets = self._parsed(texts.LOG_START_OFFSETS, texts.parse_offset_checkpoint) or {}
-        self._high_watermarks = self._parsed(texts.HIGH_WATERMARKS, texts.parse_offset_checkpoint) or {}
-        self._first_dirty_offsets = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
-        self._had_marker = storage.exists(self._file(texts.CLEAN_SHUTDOWN))
-        self.was_clean = self._had_marker and not recover
-        # The directory's name of each partition, also of those that only the metadata names yet.
-        self._partitions: dict[tuple[str, int], str] = {}
-        for name in storage.list_subdirectories(self.path):
-            with contextlib.suppress(ValueError):
-                topic, partition, leftover = files.parse_directory_name(name)
-                if not leftover and topic != files.METADATA_TOPIC:
-                    other = self._partitions.setdefault((topic, partition), name)
-                    if other != name:
-                        raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
-        self._bootstrap = bootstrap(self.path, self.node_id)
-        for topic, described in self._bootstrap.topics.items() if self._bootstrap else ():
-            for partition in described.leader_epochs:
-                self._partitions.setdefault((topic, partition), f"{topic}-{partition}")
-        # Partitions that were made here: empty, so there is nothing to recover in them.
-        self._made = set()
-
-    def _unknown(self, topic: str, partition: int) -> ValueError:
-        if topic == files.METADATA_TOPIC:
-            return ValueError(f"{files.METADATA_TOPIC} is the Raft layer's: its records are not written here")
-        of_topic = sorted(number for name, number in self._partitions if name == topic)
-        if of_topic:
-            return unknown("partition", str(partition), map(str, of_topic))
-        return unknown("topic", topic, (name for name, _ in self._partitions))
-
-    def _settings_of(self, topic: str) -> TopicSettings:
-        if topic not in self._settings and self._bootstrap and topic in self._bootstrap.topics:
-            self._settings[topic] = TopicSettings.from_configs(self._bootstrap.topics[topic].configs)
-        elif topic not in self._settings:
-            self._settings[topic] = TopicSettings.from_configs(self._cluster_configs.get(topic, {}))
-        return self._settings[topic]
-
-    @cached_property
-    def _cluster_configs(self) -> dict[str, dict[str, str]]:
-        """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
-        return metadata_configs(self._file(f"{files.METADATA_TOPIC}-0"))
-
-    def _make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
-        name = f"{topic}-{partition}"
-        if not storage.exists(self._file(name)):
-            disk.make_directory(self._file(name))
-            self._made.add((topic, partition))
-        if topic_id is not None:
-            content = texts.format_partition_metadata(topic_id)
-            disk.atomic_write(self._file(f"{name}/{texts.PARTITION_METADATA}"), content)
-        self._partitions[topic, partition] = name
-
-    def _write_bootstrap(self) -> None:
-        assert self._bootstrap is not None
-        content = self._bootstrap.format(timestamp=time.time_ns() // 1_000_000)
-        disk.atomic_write(self._file(texts.BOOTSTRAP), content)
-
-    def _raise_leader_epochs(self) -> None:
-        """Let the metadata know the highest epoch of each log: a leader of a lower one forgets the higher ones."""
-        if self._bootstrap is None:
-            return
-        before = self._bootstrap.format(timestamp=0)
-        for topic, partition in self._logs:
-            described = self._bootstrap.topics.get(topic)
-            if described is not None and partition in described.leader_epochs:
-                name = f"{self._partitions[topic, partition]}/{texts.LEADER_EPOCHS}"
-                epochs = self._parsed(name, texts.parse_leader_epochs) or []
-                highest = max((epoch for epoch, _ in epochs), default=0)
-                described.leader_epochs[partition] = max(described.leader_epochs[partition], highest)
-        if self._bootstrap.format(timestamp=0) != before:
-            self._write_bootstrap()
-
-    def _write_checkpoints(self) -> None:
-        cleaned = dict(self._first_dirty_offsets)
-        for key, log in self._logs.items():
-            if log.first_dirty_offset is not None:
-                cleaned[key] = log.first_dirty_offset
-            self._recovery_points[key] = log.recovery_point
-            self._high_watermarks[key] = log.high_watermark
-            # As Kafka: only where the first segment's name does not say it.
-            self._log_start_offsets.pop(key, None)
-            if log.log_start_offset > log.first_segment_base_offset:
-                self._log_start_offsets[key] = log.log_start_offset
-        if cleaned != self._first_dirty_offsets:
-            disk.atomic_write(self._file(texts.FIRST_DIRTY_OFFSETS), texts.format_offset_checkpoint(cleaned))
-            self._first_dirty_offsets = cleaned
-        for name, offsets in (
-            (texts.RECOVERY_POINTS, self._recovery_points),
-            (texts.LOG_START_OFFSETS, self._log_start_offsets),
-            (texts.HIGH_WATERMARKS, self._high_watermarks),
-        ):
-            disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
-
-    def _write_marker(self) -> None:
-        if storage.exists(self._file(ASIDE)):
-            disk.rename(self._file(ASIDE), self._file(texts.CLEAN_SHUTDOWN))
-            disk.sync_directory(self.path)
-        else:
-            disk.atomic_write(self._file(texts.CLEAN_SHUTDOWN), texts.format_clean_shutdown(-1))
 
     def _check_open(self) -> None:
         if self._lock is None:
@@ -434,15 +310,6 @@ class LogDirWriter:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
-
-    def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:
-        path = self._file(name)
-        try:
-            content = storage.read_all(path)
-        except FileNotFoundError:
-            return None
-        with located(path):
-            return parse(content)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -4,7 +4,7 @@ import pytest
 from kafka import Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless.log_dir_writer import ASIDE
+from brokerless.root_writer import ASIDE
 
 
 def names(directory):

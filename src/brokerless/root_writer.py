@@ -1,0 +1,203 @@
+"""`RootWriter`: a log directory's own files, as who has it open for writing reads and writes them.
+
+They say whose it is, whether it was shut down cleanly (the marker), how far its logs are written and flushed
+(checkpoints), what a new cluster starts with, and which partitions are there. Unlike for readers (`Root`), a damaged
+one is an error: it stops a broker too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from brokerless import disk, storage
+from brokerless.cluster_metadata import bootstrap, metadata_configs
+from brokerless.errors import CorruptRecordError, located, unknown
+from brokerless.log import files, texts
+from brokerless.log.settings import TopicSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from brokerless.kraft import Bootstrap
+    from brokerless.log.writer import LogWriter
+
+_T = TypeVar("_T")
+
+# Brokers look at directories only when they load, so a file of any other name is passed over.
+ASIDE = f"{texts.CLEAN_SHUTDOWN}.aside"
+
+
+class RootWriter:
+    """A log directory's own files; nothing is changed before it is asked for. Who uses it has the lock.
+
+    Args:
+        path: the log directory.
+
+    Attributes:
+        meta: whose it is; None if the directory does not say.
+        had_marker: whether the clean-shutdown marker was there.
+        recovery_points: the checkpoint, by (topic, partition).
+        log_start_offsets: likewise.
+        high_watermarks: likewise.
+        first_dirty_offsets: likewise.
+        partitions: the directory's name of each partition, also of those that only the metadata names yet.
+        made: partitions that were made here: empty, so there is nothing to recover in them.
+        bootstrap: what a new cluster will start with; None if it has started, or there is none.
+        settings: of the topics that were asked for.
+
+    Raises:
+        CorruptRecordError: a file is damaged.
+    """
+
+    partitions: dict[tuple[str, int], str]
+    made: set[tuple[str, int]]
+    bootstrap: Bootstrap | None
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.settings: dict[str, TopicSettings] = {}
+        self._load()
+
+    def _load(self) -> None:
+        self.meta = self._parsed(texts.META_PROPERTIES, texts.parse_meta_properties)
+        self.recovery_points = self._parsed(texts.RECOVERY_POINTS, texts.parse_offset_checkpoint) or {}
+        self.log_start_offsets = self._parsed(texts.LOG_START_OFFSETS, texts.parse_offset_checkpoint) or {}
+        self.high_watermarks = self._parsed(texts.HIGH_WATERMARKS, texts.parse_offset_checkpoint) or {}
+        self.first_dirty_offsets = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
+        self.had_marker = storage.exists(self._file(texts.CLEAN_SHUTDOWN))
+        self.partitions = {}
+        for name in storage.list_subdirectories(self.path):
+            with contextlib.suppress(ValueError):
+                topic, partition, leftover = files.parse_directory_name(name)
+                if not leftover and topic != files.METADATA_TOPIC:
+                    other = self.partitions.setdefault((topic, partition), name)
+                    if other != name:
+                        raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
+        self.bootstrap = bootstrap(self.path, self.meta.node_id if self.meta else None)
+        for topic, described in self.bootstrap.topics.items() if self.bootstrap else ():
+            for partition in described.leader_epochs:
+                self.partitions.setdefault((topic, partition), f"{topic}-{partition}")
+        self.made = set()
+
+    def reload(self, replaced: Iterable[tuple[str, int]]) -> None:
+        """Read it again, now that a commit has put other directories, cleanly closed, in the place of these partitions.
+
+        Raises:
+            CorruptRecordError: a file is damaged.
+        """
+        for topic, _ in replaced:
+            self.settings.pop(topic, None)
+        had_marker, made = self.had_marker, self.made
+        self._load()
+        self.had_marker = had_marker
+        self.made = self.partitions.keys() & made.union(replaced)
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether it is of a cluster without ZooKeeper, whose brokers take only what their metadata names."""
+        return self.meta is not None and self.meta.version >= 1
+
+    def unknown(self, topic: str, partition: int) -> ValueError:
+        """Return the error that this partition is not here."""
+        if topic == files.METADATA_TOPIC:
+            return ValueError(f"{files.METADATA_TOPIC} is the Raft layer's: its records are not written here")
+        of_topic = sorted(number for name, number in self.partitions if name == topic)
+        if of_topic:
+            return unknown("partition", str(partition), map(str, of_topic))
+        return unknown("topic", topic, (name for name, _ in self.partitions))
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """Return a topic's settings: as it was created here, or as the cluster's metadata log has them."""
+        if topic not in self.settings and self.bootstrap and topic in self.bootstrap.topics:
+            self.settings[topic] = TopicSettings.from_configs(self.bootstrap.topics[topic].configs)
+        elif topic not in self.settings:
+            self.settings[topic] = TopicSettings.from_configs(self._cluster_configs.get(topic, {}))
+        return self.settings[topic]
+
+    @cached_property
+    def _cluster_configs(self) -> dict[str, dict[str, str]]:
+        """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
+        return metadata_configs(self._file(f"{files.METADATA_TOPIC}-0"))
+
+    def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
+        """Make a partition's directory, as far as it is not there; it is durable once this directory is."""
+        name = f"{topic}-{partition}"
+        if not storage.exists(self._file(name)):
+            disk.make_directory(self._file(name))
+            self.made.add((topic, partition))
+        if topic_id is not None:
+            content = texts.format_partition_metadata(topic_id)
+            disk.atomic_write(self._file(f"{name}/{texts.PARTITION_METADATA}"), content)
+        self.partitions[topic, partition] = name
+
+    def write_bootstrap(self) -> None:
+        """Write what a new cluster will start with, as `bootstrap` is now."""
+        assert self.bootstrap is not None
+        content = self.bootstrap.format(timestamp=time.time_ns() // 1_000_000)
+        disk.atomic_write(self._file(texts.BOOTSTRAP), content)
+
+    def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
+        """Let the metadata know the highest epoch of each log: a leader of a lower one forgets the higher ones."""
+        if self.bootstrap is None:
+            return
+        before = self.bootstrap.format(timestamp=0)
+        for topic, partition in written:
+            described = self.bootstrap.topics.get(topic)
+            if described is not None and partition in described.leader_epochs:
+                name = f"{self.partitions[topic, partition]}/{texts.LEADER_EPOCHS}"
+                epochs = self._parsed(name, texts.parse_leader_epochs) or []
+                highest = max((epoch for epoch, _ in epochs), default=0)
+                described.leader_epochs[partition] = max(described.leader_epochs[partition], highest)
+        if self.bootstrap.format(timestamp=0) != before:
+            self.write_bootstrap()
+
+    def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
+        """Write the checkpoints, with what these logs say; the entries of others stay."""
+        cleaned = dict(self.first_dirty_offsets)
+        for key, log in logs.items():
+            if log.first_dirty_offset is not None:
+                cleaned[key] = log.first_dirty_offset
+            self.recovery_points[key] = log.recovery_point
+            self.high_watermarks[key] = log.high_watermark
+            # As Kafka: only where the first segment's name does not say it.
+            self.log_start_offsets.pop(key, None)
+            if log.log_start_offset > log.first_segment_base_offset:
+                self.log_start_offsets[key] = log.log_start_offset
+        if cleaned != self.first_dirty_offsets:
+            disk.atomic_write(self._file(texts.FIRST_DIRTY_OFFSETS), texts.format_offset_checkpoint(cleaned))
+            self.first_dirty_offsets = cleaned
+        for name, offsets in (
+            (texts.RECOVERY_POINTS, self.recovery_points),
+            (texts.LOG_START_OFFSETS, self.log_start_offsets),
+            (texts.HIGH_WATERMARKS, self.high_watermarks),
+        ):
+            disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
+
+    def move_marker_aside(self) -> None:
+        """Take the clean-shutdown marker back, durably: from here on the directory is as a running broker has it."""
+        if storage.exists(self._file(texts.CLEAN_SHUTDOWN)):
+            disk.rename(self._file(texts.CLEAN_SHUTDOWN), self._file(ASIDE))
+            disk.sync_directory(self.path)
+
+    def write_marker(self) -> None:
+        """Put the marker that was moved aside back, or write one."""
+        if storage.exists(self._file(ASIDE)):
+            disk.rename(self._file(ASIDE), self._file(texts.CLEAN_SHUTDOWN))
+            disk.sync_directory(self.path)
+        else:
+            disk.atomic_write(self._file(texts.CLEAN_SHUTDOWN), texts.format_clean_shutdown(-1))
+
+    def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:
+        path = self._file(name)
+        try:
+            content = storage.read_all(path)
+        except FileNotFoundError:
+            return None
+        with located(path):
+            return parse(content)
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
