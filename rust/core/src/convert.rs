@@ -12,6 +12,7 @@
 //! ordinary ones. Here it is refused unless asked for, and then aborted and undecided records go with their markers.
 
 mod group;
+mod losses;
 mod terms;
 
 use crate::batch::{BATCH_OVERHEAD, Header, TimestampType};
@@ -19,12 +20,13 @@ use crate::build::{BatchBuilder, BatchOptions, NewRecord};
 use crate::compression::{Codec, Compression, Compressor, Decompressor};
 use crate::error::{Error, Result};
 use crate::fetch::{self, AbortedTransaction, Selection};
-use crate::record::{self, Headers};
+use crate::record;
 use crate::records;
 use crate::rewrite::Rewrite;
 use crate::walk;
 
 use group::Group;
+use losses::Losses;
 pub use terms::{Conversion, Converted};
 
 /// Messages that stand alone come into one batch up to this: what a producer sends at once unless told otherwise
@@ -352,47 +354,6 @@ impl Codecs {
             Ok(())
         })?;
         Ok(count)
-    }
-}
-
-/// What records lose where the magic has no place for it.
-struct Losses<'c> {
-    magic: i8,
-    drop_headers: bool,
-    converted: &'c mut Converted,
-}
-
-impl<'c> Losses<'c> {
-    fn of(conversion: &Conversion, converted: &'c mut Converted, magic: i8) -> Self {
-        Self {
-            magic,
-            drop_headers: conversion.drop_headers,
-            converted,
-        }
-    }
-
-    fn record<'r>(&mut self, record: NewRecord<'r>) -> Result<NewRecord<'r>> {
-        // Their structure was not looked at yet, and a broken one must not come under a new checksum.
-        record.headers.for_each(|_, _| Ok(()))?;
-        if self.magic == 2 {
-            return Ok(record);
-        }
-        self.converted.timestamps += u64::from(self.magic == 0 && record.timestamp != -1);
-        let count = record.headers.count;
-        if count == 0 {
-            return Ok(record);
-        }
-        if !self.drop_headers {
-            return Err(Error::invalid(format!(
-                "the record at offset {} has {count} headers, which magic {} does not know: drop headers, or keep magic 2",
-                record.offset, self.magic
-            )));
-        }
-        self.converted.headers += 1;
-        Ok(NewRecord {
-            headers: Headers::NONE,
-            ..record
-        })
     }
 }
 
