@@ -5,51 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerless._native import Decoder, Encoder, end_transaction_marker, partition_for_keys, scan
+from brokerless._native import Encoder, end_transaction_marker, scan
+from encoding import HEADERS, T, batches, decoded, rows_of, table_of, values
 
-T = 1_700_000_000_000
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if magic == 2 or codec != "zstd"]
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("timestamp", pa.int64())])
 PLACED = ["key", "value", "headers", "timestamp", "offset", "timestampType", "leaderEpoch"]
 MAX_SEQUENCE = 2**31 - 1
-
-
-def rows_of(values, **columns):
-    return pa.record_batch({"value": pa.array(values, pa.binary()), **columns})
-
-
-def table_of(data, columns):
-    """Return the rows of whole batches, timestamps as int64 ms."""
-    decoder = Decoder(columns)
-    parts, position = [], 0
-    while position < len(data):
-        rows, consumed = decoder.decode(memoryview(data)[position:], position)
-        assert consumed, "a batch is cut"
-        position += consumed
-        parts += [rows] if rows else []
-    table = pa.Table.from_batches(parts, decoder.schema).combine_chunks()
-    if "timestamp" not in columns:
-        return table
-    return table.set_column(columns.index("timestamp"), "timestamp", table["timestamp"].cast(pa.int64()))
-
-
-def decoded(data, columns=("key", "value", "headers", "timestamp")):
-    return table_of(data, list(columns)).to_pylist()
-
-
-def values(data):
-    return [row["value"] for row in decoded(data, ["value"])]
-
-
-def batches(data):
-    headers, consumed = scan(data, check_crcs=True)
-    assert consumed == len(data)
-    assert all(headers["is_valid"].to_pylist())
-    return headers.to_pylist()
-
-
 BYTES = st.none() | st.binary(max_size=40) | st.integers(0, 40_000).map(lambda n: b"abcdefgh" * (n // 8))
 ROW = st.fixed_dictionaries(
     {
@@ -284,83 +247,6 @@ def test_times_that_magic_0_has_not_are_refused():
 
 
 @pytest.mark.parametrize(
-    "type_",
-    [pa.binary(), pa.large_binary(), pa.binary_view(), pa.string(), pa.large_string(), pa.string_view()],
-    ids=str,
-)
-def test_keys_and_values_of_every_width(type_):
-    wanted = ["a", None, "", "b" * 300, "c" * 12, "d" * 13]
-    column = pa.array(["left out", *wanted, "left out"], type_).slice(1, 6)
-    rows = pa.record_batch({"value": column, "key": pa.array(wanted[::-1], type_)})
-    as_bytes = [None if text is None else text.encode() for text in wanted]
-    found = decoded(Encoder().encode(rows, timestamp=T))
-    assert [row["value"] for row in found] == as_bytes
-    assert [row["key"] for row in found] == as_bytes[::-1]
-
-
-@pytest.mark.parametrize("list_", [pa.list_, pa.large_list])
-@pytest.mark.parametrize(("key", "value"), [(pa.string(), pa.binary()), (pa.large_string(), pa.string())], ids=str)
-def test_headers_of_every_width(list_, key, value):
-    wanted = [[{"key": "é", "value": "x"}, {"key": "é", "value": None}], [], [{"key": "", "value": ""}]]
-    type_ = list_(pa.struct([("value", value), ("key", key)]))
-    column = pa.array([[{"key": "left out", "value": "x"}], *wanted, None], type_).slice(1)
-    found = decoded(Encoder().encode(rows_of([b"x"] * 4, headers=column), timestamp=T), ["headers"])
-    as_bytes = [[h | {"value": h["value"] and h["value"].encode()} for h in headers] for headers in [*wanted, []]]
-    as_bytes[2] = [{"key": "", "value": b""}]
-    assert [row["headers"] for row in found] == as_bytes
-
-
-@pytest.mark.parametrize(
-    ("column", "expected"),
-    [
-        (pa.array([T, None]), [T, 7]),
-        (pa.array([-1, 0]), [-1, 0]),
-        (pa.array([T, None], pa.timestamp("ms")), [T, 7]),
-        (pa.array([T * 1000 + 999, None], pa.timestamp("us", "UTC")), [T, 7]),
-        (pa.array([-1000, 0], pa.timestamp("us", "UTC")), [-1, 0]),
-        (pa.array([T * 10**6 + 999_999, None], pa.timestamp("ns", "Europe/Berlin")), [T, 7]),
-        (pa.array([T // 1000, None], pa.timestamp("s")), [T, 7]),
-        (pa.array([None, None]), [7, 7]),
-    ],
-    ids=str,
-)
-def test_timestamps_of_every_unit(column, expected):
-    found = decoded(Encoder().encode(rows_of([b"x"] * 2, timestamp=column), timestamp=7))
-    assert [row["timestamp"] for row in found] == expected
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"value": pa.array([1])}, "column value is Int64; binary or string is wanted"),
-        ({"key": pa.array([b"x"])}, "there is no column value"),
-        (
-            {"value": pa.array([b"x"]), "timestamp": pa.array(["now"])},
-            "column timestamp is Utf8; timestamp or int64 of",
-        ),
-        ({"value": pa.array([b"x"]), "headers": pa.array([b"x"])}, "column headers is Binary; list<struct<key: string"),
-        ({"value": pa.array([b"x"]), "headers": pa.array([[b"x"]])}, "column headers is List"),
-        (
-            {"value": pa.array([b"x"]), "headers": pa.array([[{"key": None, "value": b""}]], HEADERS)},
-            "row 0: a header's key is null",
-        ),
-        ({"value": pa.array([b"x"]), "headers": pa.array([[None]], HEADERS)}, "row 0: a header is null"),
-        (
-            {"value": pa.array([b"x"]), "timestamp": pa.array([-1], pa.timestamp("us"))},
-            "row 0: timestamp -0.001 ms is before 1970",
-        ),
-        (
-            {"value": pa.array([b"x"]), "timestamp": pa.array([2**62], pa.timestamp("s"))},
-            "row 0: timestamp of 4611686018427387904 seconds overflows",
-        ),
-    ],
-)
-def test_a_column_that_does_not_fit_is_named(columns, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        Encoder().encode(pa.record_batch(columns), timestamp=T)
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"magic": 3}, "magic 3 is not 0, 1 or 2"),
@@ -376,12 +262,6 @@ def test_a_column_that_does_not_fit_is_named(columns, message):
 def test_what_kafka_refuses_is_refused_before_any_row(options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         Encoder(**options)
-
-
-def test_headers_in_an_old_format_are_refused_with_their_row():
-    headers = pa.array([[], [{"key": "h", "value": b""}]], HEADERS)
-    with pytest.raises(ValueError, match=r"^row 1: 1 headers in magic 1; only magic 2 has headers$"):
-        Encoder(magic=1).encode(rows_of([b"x"] * 2, headers=headers), timestamp=T)
 
 
 def test_log_append_time_counts_for_all_rows():
@@ -401,17 +281,3 @@ def test_a_marker_is_kafkas():
     assert end_transaction_marker(commit=True, timestamp=T, **who, **where).hex() == expected
     with pytest.raises(ValueError, match="a transactional batch needs a producer id"):
         end_transaction_marker(commit=True, timestamp=T, producer_id=-1, producer_epoch=0)
-
-
-@pytest.mark.parametrize("type_", [pa.binary(), pa.string(), pa.large_binary(), pa.string_view()], ids=str)
-def test_keys_go_where_kafkas_producers_send_them(type_):
-    # The hashes of Kafka's UtilsTest, made positive by dropping the sign bit.
-    hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
-    keys = pa.array([*hashes, None], type_)
-    found = partition_for_keys(keys, 13)
-    assert found.type == pa.int32()
-    assert found.to_pylist() == [*((h & 0x7FFFFFFF) % 13 for h in hashes.values()), -1]
-    with pytest.raises(ValueError, match="partitions 0; there must be at least one"):
-        partition_for_keys(keys, 0)
-    with pytest.raises(ValueError, match="column key is Int64"):
-        partition_for_keys(pa.array([1]), 3)
