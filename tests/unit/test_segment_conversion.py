@@ -47,7 +47,8 @@ def test_several_threads_make_the_same_bytes_and_counts(golden, codec):
     """Segments of every format, magic 0 and 1 among them, whose messages wait for each other."""
     for log_dir in LOG_DIRS:
         for partition in partitions(golden, log_dir):
-            data = b"".join(p.read_bytes() for p in sorted((golden / log_dir / partition).glob("*.log")))
+            data = b"".join(p.read_bytes() for p in sorted((golden / "logs" / log_dir / partition).glob("*.log")))
+            assert data, partition
             made = []
             for threads in (1, 3):
                 conversion = _native.SegmentConversion(magic=2, compression=codec, threads=threads)

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -136,3 +137,20 @@ def test_a_part_that_is_cut_while_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(storage.File, "size", cut_behind_it)
     with pytest.raises(ValueError, match="is cut while it is read"):
         write.commit([part])
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_part_in_the_log_is_kept_only_for_a_write_that_can_be_gone_on_with(tmp_path, resumes):
+    """All of them would be held twice until the end of the commit; and what fails could not be gone on with."""
+    write, staging = begin(tmp_path / "d", resumes=resumes)
+    parts = [*send(staging, 1), *send(staging, 2)]
+    content = Path(parts[1].path).read_bytes()
+    os.truncate(parts[1].path, len(content) - 1)
+    with pytest.raises(ValueError, match="and its task wrote"):
+        write.commit(parts)
+    assert [Path(part.path).exists() for part in parts] == [resumes, True]
+    if resumes:
+        Path(parts[1].path).write_bytes(content)
+        write.begin()
+        write.commit(parts)
+        assert values(tmp_path / "d") == [1, 2]
