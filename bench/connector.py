@@ -209,14 +209,25 @@ def exporting(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topi
 
 
 def cores(path: Path, topic: Topic) -> bool:
-    """Compare `local[2]` with `local[1]`, each in a session of its own."""
+    """Compare `local[2]` with `local[1]`, each in a session of its own; and with `local[1]` that has one core only.
+
+    A session is two processes, Spark and the worker that reads: with `local[1]` both cores have something to do.
+    """
     taken = {}
-    for master in ("local[1]", "local[2]"):
-        command = [sys.executable, __file__, master, str(path), topic.name, str(topic.records)]
+    for name, master, core in (
+        ("local[1]", "local[1]", ""),
+        ("one core", "local[1]", "0"),
+        ("local[2]", "local[2]", ""),
+    ):
+        command = [sys.executable, __file__, master, str(path), topic.name, str(topic.records), core]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        taken[master] = statistics.median(json.loads(done.stdout.splitlines()[-1])[1:])
-    ratio = taken["local[1]"] / taken["local[2]"]
-    print(f"connector: {topic.name}, local[2]: {ratio:.2f}x local[1] (bar {CORES_BAR}x)", flush=True)
+        taken[name] = statistics.median(json.loads(done.stdout.splitlines()[-1])[1:])
+    ratio, to_one_core = (taken[name] / taken["local[2]"] for name in ("local[1]", "one core"))
+    print(
+        f"connector: {topic.name}, local[2]: {ratio:.2f}x local[1] (bar {CORES_BAR}x), "
+        f"{to_one_core:.2f}x local[1] on one core{'' if ratio >= CORES_BAR else '   BELOW'}",
+        flush=True,
+    )
     return ratio >= CORES_BAR
 
 
@@ -249,7 +260,9 @@ def _link_or_copy(source: str, to: str) -> None:
         shutil.copyfile(source, to)
 
 
-def _one_session(master: str, path: str, topic: str, records: str) -> None:
+def _one_session(master: str, path: str, topic: str, records: str, core: str) -> None:
+    if core:
+        os.sched_setaffinity(0, {int(core)})
     spark = session(master=master)
     rows = spark.read.format("brokerless").option("path", path).option("subscribe", topic)
     taken = [seconds(lambda: look_at_all(rows.load(), int(records))) for _ in range(ROUNDS + 1)]

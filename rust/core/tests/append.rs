@@ -222,7 +222,13 @@ fn the_records_of_what_is_encoded_here_are_not_looked_at() {
         batch[last] ^= 0xff;
         let batch = sealed(batch);
         assert!(append_as(&mut log(None), &batch, false).0.is_err());
-        assert_eq!(append_as(&mut log(None), &batch, true).0.unwrap().last_offset, 2);
+        assert_eq!(
+            append_as(&mut log(None), &batch, true)
+                .0
+                .unwrap()
+                .last_offset,
+            2
+        );
         let mut rotten = batch;
         rotten[last] ^= 1;
         let refused = append_as(&mut log(None), &rotten, true).0.unwrap_err();
