@@ -67,9 +67,12 @@ class MemoryLog:
         """Append one request and write what it says."""
         return self.write(self.appender.append(data, origin=origin, leader_epoch=leader_epoch, now=self.now))
 
-    def append_each(self, data, *, origin="client", leader_epoch=0):
+    def append_each(self, data, *, origin="client", leader_epoch=0, is_encoded_here=False):
         """Append requests and write what they say."""
-        return self.write(self.appender.append_each(data, origin=origin, leader_epoch=leader_epoch, now=self.now))
+        appended = self.appender.append_each(
+            data, origin=origin, leader_epoch=leader_epoch, now=self.now, is_encoded_here=is_encoded_here
+        )
+        return self.write(appended)
 
     def roll(self):
         """Begin a new segment."""

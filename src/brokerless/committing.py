@@ -164,7 +164,7 @@ class Write:
             ValueError: a topic has changed since the write was begun, or offsets do not fit.
 
         What goes wrong once the rows are in force is a warning: an error would have them written again. What goes wrong
-        before takes the parts with it, unless the write can be gone on with (`resumes`).
+        before takes with it the parts that were appended, unless the write can be gone on with (`resumes`).
         """
         directory = _with_patience(patience, lambda: LogDirWriter(self.path, sole_replica=self.sole_replica))
         with contextlib.ExitStack() as failing:

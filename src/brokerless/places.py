@@ -38,24 +38,20 @@ class Place:
 def places(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Place]:
     """Find what was named: in log directories these topics, and of them these partitions, all if there is none.
 
-    Beside log directories a partition's directory is taken as it is; by itself it has to be what else is named. A log
-    directory with none of the topics is left out.
+    A partition's directory has to be of what else is named. A log directory with none of the topics is left out.
 
     Raises:
         ValueError: a topic or partition is nowhere; no topic is named; a path is no such directory.
     """
     found = [_at(path, topics) for path in paths]
-    roots = [place for place in found if not place.is_partition]
-    if not roots:
-        for topic, number in (key for place in found for key in place.directories):
-            if (topics and topic not in topics) or (partitions and number not in partitions):
-                raise ValueError(f"{topic}-{number} is not of the topics and partitions named: leave these out for it")
-        return found
-    known = {key for place in roots for key in place.directories}
+    for topic, number in (key for place in found if place.is_partition for key in place.directories):
+        if (topics and topic not in topics) or (partitions and number not in partitions):
+            raise ValueError(f"{topic}-{number} is not of the topics and partitions named: leave these out for it")
+    known = {key for place in found for key in place.directories}
     for topic in topics:
         if topic not in {name for name, _ in known}:
             raise unknown("topic", topic, (name for name, _ in known))
-    named = {key for key in known if key[0] in topics}
+    named = {key for key in known if not topics or key[0] in topics}
     for number in partitions:
         if number not in {partition for _, partition in named}:
             raise unknown("partition", str(number), {str(partition) for _, partition in named})
@@ -83,12 +79,13 @@ def _at(path: str, topics: Collection[str]) -> Place:
 def _own_path(path: str) -> tuple[str, bool]:
     """Return the path of a partition's directory in its log directory, and whether it is in none.
 
-    Behind a link elsewhere it has the lock, the checkpoints and the name of where it is.
+    Behind a link it has the lock, the checkpoints and the name of where it is, if that is a log directory.
     """
-    for own in (os.path.abspath(path), os.path.realpath(path)):
+    path = os.path.abspath(path)
+    for own in (os.path.realpath(path), path) if storage.is_link(path) else (path, os.path.realpath(path)):
         if Root.is_root(storage.list_directory(os.path.dirname(own))):
             return own, False
-    return os.path.abspath(path), True
+    return path, True
 
 
 def _partitions(path: str) -> dict[Key, str]:

@@ -6,6 +6,7 @@ that are large begin a segment of their own.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
@@ -104,7 +105,9 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
     for part in parts:
         _append(log, part, encoding)
         if not keep:
-            disk.remove(part.path)
+            # Of use, and not needed: a file system in the net keeps files that somebody still reads.
+            with contextlib.suppress(OSError):
+                disk.remove(part.path)
 
 
 def _append(log: LogWriter, part: Part, encoding: Encoding) -> None:

@@ -73,8 +73,8 @@ def test_appending_and_rolling(tmp_path, flush_each):
     assert len(bl.LogDir(crash.directory).log("t", 0).segments) > 2
 
 
-def test_writing_what_was_decided_while_the_next_is_decided_on(tmp_path, monkeypatch):
-    """Pieces of one call, written by a thread, over segments and leader epochs."""
+def test_a_call_that_is_decided_on_piece_by_piece(tmp_path, monkeypatch):
+    """Each piece is written before the next is decided on, over segments and leader epochs."""
     monkeypatch.setattr("brokerless.log.open_log._PIECE", 100)
     start = new_directory(tmp_path / "start", segment_bytes=400, index_interval_bytes=0)
 

@@ -1,13 +1,15 @@
 """The appender where Kafka's cases end: many requests at once, refusals without a trace, settings."""
 
 import itertools
+from random import Random
 
 import pyarrow as pa
 import pytest
 
 from appending import KINDS, MemoryLog, T, everything, requests, with_byte
-from brokerless import errors
+from brokerless import _native, errors
 from building import batch
+from encoding import rows_of
 
 
 def contents(log):
@@ -28,6 +30,52 @@ def test_many_requests_in_one_call_end_as_the_same_one_by_one():
     assert contents(at_once) == contents(one_by_one)
     assert everything(at_once) == everything(one_by_one)
     assert at_once.snapshots == one_by_one.snapshots
+
+
+NEAR = (0, 1, -1, T, T - 1, T + 1, T + 5, T + 6, -1)
+TOPICS = [
+    {},
+    {"message_timestamp_type": "LogAppendTime"},
+    {"message_timestamp_after_max_ms": 5},
+    {"message_timestamp_before_max_ms": 5},
+    {"message_timestamp_before_max_ms": 5, "message_timestamp_type": "LogAppendTime"},
+    {"cleanup_policy": "compact"},
+    {"cleanup_policy": "compact,delete"},
+    {"compression_type": "lz4"},
+    {"compression_type": "uncompressed"},
+    {"max_message_bytes": 400},
+    {"segment_bytes": 900, "index_interval_bytes": 0},
+]
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=str)
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("producer", [{}, {"producer_id": 7}, {"producer_id": 7, "is_transactional": True}], ids=str)
+def test_what_the_encoder_made_is_taken_as_anybodys_is(topic, codec, producer):
+    """Its records are not walked, so its headers have to say all that the records would."""
+    random = Random(repr((topic, codec, producer)))
+    sequences = {"producer_epoch": 0, "base_sequence": 0} if producer else {}
+    encoder = _native.Encoder(compression=codec, batch_size=300, **producer, **sequences)
+    checked, trusted = MemoryLog(**topic), MemoryLog(**topic)
+    for _ in range(12):
+        count = random.randrange(1, 9)
+        times = random.choice([[T] * count, random.choices(NEAR, k=count)])
+        rows = rows_of(
+            [random.choice([None, b"", random.randbytes(random.randrange(120))]) for _ in range(count)],
+            key=pa.array([random.choice([b"k", b"k", b"k", None]) for _ in range(count)], pa.binary()),
+            timestamp=pa.array(times, pa.int64()),
+        )
+        data = bytes(encoder.encode(rows, timestamp=T))
+        for request in (data, data) if random.random() < 0.2 else (data,):
+            said = []
+            for log, is_encoded_here in ((checked, False), (trusted, True)):
+                answer = log.append_each(request, is_encoded_here=is_encoded_here)
+                names = ("first_offset", "last_offset", "log_append_time", "max_timestamp", "count", "duplicates")
+                said.append(([getattr(answer, name) for name in names], answer.consumed, repr(answer.error)))
+            assert said[0] == said[1]
+    assert contents(trusted) == contents(checked)
+    assert everything(trusted) == everything(checked)
+    assert trusted.snapshots == checked.snapshots
 
 
 def test_what_is_much_comes_without_a_copy():

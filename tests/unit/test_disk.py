@@ -54,9 +54,8 @@ def test_the_system_is_asked_to_begin_with_all_that_is_written_but_the_last(tmp_
             output.append(b"." * length)
     assert begun == [(0, 15), (15, 45)]
     with disk.create(str(tmp_path / "g")) as output, open(tmp_path / "f", "rb") as source:
-        assert output.copy_from(source.fileno(), 0, 54) in (0, 54)
-        output.write_at(0, b"." * 54)
-    assert begun[-1] == (0, 54)
+        assert output.copy_from(source.fileno(), 0, 54) == 54
+    assert begun[2:] == [(0, 54)]
 
 
 @pytest.mark.parametrize("is_able", [True, False])

@@ -115,6 +115,24 @@ def test_a_link_to_a_partition_is_the_partition(data, tmp_path):
     assert link.is_symlink()
 
 
+def test_a_link_in_a_log_directory_to_a_partition_of_another(data, tmp_path):
+    """Who has that one open writes there."""
+    bl.LogDir.create(tmp_path / "a").close()
+    (tmp_path / "a/t-0").symlink_to(data / "t-0")
+    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+        rewrite(VERB, tmp_path / "a/t-0")
+    assert names(rewrite(VERB, tmp_path / "a/t-0")) == ["t-0"]
+    assert values(data, "t-0") == LEFT
+
+
+def test_a_name_that_is_nowhere_beside_a_partition_that_is_there(data, tmp_path):
+    with pytest.raises(ValueError, match="unknown topic 'typo'"):
+        rewrite(VERB, data / "t-0", topics=["t", "typo"])
+    with pytest.raises(ValueError, match="unknown partition '7'"):
+        rewrite(VERB, data / "t-0", topics=["t"], partitions=[0, 7])
+    assert values(data, "t-0") == list(range(9))
+
+
 @pytest.mark.parametrize("named", [{"topics": ["u"]}, {"topics": ["t"], "partitions": [1]}, {"partitions": [1]}])
 def test_a_partition_that_is_not_what_else_was_named(data, named):
     with pytest.raises(ValueError, match="t-0 is not of the topics and partitions named"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import staged_logs, storage
+from brokerless import disk, staged_logs, storage
 from brokerless.log.streaming_epochs import Epoch
 from brokerless.parts import Encoding
 from building import NOW
@@ -154,3 +154,20 @@ def test_a_part_in_the_log_is_kept_only_for_a_write_that_can_be_gone_on_with(tmp
         write.begin()
         write.commit(parts)
         assert values(tmp_path / "d") == [1, 2]
+
+
+def test_a_part_that_stays_is_no_reason_to_write_again(tmp_path, monkeypatch):
+    """A file system in the net may refuse to remove what somebody still reads."""
+    write, staging = begin(tmp_path / "d")
+    (part,) = send(staging, 1)
+    remove = disk.remove
+
+    def refuses(path):
+        if path == part.path:
+            monkeypatch.setattr(disk, "remove", remove)
+            raise PermissionError(path)
+        remove(path)
+
+    monkeypatch.setattr(disk, "remove", refuses)
+    write.commit([part])
+    assert values(tmp_path / "d") == [1]

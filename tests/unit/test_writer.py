@@ -3,7 +3,7 @@
 import pytest
 
 import brokerless as bl
-from brokerless import _native
+from brokerless import _native, disk
 from brokerless.log import files
 from brokerless.log.settings import TopicSettings
 from brokerless.log.writer import LogWriter
@@ -160,7 +160,7 @@ def files_of(path):
 
 
 @pytest.mark.parametrize("piece", [1, 100, 333, 4000])
-def test_what_is_written_while_the_next_is_decided_on_is_the_same(tmp_path, monkeypatch, piece):
+def test_what_is_decided_on_piece_by_piece_is_the_same(tmp_path, monkeypatch, piece):
     batches, answers = mixed_batches(), []
     for name, length in (("whole-0", 1 << 20), ("pieces-0", piece)):
         monkeypatch.setattr("brokerless.log.open_log._PIECE", length)
@@ -191,16 +191,54 @@ def test_a_refusal_in_a_later_piece_says_where_it_is(tmp_path, monkeypatch):
     assert said[0] == said[1]
 
 
-def test_a_disk_error_while_the_next_is_decided_on_breaks_the_log(tmp_path, monkeypatch):
-    monkeypatch.setattr("brokerless.log.open_log._PIECE", 100)
+@pytest.mark.parametrize("written", [0, 1, 3])
+def test_a_disk_error_in_any_piece_breaks_the_log(tmp_path, monkeypatch, written):
+    """The pieces before it stay, and the log is of no more use."""
+    batches = [batch(0, [b"%d" % i], timestamp=T) for i in range(6)]
+    monkeypatch.setattr("brokerless.log.open_log._PIECE", len(batches[0]))
     log = opened(tmp_path / "t-0")
+    write, calls = disk.Output.write_at, []
+
+    def fails(output, *args):
+        if output.path.endswith(".log"):
+            calls.append(args)
+        if len(calls) > written:
+            raise OSError(28, "No space left on device")
+        write(output, *args)
+
+    monkeypatch.setattr("brokerless.disk.Output.write_at", fails)
+    with pytest.raises(OSError, match="No space"):
+        log.append_each(b"".join(batches))
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="broken by an earlier error"):
+        log.append(batch(0, [b"y"], timestamp=T))
+    again = opened(tmp_path / "t-0", is_clean=False)
+    assert again.log_end_offset == written
+    again.close()
+
+
+def test_each_piece_is_flushed_as_the_settings_say(tmp_path, monkeypatch):
+    batches = [batch(0, [b"%d" % i], timestamp=T) for i in range(6)]
+    monkeypatch.setattr("brokerless.log.open_log._PIECE", 2 * len(batches[0]))
+    log = opened(tmp_path / "t-0", flush_messages=2)
+    flushed, flush = [], log.flush
+    monkeypatch.setattr(log, "flush", lambda: (flush(), flushed.append(log.recovery_point)))
+    log.append_each(b"".join(batches))
+    assert flushed == [2, 4, 6]
+    log.close()
+
+
+def test_a_roll_that_fails_breaks_the_log(tmp_path, monkeypatch):
+    """The appender is in the new segment by then, and the files are not: positions would be counted from nowhere."""
+    log = opened(tmp_path / "t-0")
+    log.append(batch(0, [b"x"], timestamp=T))
 
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("brokerless.disk.Output.write_at", fails)
+    monkeypatch.setattr("brokerless.disk.Output.sync", fails)
     with pytest.raises(OSError, match="No space"):
-        log.append_each(b"".join(mixed_batches()))
+        log.roll()
     monkeypatch.undo()
     with pytest.raises(ValueError, match="broken by an earlier error"):
         log.append(batch(0, [b"y"], timestamp=T))

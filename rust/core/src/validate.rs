@@ -2,11 +2,11 @@
 //!
 //! The batches come with the offsets of their producer and leave with those of the log. Most stay as they are but for a
 //! few header fields; another codec or message format than the topic's, or inner offsets of old clients that are not
-//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object; but for batches of our own encoder, whose
-//! headers answer for them.
+//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object. Those of our own
+//! encoder are not walked: the headers of their batches answer for them.
 //!
 //! Stricter than Kafka where what it lets pass could not be read again: the lengths of compressed records, and a wrapper
-//! whose last message is cut.
+//! whose last message is cut. How much a batch decompresses to is known, and capped, only where records are walked.
 
 mod walk;
 

@@ -59,7 +59,7 @@ def erase(
     """
     from brokerless.log.erase import Erase
 
-    lines = [] if keys_from is None else keys_from.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    lines = [] if keys_from is None else _lines(keys_from, bytes_as)
     verb = Erase(
         keys=tuple(
             [_bytes(key.encode(), bytes_as) for key in keys]
@@ -76,6 +76,18 @@ def erase(
             "erase there too, or say --sole-replica if there are none",
             err=True,
         )
+
+
+def _lines(file: IO[bytes], bytes_as: str) -> list[bytes]:
+    content = file.read()
+    if content.startswith(codecs.BOM_UTF8) and bytes_as == "utf8":
+        # A key may begin with one: whose record would go is not for us to guess.
+        raise click.BadParameter(
+            f"{file.name} begins with a byte order mark: remove it; or, if the first key begins with it, give that key "
+            "with --bytes hex",
+            param_hint="--keys-from",
+        )
+    return content.removeprefix(codecs.BOM_UTF8).split(b"\n")
 
 
 def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:

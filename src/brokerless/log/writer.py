@@ -166,7 +166,8 @@ class LogWriter(OpenLog):
                 end is left for the next call.
             origin: as of `append`.
             leader_epoch: likewise.
-            is_encoded_here: `_native.Encoder` made them, so that their headers answer for their records.
+            is_encoded_here: `_native.Encoder` made them, so that their headers answer for their records. Of others,
+                records that nobody can read would be stored.
 
         Returns:
             As of `append`, first and last of all; `consumed` is how many bytes were taken.
@@ -183,8 +184,7 @@ class LogWriter(OpenLog):
 
     def roll(self) -> None:
         """Begin a new segment: appends do so by themselves where the settings say."""
-        self._check_usable()
-        self._write(self._appender.roll(self._now()))
+        self._write(self._decide(partial(self._appender.roll, self._now())))
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from an offset on, as a follower does that had more than its leader.

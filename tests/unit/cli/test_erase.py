@@ -49,13 +49,29 @@ def test_no_warning_where_there_is_no_other_replica(data, run):
     assert "replicas" not in result.err
 
 
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_a_file_of_keys_a_line_each(data, run, tmp_path, mark):
-    (tmp_path / "keys").write_bytes(mark + b"anna\r\nbert\n\n")
-    result = run("erase", data, "--topic", "t", "--keys-from", tmp_path / "keys", "--in-place", "--format", "json")
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (b"anna\r\nbert\n\n", "utf8"),
+        (b"\xef\xbb\xbf616e6e61\n62657274", "hex"),
+        (b"\xef\xbb\xbfYW5uYQ==\nYmVydA==", "base64"),
+    ],
+)
+def test_a_file_of_keys_a_line_each(data, run, tmp_path, content, form):
+    (tmp_path / "keys").write_bytes(content)
+    options = ["--keys-from", tmp_path / "keys", "--bytes", form, "--in-place", "--format", "json"]
+    result = run("erase", data, "--topic", "t", *options)
     report = json.loads(result.out)
     assert (report["erased_records"], report["offset_ranges"], report["remaining_records"]) == (2, [[0, 1]], 0)
     assert keys(data) == KEYS[2:]
+
+
+def test_a_byte_order_mark_that_may_be_a_keys_is_not_guessed_about(data, run, tmp_path):
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfanna\n")
+    result = run("erase", data, "--topic", "t", "--keys-from", tmp_path / "keys", "--in-place")
+    assert result.code == 2
+    assert "begins with a byte order mark: remove it" in result.err
+    assert keys(data) == KEYS
 
 
 def test_a_dry_run_proves_nothing(data, run):

@@ -102,8 +102,7 @@ pub struct Request {
     pub leader_epoch: i32,
     /// The broker's clock, ms.
     pub now: i64,
-    /// The batches are as our own encoder made them, and their checksums are right: what their headers say of their
-    /// records is true.
+    /// The batches are as our own encoder made them: what their headers say of their records is true.
     pub is_encoded_here: bool,
 }
 
