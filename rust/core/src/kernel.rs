@@ -36,6 +36,12 @@ use crate::columns::{BinaryColumn, Columns, HeadersColumn, NULL};
 /// How far a copy may run over, on either side.
 pub(crate) const SLACK: usize = 128;
 
+/// Two cache lines.
+pub(crate) const PREFETCHED: usize = 128;
+
+/// Batches larger than this do not stay in the cache next to the one behind them.
+const LARGE_BATCH: usize = 256 << 10;
+
 /// What turns deltas into absolute values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base {
@@ -331,6 +337,10 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     let Some(timestamps) = optional_room(&mut columns.timestamps, count) else {
         return nothing;
     };
+    // What comes behind the payload of an uncompressed batch is the next one, whose checksum is summed first of all: that
+    // would wait for memory at every page.
+    let is_near = limit < LARGE_BATCH && payload.bytes.len() - limit > limit;
+    let next_batch = if is_near { limit } else { 0 };
     let start = payload.bytes.as_ptr();
     let mut record = at;
     let mut taken = 0;
@@ -344,6 +354,7 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
             if end > limit {
                 break;
             }
+            prefetch(payload.bytes, record + next_batch);
             let Some((timestamp_delta, next)) = varlong(start, body + 1) else {
                 break;
             };
@@ -527,6 +538,18 @@ unsafe fn blocks<const N: usize>(to: *mut u8, from: *const u8) {
             let block = from.cast::<u128>().add(i).read_unaligned();
             to.cast::<u128>().add(i).write_unaligned(block);
         }
+    }
+}
+
+/// Asks for the [`PREFETCHED`] bytes that are `ahead` of the start of `bytes`, whoever's they are: a hint reads nothing.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+pub(crate) fn prefetch(bytes: &[u8], ahead: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in [ahead, ahead + PREFETCHED / 2] {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line).cast()) }
     }
 }
 

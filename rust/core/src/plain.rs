@@ -9,6 +9,7 @@
 
 mod headers;
 
+use crate::kernel::{PREFETCHED, prefetch};
 use crate::primitives::{zigzag32, zigzag64};
 use headers::RowHeaders;
 
@@ -19,6 +20,10 @@ pub(crate) const ROOM: usize = 64 << 10;
 const LONG: usize = 1 << 13;
 /// The first zigzag delta of a timestamp, ms, that one of four bytes does not hold.
 const LONG_DELTA: u64 = 1 << 28;
+
+/// How far ahead memory is asked for. Every page is a new place for the processor, which foresees no more than the rest of
+/// a page: encoding what is not in its caches takes 1.3 times as long without.
+const AHEAD: usize = 2 << 10;
 
 /// Fields of rows: the bytes of row `i` lie between `offsets[i]` and `offsets[i + 1]`.
 #[derive(Debug, Clone, Copy)]
@@ -184,6 +189,11 @@ fn one<const KEYS: bool, const HEADERS: bool>(
     room: &mut [u8],
 ) -> Option<usize> {
     let (value, value_length) = value?;
+    prefetch(value, AHEAD);
+    prefetch(room, AHEAD);
+    if HEADERS {
+        prefetch(room, AHEAD + PREFETCHED);
+    }
     let (key, key_length) = if KEYS { key? } else { (&[][..], 0) };
     // What stands between the body's size and the key, from its end to its start: at most eight bytes.
     let mut head = Head {
@@ -296,9 +306,20 @@ fn copy(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
         49..=128 => blocks::<8>(to, from),
         _ => false,
     };
-    if !is_done {
-        to.get_mut(..length)?.copy_from_slice(from.get(..length)?);
+    if is_done {
+        Some(())
+    } else {
+        copy_long(to, from, length)
     }
+}
+
+#[inline(never)]
+fn copy_long(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
+    for at in (PREFETCHED..length).step_by(PREFETCHED) {
+        prefetch(from, AHEAD + at);
+        prefetch(to, AHEAD + at);
+    }
+    to.get_mut(..length)?.copy_from_slice(from.get(..length)?);
     Some(())
 }
 
