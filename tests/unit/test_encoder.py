@@ -218,7 +218,7 @@ def test_kept_batches_end_where_what_a_batch_has_once_changes():
         ({"offset": pa.array([3, 3])}, "row 1: offset 3 after offset 3; offsets must rise"),
         ({"offset": pa.array([3, -1])}, "row 1: offset -1"),
         ({"offset": pa.array([3, None])}, "row 1: offset is null"),
-        ({"offset": pa.array([3, 4], pa.int32())}, "column offset is Int32; int64 is wanted"),
+        ({"offset": pa.array([3, 4], pa.int32())}, "column offset is int32; int64 is wanted"),
         (
             {"offset": pa.array([3, 4]), "timestampType": pa.array([0, -1], pa.int32())},
             "row 1: timestamp type NoTimestampType cannot be kept in magic 2; only magic 0 has it",
@@ -229,7 +229,7 @@ def test_kept_batches_end_where_what_a_batch_has_once_changes():
         ),
         (
             {"offset": pa.array([3, 4]), "leaderEpoch": pa.array([0, 2])},
-            "column leaderEpoch is Int64; int32 is wanted",
+            "column leaderEpoch is int64; int32 is wanted",
         ),
     ],
 )

@@ -1,5 +1,7 @@
 """The columns that rows come in: any Arrow type that holds what a record does; others are refused by name."""
 
+import struct
+
 import pyarrow as pa
 import pytest
 
@@ -56,14 +58,17 @@ def test_timestamps_of_every_unit(column, expected):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"value": pa.array([1])}, "column value is Int64; binary or string is wanted"),
+        ({"value": pa.array([1])}, "column value is int64; binary or string is wanted"),
         ({"key": pa.array([b"x"])}, "there is no column value"),
         (
             {"value": pa.array([b"x"]), "timestamp": pa.array(["now"])},
-            "column timestamp is Utf8; timestamp or int64 of",
+            "column timestamp is string; timestamp or int64 of",
         ),
-        ({"value": pa.array([b"x"]), "headers": pa.array([b"x"])}, "column headers is Binary; list<struct<key: string"),
-        ({"value": pa.array([b"x"]), "headers": pa.array([[b"x"]])}, "column headers is List"),
+        ({"value": pa.array([b"x"]), "headers": pa.array([b"x"])}, "column headers is binary; list<struct<key: string"),
+        (
+            {"value": pa.array([b"x"]), "headers": pa.array([[b"x"]])},
+            "column headers is list<item: binary>; list<struct",
+        ),
         (
             {"value": pa.array([b"x"]), "headers": pa.array([[{"key": None, "value": b""}]], HEADERS)},
             "row 0: a header's key is null",
@@ -84,6 +89,63 @@ def test_a_column_that_does_not_fit_is_named(columns, message):
         Encoder().encode(pa.record_batch(columns), timestamp=T)
 
 
+def stream_of(rows):
+    """The bytes of an Arrow stream: what stands in its buffers, readers believe."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytearray(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("type_", "damage"),
+    [
+        (pa.binary(), struct.pack("<4i", 0, 20, 40, 99)),
+        (pa.string(), struct.pack("<4i", 0, 40, 20, 60)),
+        (pa.binary(), struct.pack("<4i", -20, 20, 40, 60)),
+        (pa.large_binary(), struct.pack("<4q", 0, 20, 40, 2**62)),
+        (pa.large_string(), struct.pack("<4q", -(2**63), 20, 40, 60)),
+        (pa.binary_view(), struct.pack("<4i", 99, 0, 7, 0)),
+        (pa.string_view(), struct.pack("<4i", 99, 0, 0, 2**31 - 1)),
+        (pa.binary_view(), struct.pack("<4i", -1, 0, 0, 0)),
+    ],
+    ids=str,
+)
+def test_places_outside_of_an_arrays_memory_are_refused(type_, damage):
+    rows = pa.record_batch({"value": pa.array([20 * "a", 20 * "b", 20 * "c"], type_)})
+    stream = stream_of(rows)
+    places = rows["value"].buffers()[1].to_pybytes()[: len(damage)]
+    at = stream.index(places)
+    stream[at : at + len(damage)] = damage
+    found = pa.ipc.open_stream(stream).read_next_batch()
+    with pytest.raises(ValueError, match=r"^row \d: column value is damaged: a value lies outside of its memory"):
+        Encoder().encode(found, timestamp=T)
+    with pytest.raises(ValueError, match=r"^column key is damaged: a value lies outside of its memory"):
+        partition_for_keys(found["value"], 3)
+
+
+@pytest.mark.parametrize("byte", [0x00, 0x7F, 0xFF])
+def test_any_damage_to_what_arrays_are_read_from_is_a_value_or_an_error(byte):
+    headers = [[{"key": "k", "value": b"x" * 14}, {"key": "", "value": None}], None, []]
+    columns = {
+        "key": pa.array([b"k", None, b""]),
+        "value": pa.array(["v" * 13, "", None], pa.string_view()),
+        "headers": pa.array(headers, HEADERS),
+        "timestamp": pa.array([T, None, T + 1]),
+    }
+    whole = stream_of(pa.record_batch(columns))
+    encoded = 0
+    for at in range(len(whole)):
+        stream = whole.copy()
+        stream[at] = byte
+        try:
+            rows = pa.ipc.open_stream(stream).read_next_batch()
+            encoded += Encoder().encode(rows, timestamp=T).size > 0
+        except (ValueError, KeyError, OSError, NotImplementedError, StopIteration):
+            pass
+    assert encoded > len(whole) / 4
+
+
 def test_headers_in_an_old_format_are_refused_with_their_row():
     headers = pa.array([[], [{"key": "h", "value": b""}]], HEADERS)
     with pytest.raises(ValueError, match=r"^row 1: 1 headers in magic 1; only magic 2 has headers$"):
@@ -100,5 +162,5 @@ def test_keys_go_where_kafkas_producers_send_them(type_):
     assert found.to_pylist() == [*((h & 0x7FFFFFFF) % 13 for h in hashes.values()), -1]
     with pytest.raises(ValueError, match="partitions 0; there must be at least one"):
         partition_for_keys(keys, 0)
-    with pytest.raises(ValueError, match="column key is Int64"):
+    with pytest.raises(ValueError, match="column key is int64"):
         partition_for_keys(pa.array([1]), 3)

@@ -6,7 +6,7 @@
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_pyarrow::FromPyArrow;
-use pyo3::intern;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -24,36 +24,56 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        static PY_BUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        static FROM_BUFFERS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        static UINT8: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let py = object.py();
-        let pyarrow = || py.import(intern!(py, "pyarrow"));
-        let py_buffer = PY_BUFFER.get_or_try_init(py, || {
-            Ok::<_, PyErr>(pyarrow()?.getattr("py_buffer")?.unbind())
-        })?;
-        let from_buffers = FROM_BUFFERS.get_or_try_init(py, || {
-            Ok::<_, PyErr>(
-                pyarrow()?
-                    .getattr("Array")?
-                    .getattr("from_buffers")?
-                    .unbind(),
-            )
-        })?;
-        let uint8 = UINT8.get_or_try_init(py, || {
-            Ok::<_, PyErr>(pyarrow()?.call_method0("uint8")?.unbind())
-        })?;
-        let buffer = py_buffer.bind(py).call1((object,))?;
-        let length: usize = buffer.getattr(intern!(py, "size"))?.extract()?;
-        let array = from_buffers
-            .bind(py)
-            .call1((uint8, length, (py.None(), buffer)))?;
-        let data = ArrayData::from_pyarrow_bound(&array)?;
-        Ok(Self(
-            data.buffers()
-                .first()
-                .map(|b| b.slice_with_length(0, length))
-                .unwrap_or_default(),
-        ))
+        let pyarrow = Pyarrow::get(object.py())?;
+        let buffer = pyarrow.py_buffer.bind(object.py()).call1((object,))?;
+        let borrowed = borrow(object.py(), vec![buffer])?;
+        Ok(Self(borrowed.into_iter().next().unwrap_or_default()))
+    }
+}
+
+/// pyarrow's buffers, all in one go, each with the size that pyarrow has for it.
+///
+/// They come as those of an array of views without rows: no other type has any number of buffers, and says of each in
+/// the interface how large it is.
+pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Buffer>> {
+    let pyarrow = Pyarrow::get(py)?;
+    let (none, views) = (py.None().into_bound(py), pyarrow.empty.bind(py).clone());
+    let wanted = buffers.len();
+    let buffers: Vec<_> = [none, views].into_iter().chain(buffers).collect();
+    let array = pyarrow
+        .from_buffers
+        .bind(py)
+        .call1((&pyarrow.binary_view, 0, buffers))?;
+    let data = ArrayData::from_pyarrow_bound(&array)?;
+    match data.buffers().split_first() {
+        Some((_, buffers)) if buffers.len() == wanted => Ok(buffers.to_vec()),
+        _ => Err(PyRuntimeError::new_err(
+            "pyarrow handed over another number of buffers than it was given",
+        )),
+    }
+}
+
+/// What is used of it, looked up once.
+pub(crate) struct Pyarrow {
+    py_buffer: Py<PyAny>,
+    from_buffers: Py<PyAny>,
+    binary_view: Py<PyAny>,
+    /// A buffer without bytes.
+    pub(crate) empty: Py<PyAny>,
+}
+
+impl Pyarrow {
+    pub(crate) fn get(py: Python<'_>) -> PyResult<&Self> {
+        static PYARROW: PyOnceLock<Pyarrow> = PyOnceLock::new();
+        PYARROW.get_or_try_init(py, || {
+            let pyarrow = py.import("pyarrow")?;
+            let py_buffer = pyarrow.getattr("py_buffer")?;
+            Ok(Self {
+                empty: py_buffer.call1((b"",))?.unbind(),
+                py_buffer: py_buffer.unbind(),
+                from_buffers: pyarrow.getattr("Array")?.getattr("from_buffers")?.unbind(),
+                binary_view: pyarrow.call_method0("binary_view")?.unbind(),
+            })
+        })
     }
 }

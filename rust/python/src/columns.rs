@@ -1,232 +1,347 @@
 //! Arrow columns as records' fields, whatever types of Arrow they come in.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
-};
-use arrow_array::{
-    Array, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, PrimitiveArray,
-    RecordBatch, StringArray, StringViewArray, StructArray,
-};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer, ToByteSlice};
 use brokerless_core::{Error, HeadersBuffer, PlainColumn, PlainHeaders};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::array::{Array, Nulls};
+use crate::error::to_py;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// The column of this name; None where there is none, or only nulls of no type.
-pub(crate) fn column<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a dyn Array> {
-    let column = rows.column_by_name(name)?;
-    (column.data_type() != &DataType::Null).then_some(column.as_ref())
+/// The columns of a record batch that are asked for.
+pub(crate) struct Columns<'py> {
+    py: Python<'py>,
+    arrays: Vec<(&'static str, Array)>,
+    /// In each of them.
+    pub(crate) rows: usize,
 }
 
-fn unfit(name: &str, array: &dyn Array, wanted: &str) -> Error {
+impl<'py> Columns<'py> {
+    /// The first column of each of these names; those that are not there are left out.
+    pub(crate) fn new(batch: &Bound<'py, PyAny>, asked: &[&'static str]) -> PyResult<Self> {
+        let py = batch.py();
+        let schema = batch.getattr(intern!(py, "schema"))?;
+        let names: Vec<String> = schema.getattr(intern!(py, "names"))?.extract()?;
+        let rows = batch.getattr(intern!(py, "num_rows"))?.extract()?;
+        let mut there = Vec::new();
+        let mut columns = Vec::new();
+        for name in asked {
+            if let Some(index) = names.iter().position(|found| found == name) {
+                columns.push(batch.call_method1(intern!(py, "column"), (index,))?);
+                there.push(*name);
+            }
+        }
+        let arrays: Vec<_> = there.into_iter().zip(Array::import(py, columns)?).collect();
+        for (name, array) in &arrays {
+            if array.rows.len() != rows {
+                let found = array.rows.len();
+                let message = format!("column {name} has {found} rows, not {rows}");
+                return Err(to_py(py, Error::invalid(message)));
+            }
+        }
+        Ok(Self { py, arrays, rows })
+    }
+
+    /// One of them, if it is there.
+    pub(crate) fn get(&self, name: &str) -> Option<&Array> {
+        let mut named = self.arrays.iter().filter(|(found, _)| *found == name);
+        named.next().map(|(_, array)| array)
+    }
+
+    /// The same, unless it has only nulls of no type.
+    pub(crate) fn typed(&self, name: &str) -> Option<&Array> {
+        self.get(name).filter(|array| array.type_name != "null")
+    }
+
+    /// Whole numbers of this type, if there are any.
+    pub(crate) fn numbers<T: ArrowNativeType>(
+        &self,
+        name: &str,
+        wanted: &str,
+    ) -> PyResult<Option<NumbersColumn<T>>> {
+        let Some(array) = self.typed(name) else {
+            return Ok(None);
+        };
+        if array.type_name != wanted {
+            return Err(to_py(self.py, unfit(name, array, wanted)));
+        }
+        NumbersColumn::new(array).map(Some)
+    }
+}
+
+fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
     Error::invalid(format!(
         "column {name} is {}; {wanted} is wanted",
-        array.data_type()
+        array.type_name
     ))
 }
 
 /// Keys, values, and those of headers.
-#[derive(Clone, Copy)]
-pub(crate) enum BytesColumn<'a> {
-    Absent,
-    Binary(&'a BinaryArray),
-    LargeBinary(&'a LargeBinaryArray),
-    BinaryView(&'a BinaryViewArray),
-    String(&'a StringArray),
-    LargeString(&'a LargeStringArray),
-    StringView(&'a StringViewArray),
+pub(crate) struct BytesColumn {
+    name: String,
+    nulls: Nulls,
+    places: Places,
 }
 
-impl<'a> BytesColumn<'a> {
-    pub(crate) fn new(name: &str, array: Option<&'a dyn Array>) -> Result<Self> {
+/// Where the bytes of each row are.
+enum Places {
+    /// There are none.
+    Absent,
+    /// Between one offset and the next.
+    Small(ScalarBuffer<i32>, Buffer),
+    Large(ScalarBuffer<i64>, Buffer),
+    /// In the view itself, or where it says.
+    Views(ScalarBuffer<u128>, Vec<Buffer>),
+}
+
+impl BytesColumn {
+    pub(crate) fn new(py: Python<'_>, name: &str, array: Option<&Array>) -> PyResult<Self> {
+        let mut column = Self {
+            name: name.to_owned(),
+            nulls: Nulls::default(),
+            places: Places::Absent,
+        };
         let Some(array) = array else {
-            return Ok(Self::Absent);
+            return Ok(column);
         };
-        let column = match array.data_type() {
-            DataType::Binary => Self::Binary(array.as_binary()),
-            DataType::LargeBinary => Self::LargeBinary(array.as_binary()),
-            DataType::BinaryView => Self::BinaryView(array.as_binary_view()),
-            DataType::Utf8 => Self::String(array.as_string()),
-            DataType::LargeUtf8 => Self::LargeString(array.as_string()),
-            DataType::Utf8View => Self::StringView(array.as_string_view()),
-            DataType::Null => Self::Absent,
-            _ => return Err(unfit(name, array, "binary or string")),
+        let places = match array.type_name.as_str() {
+            "binary" | "string" => Places::Small(array.numbers(1, 1)?, array.bytes(2)),
+            "large_binary" | "large_string" => Places::Large(array.numbers(1, 1)?, array.bytes(2)),
+            "binary_view" | "string_view" => {
+                Places::Views(array.numbers(1, 0)?, array.bytes_behind(1))
+            }
+            "null" => Places::Absent,
+            _ => return Err(to_py(py, unfit(name, array, "binary or string"))),
         };
-        Ok(if array.null_count() == array.len() {
-            Self::Absent
-        } else {
-            column
-        })
+        if !array.is_all_null() {
+            column.nulls = array.nulls();
+            column.places = places;
+        }
+        Ok(column)
+    }
+
+    /// Every field is null.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self.places, Places::Absent)
     }
 
     /// The same, where no field is null and 32-bit offsets say where each lies.
-    pub(crate) fn plain(&self) -> Option<PlainColumn<'a>> {
-        let (offsets, data, nulls) = match self {
-            Self::Binary(array) => (
-                array.value_offsets(),
-                array.value_data(),
-                array.null_count(),
-            ),
-            Self::String(array) => (
-                array.value_offsets(),
-                array.value_data(),
-                array.null_count(),
-            ),
-            _ => return None,
-        };
-        (nulls == 0).then_some(PlainColumn { offsets, data })
+    pub(crate) fn plain(&self) -> Option<PlainColumn<'_>> {
+        match &self.places {
+            Places::Small(offsets, data) if !self.nulls.any() => {
+                Some(PlainColumn { offsets, data })
+            }
+            _ => None,
+        }
     }
 
     #[inline]
-    pub(crate) fn get(&self, row: usize) -> Option<&'a [u8]> {
-        match self {
-            Self::Absent => None,
-            Self::Binary(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::LargeBinary(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::BinaryView(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::String(array) => array.is_valid(row).then(|| array.value(row).as_bytes()),
-            Self::LargeString(array) => array.is_valid(row).then(|| array.value(row).as_bytes()),
-            Self::StringView(array) => array.is_valid(row).then(|| array.value(row).as_bytes()),
+    pub(crate) fn get(&self, row: usize) -> Result<Option<&[u8]>> {
+        if self.nulls.has(row) {
+            return Ok(None);
         }
+        let found = match &self.places {
+            Places::Absent => return Ok(None),
+            Places::Small(offsets, data) => between(offsets, data, row),
+            Places::Large(offsets, data) => between(offsets, data, row),
+            Places::Views(views, data) => viewed(views, data, row),
+        };
+        match found {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(self.damaged()),
+        }
+    }
+
+    #[cold]
+    fn damaged(&self) -> Error {
+        Error::invalid(format!(
+            "column {} is damaged: a value lies outside of its memory",
+            self.name
+        ))
     }
 }
 
+fn between<'a, T: Copy + TryInto<usize>>(
+    offsets: &[T],
+    data: &'a [u8],
+    row: usize,
+) -> Option<&'a [u8]> {
+    let &[start, end] = offsets.get(row..)?.first_chunk()?;
+    data.get(start.try_into().ok()?..end.try_into().ok()?)
+}
+
+/// A view is a length, then up to twelve bytes, or four of them, the buffer, and where in it all of them are.
+fn viewed<'a>(views: &'a [u128], data: &'a [Buffer], row: usize) -> Option<&'a [u8]> {
+    let view = views.get(row)?;
+    let length = *view as u32 as usize;
+    if length <= 12 {
+        return view.to_byte_slice().get(4..4 + length);
+    }
+    let (buffer, start) = ((view >> 64) as u32 as usize, (view >> 96) as u32 as usize);
+    data.get(buffer)?.get(start..)?.get(..length)
+}
+
 /// Lists of headers.
-pub(crate) struct HeadersColumn<'a> {
-    list: &'a dyn Array,
-    offsets: Offsets<'a>,
-    entries: &'a StructArray,
-    keys: BytesColumn<'a>,
-    values: BytesColumn<'a>,
+pub(crate) struct HeadersColumn {
+    nulls: Nulls,
+    offsets: Offsets,
+    entries: Nulls,
+    is_empty: bool,
+    keys: BytesColumn,
+    values: BytesColumn,
 }
 
-enum Offsets<'a> {
-    Small(&'a OffsetBuffer<i32>),
-    Large(&'a OffsetBuffer<i64>),
+/// Where the headers of each row are among all headers: between one and the next.
+enum Offsets {
+    Small(ScalarBuffer<i32>),
+    Large(ScalarBuffer<i64>),
 }
 
-impl<'a> HeadersColumn<'a> {
-    pub(crate) fn new(array: &'a dyn Array) -> Result<Self> {
+impl HeadersColumn {
+    pub(crate) fn new(py: Python<'_>, array: &Array) -> PyResult<Self> {
         const WANTED: &str = "list<struct<key: string, value: binary>>";
-        let unfit = || unfit("headers", array, WANTED);
-        let (offsets, entries) = match array.data_type() {
-            DataType::List(_) => {
-                let list = array.as_list::<i32>();
-                (Offsets::Small(list.offsets()), list.values())
-            }
-            DataType::LargeList(_) => {
-                let list = array.as_list::<i64>();
-                (Offsets::Large(list.offsets()), list.values())
-            }
+        let unfit = || to_py(py, unfit("headers", array, WANTED));
+        let offsets = match array.type_name.split_once('<') {
+            Some(("list", _)) => Offsets::Small(array.numbers(1, 1)?),
+            Some(("large_list", _)) => Offsets::Large(array.numbers(1, 1)?),
             _ => return Err(unfit()),
         };
-        let entries = entries.as_struct_opt().ok_or_else(unfit)?;
+        let entries = array.values().ok_or_else(unfit)?;
         let field = |name| {
-            let array = entries.column_by_name(name).ok_or_else(unfit)?;
-            BytesColumn::new(&format!("headers.{name}"), Some(array.as_ref()))
+            let field = entries.field(name).ok_or_else(unfit)?;
+            BytesColumn::new(py, &format!("headers.{name}"), Some(field))
         };
         Ok(Self {
-            list: array,
+            nulls: array.nulls(),
             offsets,
-            entries,
+            is_empty: entries.rows.is_empty(),
             keys: field("key")?,
             values: field("value")?,
+            entries: entries.nulls(),
         })
     }
 
     /// No row has any.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.is_empty
     }
 
     /// The same, where nothing is null and 32-bit offsets say where each lies.
-    pub(crate) fn plain(&self) -> Option<PlainHeaders<'a>> {
-        let Offsets::Small(offsets) = &self.offsets else {
-            return None;
-        };
-        if self.list.null_count() + self.entries.null_count() > 0 {
-            return None;
+    pub(crate) fn plain(&self) -> Option<PlainHeaders<'_>> {
+        match &self.offsets {
+            Offsets::Small(offsets) if !self.nulls.any() && !self.entries.any() => {
+                Some(PlainHeaders {
+                    offsets,
+                    keys: self.keys.plain()?,
+                    values: self.values.plain()?,
+                })
+            }
+            _ => None,
         }
-        Some(PlainHeaders {
-            offsets,
-            keys: self.keys.plain()?,
-            values: self.values.plain()?,
-        })
     }
 
     /// The headers of this row; a null list has none.
     pub(crate) fn get(&self, row: usize, headers: &mut HeadersBuffer) -> Result<()> {
         headers.clear();
-        if self.list.is_null(row) {
+        if self.nulls.has(row) {
             return Ok(());
         }
-        for entry in self.offsets.range(row) {
-            if self.entries.is_null(entry) {
+        let entries = match &self.offsets {
+            Offsets::Small(offsets) => range(offsets, row),
+            Offsets::Large(offsets) => range(offsets, row),
+        };
+        for entry in entries.ok_or_else(|| self.keys.damaged())? {
+            if self.entries.has(entry) {
                 return Err(Error::invalid("a header is null"));
             }
-            let key = self
-                .keys
-                .get(entry)
-                .ok_or_else(|| Error::invalid("a header's key is null"))?;
-            headers.push(key, self.values.get(entry))?;
+            let key = self.keys.get(entry)?;
+            let key = key.ok_or_else(|| Error::invalid("a header's key is null"))?;
+            headers.push(key, self.values.get(entry)?)?;
         }
         Ok(())
     }
 }
 
-impl Offsets<'_> {
-    fn range(&self, row: usize) -> std::ops::Range<usize> {
-        let at = |row| match self {
-            Self::Small(offsets) => offsets.get(row).map_or(0, |&offset| offset as usize),
-            Self::Large(offsets) => offsets.get(row).map_or(0, |&offset| offset as usize),
-        };
-        at(row)..at(row + 1)
+fn range<T: Copy + TryInto<usize>>(offsets: &[T], row: usize) -> Option<std::ops::Range<usize>> {
+    let &[start, end] = offsets.get(row..)?.first_chunk()?;
+    Some(start.try_into().ok()?..end.try_into().ok()?)
+}
+
+/// Whole numbers.
+pub(crate) struct NumbersColumn<T: ArrowNativeType> {
+    nulls: Nulls,
+    values: ScalarBuffer<T>,
+}
+
+impl<T: ArrowNativeType> NumbersColumn<T> {
+    fn new(array: &Array) -> PyResult<Self> {
+        Ok(Self {
+            nulls: array.nulls(),
+            values: array.numbers(1, 0)?,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<T> {
+        if self.nulls.has(row) {
+            return None;
+        }
+        self.values.get(row).copied()
     }
 }
 
 /// Times, of which milliseconds are wanted.
-pub(crate) enum TimeColumn<'a> {
-    Seconds(&'a PrimitiveArray<TimestampSecondType>),
-    Millis(&'a PrimitiveArray<TimestampMillisecondType>),
-    Micros(&'a PrimitiveArray<TimestampMicrosecondType>),
-    Nanos(&'a PrimitiveArray<TimestampNanosecondType>),
-    Plain(&'a PrimitiveArray<Int64Type>),
+pub(crate) struct TimeColumn {
+    times: NumbersColumn<i64>,
+    unit: Unit,
 }
 
-impl<'a> TimeColumn<'a> {
-    pub(crate) fn new(name: &str, array: &'a dyn Array) -> Result<Self> {
-        Ok(match array.data_type() {
-            DataType::Timestamp(TimeUnit::Second, _) => Self::Seconds(array.as_primitive()),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => Self::Millis(array.as_primitive()),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => Self::Micros(array.as_primitive()),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => Self::Nanos(array.as_primitive()),
-            DataType::Int64 => Self::Plain(array.as_primitive()),
-            _ => return Err(unfit(name, array, "timestamp or int64 of milliseconds")),
+enum Unit {
+    Seconds,
+    Millis,
+    Micros,
+    Nanos,
+}
+
+impl TimeColumn {
+    pub(crate) fn new(py: Python<'_>, name: &str, array: &Array) -> PyResult<Self> {
+        let unit = match array.type_name.split([',', ']']).next() {
+            Some("timestamp[s") => Unit::Seconds,
+            Some("timestamp[ms" | "int64") => Unit::Millis,
+            Some("timestamp[us") => Unit::Micros,
+            Some("timestamp[ns") => Unit::Nanos,
+            _ => {
+                return Err(to_py(
+                    py,
+                    unfit(name, array, "timestamp or int64 of milliseconds"),
+                ));
+            }
+        };
+        Ok(Self {
+            times: NumbersColumn::new(array)?,
+            unit,
         })
     }
 
     /// The milliseconds of all rows, if that is what there is, and none is null.
-    pub(crate) fn plain(&self) -> Option<&'a [i64]> {
-        match self {
-            Self::Millis(array) if array.null_count() == 0 => Some(array.values()),
-            Self::Plain(array) if array.null_count() == 0 => Some(array.values()),
-            _ => None,
-        }
+    pub(crate) fn plain(&self) -> Option<&[i64]> {
+        let is_plain = matches!(self.unit, Unit::Millis) && !self.times.nulls.any();
+        is_plain.then_some(&self.times.values)
     }
 
     #[inline]
     pub(crate) fn millis(&self, row: usize) -> Result<Option<i64>> {
-        Ok(match self {
-            Self::Seconds(array) if array.is_valid(row) => Some(of_seconds(array.value(row))?),
-            Self::Millis(array) if array.is_valid(row) => Some(array.value(row)),
-            Self::Micros(array) if array.is_valid(row) => Some(whole(array.value(row), 1_000)?),
-            Self::Nanos(array) if array.is_valid(row) => Some(whole(array.value(row), 1_000_000)?),
-            Self::Plain(array) if array.is_valid(row) => Some(array.value(row)),
-            _ => None,
-        })
+        let Some(time) = self.times.get(row) else {
+            return Ok(None);
+        };
+        Ok(Some(match self.unit {
+            Unit::Seconds => of_seconds(time)?,
+            Unit::Millis => time,
+            Unit::Micros => whole(time, 1_000)?,
+            Unit::Nanos => whole(time, 1_000_000)?,
+        }))
     }
 }
 
@@ -247,30 +362,4 @@ fn whole(time: i64, unit: i64) -> Result<i64> {
         )));
     }
     Ok(millis)
-}
-
-/// A column of whole numbers that may be absent.
-pub(crate) fn int32<'a>(
-    rows: &'a RecordBatch,
-    name: &str,
-) -> Result<Option<&'a PrimitiveArray<Int32Type>>> {
-    column(rows, name)
-        .map(|array| {
-            array
-                .as_primitive_opt()
-                .ok_or_else(|| unfit(name, array, "int32"))
-        })
-        .transpose()
-}
-
-/// One that must be there.
-pub(crate) fn int64<'a>(
-    rows: &'a RecordBatch,
-    name: &str,
-) -> Result<&'a PrimitiveArray<Int64Type>> {
-    let array = column(rows, name)
-        .ok_or_else(|| Error::invalid(format!("there is no column {name}, which is to be kept")))?;
-    array
-        .as_primitive_opt()
-        .ok_or_else(|| unfit(name, array, "int64"))
 }

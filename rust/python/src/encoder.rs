@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{Array, RecordBatch, UInt8Array};
+use arrow_array::{Array, UInt8Array};
 use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_pyarrow::{FromPyArrow, ToPyArrow};
+use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
     BatchOptions, BatchWriter, Codec, Compression, Cut, Error, Headers, HeadersBuffer, NewRecord,
     Place, PlainRows, TimestampType,
@@ -12,7 +12,7 @@ use brokerless_core::{
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::columns::{BytesColumn, HeadersColumn, TimeColumn, column, int32, int64};
+use crate::columns::{BytesColumn, Columns, HeadersColumn, NumbersColumn, TimeColumn};
 use crate::error::to_py;
 
 /// Memory that batches were in, for the batches to come: fresh memory costs a page fault for every 4 KiB.
@@ -22,6 +22,19 @@ type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 const KEPT_SPARES: usize = 2;
 /// What is larger goes back to the system: one outsized call must not be held for ever.
 const KEPT_SPARE_BYTES: usize = 16 << 20;
+
+/// The columns that records are made of.
+const PLAIN: [&str; 4] = ["key", "value", "headers", "timestamp"];
+/// And those that say where they were.
+const PLACED: [&str; 7] = [
+    "key",
+    "value",
+    "headers",
+    "timestamp",
+    "offset",
+    "leaderEpoch",
+    "timestampType",
+];
 
 /// Batches on loan to Python.
 struct Lent {
@@ -127,9 +140,14 @@ impl Encoder {
         rows: &Bound<'py, PyAny>,
         timestamp: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let rows = RecordBatch::from_pyarrow_bound(rows)?;
+        let columns = Columns::new(rows, if self.keep_offsets { &PLACED } else { &PLAIN })?;
+        let records = Records::new(py, &columns, timestamp)?;
+        let places = match self.keep_offsets {
+            true => Some(Places::new(py, &columns)?),
+            false => None,
+        };
         let lent = py
-            .detach(|| self.batches(&rows, timestamp))
+            .detach(|| self.batches(&records, places.as_ref()))
             .map_err(|error| to_py(py, error))?;
         let length = lent.length;
         let memory = Buffer::from(bytes::Bytes::from_owner(lent));
@@ -143,16 +161,17 @@ impl Encoder {
 
 impl Encoder {
     /// All rows or none: an error takes back what came before it.
-    fn batches(&mut self, rows: &RecordBatch, timestamp: i64) -> Result<Lent, Error> {
+    fn batches(&mut self, records: &Records, places: Option<&Places>) -> Result<Lent, Error> {
         let spare = self
             .spares
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        match self
-            .push(rows, timestamp)
-            .and_then(|()| self.writer.finish(spare.unwrap_or_default()))
-        {
+        let pushed = match places {
+            Some(places) => self.push_at(records, places),
+            None => self.push(records),
+        };
+        match pushed.and_then(|()| self.writer.finish(spare.unwrap_or_default())) {
             Ok((memory, length)) => Ok(Lent {
                 memory,
                 length,
@@ -165,33 +184,32 @@ impl Encoder {
         }
     }
 
-    fn push(&mut self, rows: &RecordBatch, timestamp: i64) -> Result<(), Error> {
-        let records = Records::new(rows, timestamp)?;
-        if self.keep_offsets {
-            let places = Places::new(rows)?;
-            for row in 0..rows.num_rows() {
-                records
-                    .get(row, &mut self.headers)
-                    .and_then(|mut record| {
-                        let (offset, place) = places.get(row)?;
-                        record.offset = offset;
-                        self.writer.push_at(&record, place)
-                    })
-                    .map_err(|error| numbered(error, row))?;
-            }
-            return Ok(());
+    fn push_at(&mut self, records: &Records, places: &Places) -> Result<(), Error> {
+        for row in 0..records.rows {
+            records
+                .get(row, &mut self.headers)
+                .and_then(|mut record| {
+                    let (offset, place) = places.get(row)?;
+                    record.offset = offset;
+                    self.writer.push_at(&record, place)
+                })
+                .map_err(|error| numbered(error, row))?;
         }
+        Ok(())
+    }
+
+    fn push(&mut self, records: &Records) -> Result<(), Error> {
         let same_times;
         let times = match &records.times {
             None => {
-                same_times = vec![timestamp; rows.num_rows()];
+                same_times = vec![records.timestamp; records.rows];
                 Some(same_times.as_slice())
             }
             Some(times) => times.plain(),
         };
         let plain = times.and_then(|times| records.plain(times));
         let mut row = 0;
-        while row < rows.num_rows() {
+        while row < records.rows {
             records
                 .get(row, &mut self.headers)
                 .and_then(|record| self.writer.push(record))
@@ -212,43 +230,49 @@ fn numbered(mut error: Error, row: usize) -> Error {
 }
 
 /// What records are made of.
-struct Records<'a> {
-    keys: BytesColumn<'a>,
-    values: BytesColumn<'a>,
-    headers: Option<HeadersColumn<'a>>,
-    times: Option<TimeColumn<'a>>,
+struct Records {
+    rows: usize,
+    keys: BytesColumn,
+    values: BytesColumn,
+    headers: Option<HeadersColumn>,
+    times: Option<TimeColumn>,
     timestamp: i64,
 }
 
-impl<'a> Records<'a> {
-    fn new(rows: &'a RecordBatch, timestamp: i64) -> Result<Self, Error> {
-        if rows.column_by_name("value").is_none() {
-            return Err(Error::invalid("there is no column value"));
+impl Records {
+    fn new(py: Python<'_>, columns: &Columns<'_>, timestamp: i64) -> PyResult<Self> {
+        if columns.get("value").is_none() {
+            return Err(to_py(py, Error::invalid("there is no column value")));
         }
+        let bytes = |name| BytesColumn::new(py, name, columns.typed(name));
+        let headers = columns.typed("headers");
+        let times = columns.typed("timestamp");
         Ok(Self {
-            keys: BytesColumn::new("key", column(rows, "key"))?,
-            values: BytesColumn::new("value", column(rows, "value"))?,
-            headers: column(rows, "headers")
-                .map(HeadersColumn::new)
+            rows: columns.rows,
+            keys: bytes("key")?,
+            values: bytes("value")?,
+            headers: headers
+                .map(|array| HeadersColumn::new(py, array))
                 .transpose()?,
-            times: column(rows, "timestamp")
-                .map(|array| TimeColumn::new("timestamp", array))
+            times: times
+                .map(|array| TimeColumn::new(py, "timestamp", array))
                 .transpose()?,
             timestamp,
         })
     }
 
     /// The same, if all rows have what the short way takes.
-    fn plain<'b>(&'b self, timestamps: &'b [i64]) -> Option<PlainRows<'b>> {
+    fn plain<'a>(&'a self, timestamps: &'a [i64]) -> Option<PlainRows<'a>> {
         let headers = match &self.headers {
             Some(column) if !column.is_empty() => Some(column.plain()?),
             _ => None,
         };
+        let keys = match self.keys.is_absent() {
+            true => None,
+            false => Some(self.keys.plain()?),
+        };
         Some(PlainRows {
-            keys: match &self.keys {
-                BytesColumn::Absent => None,
-                keys => Some(keys.plain()?),
-            },
+            keys,
             values: self.values.plain()?,
             headers,
             timestamps,
@@ -256,10 +280,11 @@ impl<'a> Records<'a> {
     }
 
     #[inline]
-    fn get<'b>(&self, row: usize, headers: &'b mut HeadersBuffer) -> Result<NewRecord<'b>, Error>
-    where
-        'a: 'b,
-    {
+    fn get<'a>(
+        &'a self,
+        row: usize,
+        headers: &'a mut HeadersBuffer,
+    ) -> Result<NewRecord<'a>, Error> {
         let timestamp = match &self.times {
             None => None,
             Some(times) => times.millis(row)?,
@@ -274,50 +299,48 @@ impl<'a> Records<'a> {
         Ok(NewRecord {
             offset: 0,
             timestamp: timestamp.unwrap_or(self.timestamp),
-            key: self.keys.get(row),
-            value: self.values.get(row),
+            key: self.keys.get(row)?,
+            value: self.values.get(row)?,
             headers,
         })
     }
 }
 
 /// Where records were.
-struct Places<'a> {
-    offsets: &'a arrow_array::Int64Array,
-    leader_epochs: Option<&'a arrow_array::Int32Array>,
-    timestamp_types: Option<&'a arrow_array::Int32Array>,
+struct Places {
+    offsets: NumbersColumn<i64>,
+    leader_epochs: Option<NumbersColumn<i32>>,
+    timestamp_types: Option<NumbersColumn<i32>>,
 }
 
-impl<'a> Places<'a> {
-    fn new(rows: &'a RecordBatch) -> Result<Self, Error> {
+impl Places {
+    fn new(py: Python<'_>, columns: &Columns<'_>) -> PyResult<Self> {
+        let offsets = columns.numbers("offset", "int64")?.ok_or_else(|| {
+            let message = "there is no column offset, which is to be kept";
+            to_py(py, Error::invalid(message))
+        })?;
         Ok(Self {
-            offsets: int64(rows, "offset")?,
-            leader_epochs: int32(rows, "leaderEpoch")?,
-            timestamp_types: int32(rows, "timestampType")?,
+            offsets,
+            leader_epochs: columns.numbers("leaderEpoch", "int32")?,
+            timestamp_types: columns.numbers("timestampType", "int32")?,
         })
     }
 
     fn get(&self, row: usize) -> Result<(i64, Place), Error> {
-        if self.offsets.is_null(row) {
+        let Some(offset) = self.offsets.get(row) else {
             return Err(Error::invalid("offset is null"));
-        }
-        let known = |column: Option<&arrow_array::Int32Array>| {
-            column
-                .filter(|column| column.is_valid(row))
-                .map(|column| column.value(row))
         };
-        let timestamp_type = known(self.timestamp_types)
+        let known = |column: &Option<NumbersColumn<i32>>| column.as_ref()?.get(row);
+        let timestamp_type = known(&self.timestamp_types)
             .map(|id| {
                 TimestampType::from_id(id)
                     .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))
             })
             .transpose()?;
-        Ok((
-            self.offsets.value(row),
-            Place {
-                leader_epoch: known(self.leader_epochs),
-                timestamp_type,
-            },
-        ))
+        let place = Place {
+            leader_epoch: known(&self.leader_epochs),
+            timestamp_type,
+        };
+        Ok((offset, place))
     }
 }

@@ -2,6 +2,7 @@
 
 mod appended;
 mod appender;
+mod array;
 mod arrays;
 mod buffer;
 mod columns;

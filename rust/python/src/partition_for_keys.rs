@@ -1,11 +1,11 @@
 //! `partition_for_keys`: where Kafka's producers send keys.
 
-use arrow_array::{Array, Int32Array, make_array};
-use arrow_data::ArrayData;
-use arrow_pyarrow::{FromPyArrow, ToPyArrow};
-use brokerless_core::{Error, partition_for_key};
+use arrow_array::{Array as _, Int32Array};
+use arrow_pyarrow::ToPyArrow;
+use brokerless_core::{Error, Result, partition_for_key};
 use pyo3::prelude::*;
 
+use crate::array::Array;
 use crate::columns::BytesColumn;
 use crate::error::to_py;
 
@@ -18,22 +18,21 @@ pub(crate) fn partition_for_keys<'py>(
     keys: &Bound<'py, PyAny>,
     partitions: i32,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let keys = make_array(ArrayData::from_pyarrow_bound(keys)?);
     if partitions < 1 {
         let error = Error::invalid(format!(
             "partitions {partitions}; there must be at least one"
         ));
         return Err(to_py(py, error));
     }
-    let column = BytesColumn::new("key", Some(keys.as_ref())).map_err(|error| to_py(py, error))?;
-    let chosen: Int32Array = py.detach(|| {
-        let rows = 0..keys.len();
-        rows.map(|row| {
-            let key = column.get(row);
-            key.map_or(NO_PARTITION, |key| partition_for_key(key, partitions))
-        })
-        .collect::<Vec<_>>()
-        .into()
-    });
-    chosen.to_data().to_pyarrow(py)
+    let keys = Array::import(py, [keys.clone()])?.next();
+    let column = BytesColumn::new(py, "key", keys.as_ref())?;
+    let rows = keys.map_or(0, |keys| keys.rows.len());
+    let choose = |row| {
+        let key = column.get(row)?;
+        Ok(key.map_or(NO_PARTITION, |key| partition_for_key(key, partitions)))
+    };
+    let chosen: Vec<i32> = py
+        .detach(|| (0..rows).map(choose).collect::<Result<_>>())
+        .map_err(|error| to_py(py, error))?;
+    Int32Array::from(chosen).to_data().to_pyarrow(py)
 }

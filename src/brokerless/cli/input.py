@@ -19,7 +19,7 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
     """Yield the rows of `source` ("-": stdin).
 
     Raises:
-        ValueError: a line is not what `read` writes; the message names it.
+        ValueError: a line is not what `read` writes, or a batch of an Arrow file is damaged; the message names it.
     """
     if form == "json":
         if source == "-":
@@ -35,7 +35,17 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
 
             yield from pq.ParquetFile(content).iter_batches()
         else:
-            yield from _arrow(content)
+            yield from _checked(_arrow(content))
+
+
+def _checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass on batches whose offsets and strings hold: Arrow's readers believe what a file says of them."""
+    for number, batch in enumerate(batches):
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"record batch {number} is damaged, nothing of it was produced: {error}") from error
+        yield batch
 
 
 def _arrow(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:

@@ -2,8 +2,10 @@
 
 import io
 import json
+import struct
 import sys
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
@@ -160,3 +162,16 @@ def test_a_topic_keeps_its_id(run, tmp_path):
     assert refused.code == 2
     assert f"its id is {topic_id}" in refused.err
     assert bl.Log(tmp_path / "d" / "t-0").log_end_offset == 2
+
+
+def test_an_arrow_file_with_damaged_offsets_is_refused_and_nothing_of_it_produced(run, tmp_path):
+    rows = pa.record_batch({"value": pa.array([b"a" * 20, b"b" * 20])})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    offsets, damaged = struct.pack("<3i", 0, 20, 40), struct.pack("<3i", 0, 20, 2**30)
+    (tmp_path / "rows.arrow").write_bytes(sink.getvalue().to_pybytes().replace(offsets, damaged))
+    result = run("produce", tmp_path / "log", "--topic", "t", "--input", tmp_path / "rows.arrow")
+    assert result.code == 2
+    assert "record batch 0 is damaged, nothing of it was produced: " in result.err
+    assert run("read", tmp_path / "log", "--topic", "t").out == ""

@@ -1,0 +1,200 @@
+//! Arrays of pyarrow's by their buffers: what a value's place is held against is the memory that pyarrow has.
+//!
+//! The Arrow C data interface has no sizes of most buffers: whoever imports an array by it believes the offsets, which a
+//! file may have wrong, or checks every one of them and every string, which takes as long as encoding them.
+
+use std::ops::Range;
+
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::buffer::{self, Pyarrow};
+
+/// One array.
+pub(crate) struct Array {
+    /// As pyarrow prints it: `binary`, `timestamp[ms, tz=UTC]`.
+    pub(crate) type_name: String,
+    /// Those of the buffers' rows that are the array's.
+    pub(crate) rows: Range<usize>,
+    /// By what it was read from, so perhaps wrong.
+    null_count: i64,
+    /// Its own, the validity bitmap first; one that pyarrow has not is empty.
+    buffers: Vec<Buffer>,
+    /// The values of lists, which have no name, or the fields of a struct.
+    children: Vec<(String, Array)>,
+}
+
+impl Array {
+    /// The arrays, in order, borrowed all at once.
+    pub(crate) fn import<'py>(
+        py: Python<'py>,
+        arrays: impl IntoIterator<Item = Bound<'py, PyAny>>,
+    ) -> PyResult<impl Iterator<Item = Self>> {
+        let mut buffers = Vec::new();
+        let mut outlines = Vec::new();
+        for array in arrays {
+            outlines.push(Self::outline(array, &mut buffers)?);
+        }
+        let mut borrowed = buffer::borrow(py, buffers)?.into_iter();
+        outlines
+            .iter_mut()
+            .for_each(|array| array.fill(&mut borrowed));
+        Ok(outlines.into_iter())
+    }
+
+    /// All but the buffers, which go behind `buffers`.
+    fn outline<'py>(
+        mut array: Bound<'py, PyAny>,
+        buffers: &mut Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let py = array.py();
+        let mut type_name = type_name(&array)?;
+        if type_name.starts_with("extension<") {
+            array = array.getattr(intern!(py, "storage"))?;
+            type_name = self::type_name(&array)?;
+        }
+        // pyarrow lists the buffers of children behind the array's own.
+        let own = match type_name.split_once('<') {
+            Some(("list" | "large_list", _)) => 2,
+            Some(("struct", _)) => 1,
+            _ => usize::MAX,
+        };
+        let found = array.call_method0(intern!(py, "buffers"))?;
+        let empty = Pyarrow::get(py)?.empty.bind(py);
+        let before = buffers.len();
+        for buffer in found.cast::<PyList>()?.iter().take(own) {
+            buffers.push(match buffer.is_none() {
+                true => empty.clone(),
+                false => buffer,
+            });
+        }
+        let own_buffers = vec![Buffer::default(); buffers.len() - before];
+        let mut children = Vec::new();
+        if own < usize::MAX {
+            // Lengths: pyarrow ends the process at a child's that is negative.
+            array.call_method0(intern!(py, "validate"))?;
+        }
+        if own == 2 {
+            let values = array.getattr(intern!(py, "values"))?;
+            children.push((String::new(), Self::outline(values, buffers)?));
+        } else if own == 1 {
+            let fields = array.getattr(intern!(py, "type"))?;
+            for (index, field) in fields.try_iter()?.enumerate() {
+                let name = field?.getattr(intern!(py, "name"))?.extract()?;
+                let values = array.call_method1(intern!(py, "field"), (index,))?;
+                children.push((name, Self::outline(values, buffers)?));
+            }
+        }
+        let first: usize = array.getattr(intern!(py, "offset"))?.extract()?;
+        Ok(Self {
+            type_name,
+            rows: first..first.saturating_add(array.len()?),
+            null_count: array.getattr(intern!(py, "null_count"))?.extract()?,
+            buffers: own_buffers,
+            children,
+        })
+    }
+
+    fn fill(&mut self, borrowed: &mut impl Iterator<Item = Buffer>) {
+        for buffer in &mut self.buffers {
+            *buffer = borrowed.next().unwrap_or_default();
+        }
+        for (_, child) in &mut self.children {
+            child.fill(borrowed);
+        }
+    }
+
+    /// The values of lists, from the first of their buffers on.
+    pub(crate) fn values(&self) -> Option<&Self> {
+        self.field("")
+    }
+
+    /// The first field of this name.
+    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
+        let mut named = self.children.iter().filter(|(found, _)| found == name);
+        named.next().map(|(_, child)| child)
+    }
+
+    pub(crate) fn is_all_null(&self) -> bool {
+        i64::try_from(self.rows.len()) == Ok(self.null_count)
+    }
+
+    /// Which values are null.
+    pub(crate) fn nulls(&self) -> Nulls {
+        Nulls {
+            bits: (self.null_count != 0).then(|| self.bytes(0)),
+            first: self.rows.start,
+        }
+    }
+
+    /// One buffer's bytes.
+    pub(crate) fn bytes(&self, index: usize) -> Buffer {
+        self.buffers.get(index).cloned().unwrap_or_default()
+    }
+
+    /// All that stand behind one buffer.
+    pub(crate) fn bytes_behind(&self, index: usize) -> Vec<Buffer> {
+        self.buffers.iter().skip(index + 1).cloned().collect()
+    }
+
+    /// One buffer as numbers, from the array's first value on, with `more` behind its last.
+    pub(crate) fn numbers<T: ArrowNativeType>(
+        &self,
+        index: usize,
+        more: usize,
+    ) -> PyResult<ScalarBuffer<T>> {
+        let size = size_of::<T>();
+        let mut buffer = self.bytes(index);
+        let (there, wanted) = (buffer.len() / size, self.rows.end.saturating_add(more));
+        if self.rows.is_empty() {
+            return Ok(ScalarBuffer::from(Vec::new()));
+        }
+        if there < wanted {
+            return Err(PyValueError::new_err(format!(
+                "an array of {} is damaged: a buffer holds {there} numbers, not {wanted}",
+                self.type_name
+            )));
+        }
+        if buffer.as_ptr().align_offset(align_of::<T>()) != 0 {
+            buffer = Buffer::from_slice_ref(buffer.as_slice());
+        }
+        Ok(ScalarBuffer::new(
+            buffer,
+            self.rows.start,
+            wanted - self.rows.start,
+        ))
+    }
+}
+
+fn type_name(array: &Bound<'_, PyAny>) -> PyResult<String> {
+    let data_type = array.getattr(intern!(array.py(), "type"))?;
+    Ok(data_type.str()?.to_str()?.to_owned())
+}
+
+/// Which values of an array are null; by default none.
+#[derive(Default)]
+pub(crate) struct Nulls {
+    /// Set where a value is not null. None: no value is.
+    bits: Option<Buffer>,
+    first: usize,
+}
+
+impl Nulls {
+    pub(crate) fn any(&self) -> bool {
+        self.bits.is_some()
+    }
+
+    /// What the buffer ends before is null, too.
+    #[inline]
+    pub(crate) fn has(&self, row: usize) -> bool {
+        let Some(bits) = &self.bits else {
+            return false;
+        };
+        let bit = self.first.wrapping_add(row);
+        let byte = bits.as_slice().get(bit / 8).copied().unwrap_or_default();
+        byte >> (bit % 8) & 1 == 0
+    }
+}
