@@ -136,7 +136,7 @@ fn decode<'a>(
                     decoded[length..length + size].copy_from_slice(block);
                     size
                 } else {
-                    lz4_flex::block::decompress_into(block, &mut decoded[length..])?
+                    lz4::block::decompress_to_buffer(block, Some(64 << 10), &mut decoded[length..])?
                 };
                 at += size;
             }

@@ -10,8 +10,7 @@
 //! whatever follows the frame is ignored. The end mark must be there: without it a cut payload would
 //! look whole.
 
-use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
-use lz4_flex::block::{DecompressError, decompress_into};
+use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
 use twox_hash::XxHash32;
 
 use super::output::Output;
@@ -176,18 +175,33 @@ fn compressed(block: &[u8], max_block: usize, out: &mut Output) -> Result<()> {
     let most = max_block.min(block.len().saturating_mul(MAX_RATIO) + 64);
     let allowed = out.allowed().min(most);
     out.reserve(allowed)?;
-    let room = out.spare().get_mut(..allowed).unwrap_or_default();
-    match decompress_into(block, room) {
+    let mut decoded = decode_block(block, out.spare().get_mut(..allowed).unwrap_or_default());
+    if decoded.is_err() && allowed < most {
+        // The cap is in the way, or only ends it where LZ4 wants more behind a match: Kafka has room for any block.
+        let mut whole = vec![0; most];
+        decoded = decode_block(block, &mut whole);
+        if let Ok(n) = decoded {
+            out.reserve(n)?;
+            if let (Some(room), Some(whole)) = (out.spare().get_mut(..n), whole.get(..n)) {
+                room.copy_from_slice(whole);
+            }
+        }
+    }
+    match decoded? {
         // Kafka's reader takes an empty block for a premature end.
-        Ok(0) => Err(Error::corrupt("lz4 block decodes to nothing")),
-        Ok(n) => {
+        0 => Err(Error::corrupt("lz4 block decodes to nothing")),
+        n => {
             out.fill(n);
             Ok(())
         }
-        // The cap, not the frame's block size, was in the way.
-        Err(DecompressError::OutputTooSmall { .. }) if allowed < most => out.reserve(most),
-        Err(e) => Err(Error::corrupt(format!("lz4: {e}"))),
     }
+}
+
+/// The C library decides, as for Kafka, whose lz4-java calls it too.
+fn decode_block(block: &[u8], room: &mut [u8]) -> Result<usize> {
+    let size = i32::try_from(room.len()).unwrap_or(i32::MAX);
+    decompress_to_buffer(block, Some(size), room)
+        .map_err(|_| Error::corrupt("lz4 block cannot be decompressed"))
 }
 
 fn take_u32(rest: &mut &[u8], what: &str) -> Result<u32> {
