@@ -39,6 +39,9 @@ pub(crate) const SLACK: usize = 128;
 /// Two cache lines.
 pub(crate) const PREFETCHED: usize = 128;
 
+/// How far ahead of what is written memory is asked for: columns fill more of it than a cache holds.
+const WRITTEN_AHEAD: usize = 1 << 10;
+
 /// Batches larger than this do not stay in the cache next to the one behind them.
 const LARGE_BATCH: usize = 256 << 10;
 
@@ -151,6 +154,7 @@ impl Bytes {
     #[inline(always)]
     unsafe fn push(&mut self, index: usize, from: *const u8, length: usize) {
         unsafe {
+            prefetch(self.data, self.length + WRITTEN_AHEAD);
             copy(self.data.add(self.length), from, length);
             self.length += length;
             *self.offsets.add(index) = self.length as i32;
@@ -354,7 +358,7 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
             if end > limit {
                 break;
             }
-            prefetch(payload.bytes, record + next_batch);
+            prefetch(start, record + next_batch);
             let Some((timestamp_delta, next)) = varlong(start, body + 1) else {
                 break;
             };
@@ -541,15 +545,15 @@ unsafe fn blocks<const N: usize>(to: *mut u8, from: *const u8) {
     }
 }
 
-/// Asks for the [`PREFETCHED`] bytes that are `ahead` of the start of `bytes`, whoever's they are: a hint reads nothing.
+/// Asks for the [`PREFETCHED`] bytes that are `ahead` of an address, whoever's they are: a hint reads nothing.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
-pub(crate) fn prefetch(bytes: &[u8], ahead: usize) {
+pub(crate) fn prefetch(address: *const u8, ahead: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in [ahead, ahead + PREFETCHED / 2] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line).cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line).cast()) }
     }
 }
 

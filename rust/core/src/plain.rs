@@ -189,10 +189,10 @@ fn one<const KEYS: bool, const HEADERS: bool>(
     room: &mut [u8],
 ) -> Option<usize> {
     let (value, value_length) = value?;
-    prefetch(value, AHEAD);
-    prefetch(room, AHEAD);
+    prefetch(value.as_ptr(), AHEAD);
+    prefetch(room.as_ptr(), AHEAD);
     if HEADERS {
-        prefetch(room, AHEAD + PREFETCHED);
+        prefetch(room.as_ptr(), AHEAD + PREFETCHED);
     }
     let (key, key_length) = if KEYS { key? } else { (&[][..], 0) };
     // What stands between the body's size and the key, from its end to its start: at most eight bytes.
@@ -316,8 +316,8 @@ fn copy(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
 #[inline(never)]
 fn copy_long(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
     for at in (PREFETCHED..length).step_by(PREFETCHED) {
-        prefetch(from, AHEAD + at);
-        prefetch(to, AHEAD + at);
+        prefetch(from.as_ptr(), AHEAD + at);
+        prefetch(to.as_ptr(), AHEAD + at);
     }
     to.get_mut(..length)?.copy_from_slice(from.get(..length)?);
     Some(())
