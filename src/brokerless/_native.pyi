@@ -212,8 +212,9 @@ class Encoder:
             timestamp: ms, for rows that have none.
 
         Raises:
-            ValueError: a column of a type that does not fit, or "row 17: ..." for what Kafka refuses in a record. No
-                row is encoded then, and no sequence used.
+            ValueError: a column of a type that does not fit, "row 17: ..." for what Kafka refuses in a record, or for
+                damage: a place outside of the memory that pyarrow has for the column. No row is encoded then, and no
+                sequence used.
         """
 
 def end_transaction_marker(
@@ -252,7 +253,7 @@ def partition_for_keys(keys: pa.Array[Any], partitions: int) -> pa.Int32Array:
         0 to partitions - 1; -1 for a null key, whose partition is the sender's choice.
 
     Raises:
-        ValueError: no partitions, or keys of another type.
+        ValueError: no partitions, keys of another type, or damage: a key outside of the memory that pyarrow has.
     """
 
 def scan(data: _Data, position: int = 0, check_crcs: bool = False) -> tuple[pa.RecordBatch, int]:
