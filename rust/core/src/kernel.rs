@@ -519,9 +519,23 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
             blocks::<3>(to, from);
         } else if length <= SLACK {
             blocks::<8>(to, from);
-        } else if length <= 4096 {
+        } else {
+            copy_long(to, from, length);
+        }
+    }
+}
+
+/// The same of more than `SLACK` bytes.
+///
+/// # Safety
+/// As of [`copy`].
+#[inline(never)]
+unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize) {
+    unsafe {
+        if length <= 4096 {
             let mut done = 0;
             while done < length {
+                prefetch(to, done + SLACK + WRITTEN_AHEAD);
                 blocks::<8>(to.add(done), from.add(done));
                 done += SLACK;
             }
