@@ -198,9 +198,9 @@ class Encoder:
     def encode(self, rows: pa.RecordBatch, *, timestamp: int) -> pa.Buffer:
         """Encode all rows; the buffer holds whole batches, and nothing for no rows.
 
-        Columns are found by name, others are left alone. `key` and `value`: binary or string of any width; a null is
-        Kafka's null. `headers`: list<struct<key, value>>, a null list has none. `timestamp`: any timestamp, cut to ms,
-        or int64 ms; -1 ms is Kafka's "none". Only `value` must be there.
+        Columns are found by name, others are left alone. `key` and `value`: binary or string of any width, taken as the
+        bytes they are; a null is Kafka's null. `headers`: list<struct<key, value>>, a null list has none. `timestamp`:
+        any timestamp, cut to ms, or int64 ms; -1 ms is Kafka's "none". Only `value` must be there.
 
         With `keep_offsets` also `offset` (int64) must be there, rising. Gaps stay as they are: a batch ends only where
         an offset is more than 2147483647 above its first. `leaderEpoch` (int32; null: `partition_leader_epoch`) and
@@ -212,6 +212,7 @@ class Encoder:
             timestamp: ms, for rows that have none.
 
         Raises:
+            TypeError: not a `pyarrow.RecordBatch`.
             ValueError: a column of a type that does not fit, "row 17: ..." for what Kafka refuses in a record, or for
                 damage: a place outside of the memory that pyarrow has for the column. No row is encoded then, and no
                 sequence used.

@@ -124,6 +124,62 @@ def test_places_outside_of_an_arrays_memory_are_refused(type_, damage):
         partition_for_keys(found["value"], 3)
 
 
+@pytest.mark.parametrize("claim", [2, 9, -1])
+def test_a_claimed_number_of_nulls_makes_no_nulls(claim):
+    """Kafka's null deletes a key: the bitmap decides, never what a file says of it."""
+    values = [b"a", None, b"c", None, b"e", b"f", b"g", None, b"i"]
+    stream = stream_of(pa.record_batch({"value": pa.array(values)}))
+    node = struct.pack("<2q", 9, 3)
+    assert stream.count(node) == 1
+    found = pa.ipc.open_stream(stream.replace(node, struct.pack("<2q", 9, claim))).read_next_batch()
+    assert [row["value"] for row in decoded(Encoder().encode(found, timestamp=T))] == values
+
+
+def test_nulls_that_no_bitmap_names_are_refused():
+    stream = stream_of(pa.record_batch({"value": pa.array([b"abc"] * 9)}))
+    found = pa.ipc.open_stream(stream.replace(struct.pack("<2q", 9, 0), struct.pack("<2q", 9, 2))).read_next_batch()
+    with pytest.raises(ValueError, match=r"^an array of binary is damaged: a buffer ends after 0 values, not 9"):
+        Encoder().encode(found, timestamp=T)
+
+
+def test_lists_that_claim_headers_that_are_not_there_are_refused():
+    offsets = pa.py_buffer(struct.pack("<4i", 0, 0, 5, 0))
+    headers = pa.Array.from_buffers(HEADERS, 3, [None, offsets], children=[pa.array([], HEADERS.value_type)])
+    with pytest.raises(ValueError, match="^row 1: a header's key is null"):
+        Encoder().encode(rows_of([b"x"] * 3, headers=headers), timestamp=T)
+
+
+@pytest.mark.parametrize("wrong", [None, [], pa.table({"value": [b"x"]}), pa.array([b"x"])], ids=repr)
+def test_what_is_no_record_batch_is_a_type_error(wrong):
+    with pytest.raises(TypeError, match=r"^a pyarrow\.RecordBatch is wanted, not "):
+        Encoder().encode(wrong, timestamp=T)
+    with pytest.raises(TypeError, match=r"^a pyarrow\.Array is wanted, not "):
+        partition_for_keys(None, 3)
+
+
+class Oddly(pa.ExtensionType):
+    """An extension type may call itself anything."""
+
+    def __init__(self):
+        super().__init__(pa.binary(), "oddly")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type, serialized):
+        return cls()
+
+    def __str__(self):
+        return "int64"
+
+
+def test_extension_types_are_what_they_are_stored_as():
+    column = pa.ExtensionArray.from_storage(Oddly(), pa.array([b"x", None]))
+    found = decoded(Encoder().encode(pa.record_batch({"value": column}), timestamp=T))
+    assert [row["value"] for row in found] == [b"x", None]
+
+
 @pytest.mark.parametrize("byte", [0x00, 0x7F, 0xFF])
 def test_any_damage_to_what_arrays_are_read_from_is_a_value_or_an_error(byte):
     headers = [[{"key": "k", "value": b"x" * 14}, {"key": "", "value": None}], None, []]

@@ -341,8 +341,8 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     let Some(timestamps) = optional_room(&mut columns.timestamps, count) else {
         return nothing;
     };
-    // What comes behind the payload of an uncompressed batch is the next one, whose checksum is summed first of all: that
-    // would wait for memory at every page.
+    // Behind the payload of an uncompressed batch is the next one, whose checksum is summed first of all: that would wait for
+    // memory at every page. For what was decompressed the hint is wasted.
     let is_near = limit < LARGE_BATCH && payload.bytes.len() - limit > limit;
     let next_batch = if is_near { limit } else { 0 };
     let start = payload.bytes.as_ptr();
@@ -559,7 +559,7 @@ unsafe fn blocks<const N: usize>(to: *mut u8, from: *const u8) {
     }
 }
 
-/// Asks for the [`PREFETCHED`] bytes that are `ahead` of an address, whoever's they are: a hint reads nothing.
+/// Asks for the [`PREFETCHED`] bytes that are `ahead` of an address, whosever they are: a hint reads nothing.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
 pub(crate) fn prefetch(address: *const u8, ahead: usize) {

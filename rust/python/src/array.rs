@@ -19,9 +19,9 @@ pub(crate) struct Array {
     pub(crate) type_name: String,
     /// Those of the buffers' rows that are the array's.
     pub(crate) rows: Range<usize>,
-    /// By what it was read from, so perhaps wrong.
-    null_count: i64,
-    /// Its own, the validity bitmap first; one that pyarrow has not is empty.
+    /// The first buffer says which values are null.
+    has_bitmap: bool,
+    /// Its own; one that pyarrow has not is empty.
     buffers: Vec<Buffer>,
     /// The values of lists, which have no name, or the fields of a struct.
     children: Vec<(String, Array)>,
@@ -51,11 +51,13 @@ impl Array {
         buffers: &mut Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         let py = array.py();
-        let mut type_name = type_name(&array)?;
-        if type_name.starts_with("extension<") {
+        let pyarrow = Pyarrow::get(py)?;
+        buffer::check_class(&array, &pyarrow.array)?;
+        if array.is_instance(pyarrow.extension_array.bind(py))? {
             array = array.getattr(intern!(py, "storage"))?;
-            type_name = self::type_name(&array)?;
         }
+        let data_type = array.getattr(intern!(py, "type"))?;
+        let type_name = data_type.str()?.to_str()?.to_owned();
         // pyarrow lists the buffers of children behind the array's own.
         let own = match type_name.split_once('<') {
             Some(("list" | "large_list", _)) => 2,
@@ -63,9 +65,11 @@ impl Array {
             _ => usize::MAX,
         };
         let found = array.call_method0(intern!(py, "buffers"))?;
-        let empty = Pyarrow::get(py)?.empty.bind(py);
+        let empty = pyarrow.empty.bind(py);
         let before = buffers.len();
-        for buffer in found.cast::<PyList>()?.iter().take(own) {
+        let mut has_bitmap = false;
+        for (index, buffer) in found.cast::<PyList>()?.iter().take(own).enumerate() {
+            has_bitmap |= index == 0 && !buffer.is_none();
             buffers.push(match buffer.is_none() {
                 true => empty.clone(),
                 false => buffer,
@@ -81,8 +85,7 @@ impl Array {
             let values = array.getattr(intern!(py, "values"))?;
             children.push((String::new(), Self::outline(values, buffers)?));
         } else if own == 1 {
-            let fields = array.getattr(intern!(py, "type"))?;
-            for (index, field) in fields.try_iter()?.enumerate() {
+            for (index, field) in data_type.try_iter()?.enumerate() {
                 let name = field?.getattr(intern!(py, "name"))?.extract()?;
                 let values = array.call_method1(intern!(py, "field"), (index,))?;
                 children.push((name, Self::outline(values, buffers)?));
@@ -92,7 +95,7 @@ impl Array {
         Ok(Self {
             type_name,
             rows: first..first.saturating_add(array.len()?),
-            null_count: array.getattr(intern!(py, "null_count"))?.extract()?,
+            has_bitmap,
             buffers: own_buffers,
             children,
         })
@@ -118,16 +121,21 @@ impl Array {
         named.next().map(|(_, child)| child)
     }
 
-    pub(crate) fn is_all_null(&self) -> bool {
-        i64::try_from(self.rows.len()) == Ok(self.null_count)
-    }
-
-    /// Which values are null.
-    pub(crate) fn nulls(&self) -> Nulls {
-        Nulls {
-            bits: (self.null_count != 0).then(|| self.bytes(0)),
-            first: self.rows.start,
+    /// Which values are null. What a file claims their number to be is not believed, but counted.
+    pub(crate) fn nulls(&self) -> PyResult<Nulls> {
+        if !self.has_bitmap {
+            return Ok(Nulls::default());
         }
+        let bits = self.bytes(0);
+        if bits.len() < self.rows.end.div_ceil(8) {
+            return Err(self.ends_early(bits.len() * 8, self.rows.end));
+        }
+        let count = self.rows.len() - bits.count_set_bits_offset(self.rows.start, self.rows.len());
+        Ok(Nulls {
+            bits: (count > 0).then_some(bits),
+            first: self.rows.start,
+            count,
+        })
     }
 
     /// One buffer's bytes.
@@ -153,25 +161,23 @@ impl Array {
             return Ok(ScalarBuffer::from(Vec::new()));
         }
         if there < wanted {
-            return Err(PyValueError::new_err(format!(
-                "an array of {} is damaged: a buffer holds {there} numbers, not {wanted}",
-                self.type_name
-            )));
+            return Err(self.ends_early(there, wanted));
         }
+        let first = self.rows.start;
+        buffer = buffer.slice_with_length(first * size, (wanted - first) * size);
         if buffer.as_ptr().align_offset(align_of::<T>()) != 0 {
             buffer = Buffer::from_slice_ref(buffer.as_slice());
         }
-        Ok(ScalarBuffer::new(
-            buffer,
-            self.rows.start,
-            wanted - self.rows.start,
+        Ok(ScalarBuffer::new(buffer, 0, wanted - first))
+    }
+
+    #[cold]
+    fn ends_early(&self, there: usize, wanted: usize) -> PyErr {
+        PyValueError::new_err(format!(
+            "an array of {} is damaged: a buffer ends after {there} values, not {wanted}",
+            self.type_name
         ))
     }
-}
-
-fn type_name(array: &Bound<'_, PyAny>) -> PyResult<String> {
-    let data_type = array.getattr(intern!(array.py(), "type"))?;
-    Ok(data_type.str()?.to_str()?.to_owned())
 }
 
 /// Which values of an array are null; by default none.
@@ -180,6 +186,7 @@ pub(crate) struct Nulls {
     /// Set where a value is not null. None: no value is.
     bits: Option<Buffer>,
     first: usize,
+    pub(crate) count: usize,
 }
 
 impl Nulls {
@@ -187,7 +194,6 @@ impl Nulls {
         self.bits.is_some()
     }
 
-    /// What the buffer ends before is null, too.
     #[inline]
     pub(crate) fn has(&self, row: usize) -> bool {
         let Some(bits) = &self.bits else {

@@ -6,7 +6,7 @@
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_pyarrow::FromPyArrow;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -53,6 +53,19 @@ pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult
     }
 }
 
+/// Refuses what is not of a class of pyarrow's.
+pub(crate) fn check_class(object: &Bound<'_, PyAny>, class: &Py<PyAny>) -> PyResult<()> {
+    let class = class.bind(object.py());
+    if object.is_instance(class)? {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "a pyarrow.{} is wanted, not {}",
+        class.getattr("__name__")?,
+        object.get_type().fully_qualified_name()?
+    )))
+}
+
 /// What is used of it, looked up once.
 pub(crate) struct Pyarrow {
     py_buffer: Py<PyAny>,
@@ -60,6 +73,9 @@ pub(crate) struct Pyarrow {
     binary_view: Py<PyAny>,
     /// A buffer without bytes.
     pub(crate) empty: Py<PyAny>,
+    pub(crate) record_batch: Py<PyAny>,
+    pub(crate) array: Py<PyAny>,
+    pub(crate) extension_array: Py<PyAny>,
 }
 
 impl Pyarrow {
@@ -68,10 +84,14 @@ impl Pyarrow {
         PYARROW.get_or_try_init(py, || {
             let pyarrow = py.import("pyarrow")?;
             let py_buffer = pyarrow.getattr("py_buffer")?;
+            let array = pyarrow.getattr("Array")?;
             Ok(Self {
                 empty: py_buffer.call1((b"",))?.unbind(),
                 py_buffer: py_buffer.unbind(),
-                from_buffers: pyarrow.getattr("Array")?.getattr("from_buffers")?.unbind(),
+                from_buffers: array.getattr("from_buffers")?.unbind(),
+                array: array.unbind(),
+                record_batch: pyarrow.getattr("RecordBatch")?.unbind(),
+                extension_array: pyarrow.getattr("ExtensionArray")?.unbind(),
                 binary_view: pyarrow.call_method0("binary_view")?.unbind(),
             })
         })

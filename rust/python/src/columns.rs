@@ -6,6 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::array::{Array, Nulls};
+use crate::buffer::{self, Pyarrow};
 use crate::error::to_py;
 
 type Result<T> = std::result::Result<T, Error>;
@@ -22,6 +23,7 @@ impl<'py> Columns<'py> {
     /// The first column of each of these names; those that are not there are left out.
     pub(crate) fn new(batch: &Bound<'py, PyAny>, asked: &[&'static str]) -> PyResult<Self> {
         let py = batch.py();
+        buffer::check_class(batch, &Pyarrow::get(py)?.record_batch)?;
         let schema = batch.getattr(intern!(py, "schema"))?;
         let names: Vec<String> = schema.getattr(intern!(py, "names"))?.extract()?;
         let rows = batch.getattr(intern!(py, "num_rows"))?.extract()?;
@@ -115,9 +117,9 @@ impl BytesColumn {
             "null" => Places::Absent,
             _ => return Err(to_py(py, unfit(name, array, "binary or string"))),
         };
-        if !array.is_all_null() {
-            column.nulls = array.nulls();
-            column.places = places;
+        let nulls = array.nulls()?;
+        if nulls.count < array.rows.len() {
+            (column.nulls, column.places) = (nulls, places);
         }
         Ok(column)
     }
@@ -150,17 +152,16 @@ impl BytesColumn {
         };
         match found {
             Some(bytes) => Ok(Some(bytes)),
-            None => Err(self.damaged()),
+            None => Err(damaged(&self.name)),
         }
     }
+}
 
-    #[cold]
-    fn damaged(&self) -> Error {
-        Error::invalid(format!(
-            "column {} is damaged: a value lies outside of its memory",
-            self.name
-        ))
-    }
+#[cold]
+fn damaged(name: &str) -> Error {
+    Error::invalid(format!(
+        "column {name} is damaged: a value lies outside of its memory"
+    ))
 }
 
 fn between<'a, T: Copy + TryInto<usize>>(
@@ -188,7 +189,6 @@ pub(crate) struct HeadersColumn {
     nulls: Nulls,
     offsets: Offsets,
     entries: Nulls,
-    is_empty: bool,
     keys: BytesColumn,
     values: BytesColumn,
 }
@@ -214,18 +214,20 @@ impl HeadersColumn {
             BytesColumn::new(py, &format!("headers.{name}"), Some(field))
         };
         Ok(Self {
-            nulls: array.nulls(),
+            nulls: array.nulls()?,
             offsets,
-            is_empty: entries.rows.is_empty(),
             keys: field("key")?,
             values: field("value")?,
-            entries: entries.nulls(),
+            entries: entries.nulls()?,
         })
     }
 
     /// No row has any.
     pub(crate) fn is_empty(&self) -> bool {
-        self.is_empty
+        match &self.offsets {
+            Offsets::Small(offsets) => offsets.windows(2).all(|pair| pair.first() == pair.last()),
+            Offsets::Large(_) => false,
+        }
     }
 
     /// The same, where nothing is null and 32-bit offsets say where each lies.
@@ -252,7 +254,7 @@ impl HeadersColumn {
             Offsets::Small(offsets) => range(offsets, row),
             Offsets::Large(offsets) => range(offsets, row),
         };
-        for entry in entries.ok_or_else(|| self.keys.damaged())? {
+        for entry in entries.ok_or_else(|| damaged("headers"))? {
             if self.entries.has(entry) {
                 return Err(Error::invalid("a header is null"));
             }
@@ -278,7 +280,7 @@ pub(crate) struct NumbersColumn<T: ArrowNativeType> {
 impl<T: ArrowNativeType> NumbersColumn<T> {
     fn new(array: &Array) -> PyResult<Self> {
         Ok(Self {
-            nulls: array.nulls(),
+            nulls: array.nulls()?,
             values: array.numbers(1, 0)?,
         })
     }

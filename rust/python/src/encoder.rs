@@ -201,6 +201,8 @@ impl Encoder {
     fn push(&mut self, records: &Records) -> Result<(), Error> {
         let same_times;
         let times = match &records.times {
+            // Values that are all null have no memory that would bound the number of rows.
+            None if records.values.is_absent() => None,
             None => {
                 same_times = vec![records.timestamp; records.rows];
                 Some(same_times.as_slice())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BLOCK = 1 << 22
+_MANY_ROWS = 1 << 20
 
 
 def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]:
@@ -40,11 +42,17 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
 
 def _checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pass on batches whose offsets and strings hold: Arrow's readers believe what a file says of them."""
-    for number, batch in enumerate(batches):
+    for number in count():
         try:
+            batch = next(batches, None)
+            if batch is None:
+                return
             batch.validate(full=True)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise ValueError(f"record batch {number} is damaged, nothing of it was produced: {error}") from error
+        # Columns of nulls without a type take no bytes, however many rows they claim.
+        if batch.num_rows > max(_MANY_ROWS, batch.nbytes):
+            raise ValueError(f"record batch {number} claims {batch.num_rows} rows in {batch.nbytes} bytes")
         yield batch
 
 

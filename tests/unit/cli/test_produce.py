@@ -175,3 +175,13 @@ def test_an_arrow_file_with_damaged_offsets_is_refused_and_nothing_of_it_produce
     assert result.code == 2
     assert "record batch 0 is damaged, nothing of it was produced: " in result.err
     assert run("read", tmp_path / "log", "--topic", "t").out == ""
+
+
+def test_rows_that_take_no_bytes_are_refused_when_a_file_claims_too_many(run, tmp_path):
+    """A damaged length of a column of nulls would otherwise fill all memory."""
+    rows = pa.record_batch({"value": pa.nulls((1 << 20) + 1)})
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", rows.schema) as writer:
+        writer.write_batch(rows)
+    result = run("produce", tmp_path / "log", "--topic", "t", "--input", tmp_path / "rows.arrow")
+    assert result.code == 2
+    assert "record batch 0 claims 1048577 rows in 0 bytes" in result.err

@@ -91,6 +91,18 @@ fn stored_blocks_and_bad_block_sizes() {
 }
 
 #[test]
+fn a_match_that_goes_back_by_nothing_is_zeros_and_never_what_memory_held() {
+    // One literal, a match of 7 at offset 0, five literals: no compressor writes it, and the C library takes it.
+    let block = hex("13610000506263646566");
+    let frame = lz4_frame(0x60, 4, &[(block.len() as u32, block)]);
+    let mut decompressor = Decompressor::new(1 << 20);
+    let before = lz4(&text(1000), 0x60, 4);
+    decompressor.decompress(Lz4, &before, false).unwrap();
+    let found = decompressor.decompress(Lz4, &frame, false);
+    assert_eq!(found, Ok(&b"a\0\0\0\0\0\0\0bcdef"[..]));
+}
+
+#[test]
 fn frames_after_the_first_are_ignored() {
     let (a, b) = (text(1000), text(10));
     reads(
