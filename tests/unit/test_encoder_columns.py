@@ -145,7 +145,7 @@ def test_nulls_that_no_bitmap_names_are_refused():
 def test_lists_that_claim_headers_that_are_not_there_are_refused():
     offsets = pa.py_buffer(struct.pack("<4i", 0, 0, 5, 0))
     headers = pa.Array.from_buffers(HEADERS, 3, [None, offsets], children=[pa.array([], HEADERS.value_type)])
-    with pytest.raises(ValueError, match="^row 1: a header's key is null"):
+    with pytest.raises(ValueError, match=r"^row 1: a header's key is null"):
         Encoder().encode(rows_of([b"x"] * 3, headers=headers), timestamp=T)
 
 
