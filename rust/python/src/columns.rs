@@ -169,8 +169,7 @@ fn between<'a, T: Copy + TryInto<usize>>(
     data: &'a [u8],
     row: usize,
 ) -> Option<&'a [u8]> {
-    let &[start, end] = offsets.get(row..)?.first_chunk()?;
-    data.get(start.try_into().ok()?..end.try_into().ok()?)
+    data.get(range(offsets, row)?)
 }
 
 /// A view is a length, then up to twelve bytes, or four of them, the buffer, and where in it all of them are.
@@ -266,6 +265,7 @@ impl HeadersColumn {
     }
 }
 
+/// From a row's offset to the next one.
 fn range<T: Copy + TryInto<usize>>(offsets: &[T], row: usize) -> Option<std::ops::Range<usize>> {
     let &[start, end] = offsets.get(row..)?.first_chunk()?;
     Some(start.try_into().ok()?..end.try_into().ok()?)
