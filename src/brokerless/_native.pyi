@@ -7,6 +7,8 @@ its file and appears in errors and in the `position` column.
 Raises everywhere: `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError` with `position`, `base_offset`
 and `next_position` set and `path` None (see `brokerless.errors.located`); ValueError for an impossible argument. No
 bytes make it panic or take memory beyond a stated cap.
+
+The file is long because a compiled module has one stub.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ use brokerless_core::{Error, HeadersBuffer, PlainColumn, PlainHeaders};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::array::{Array, Nulls};
+use crate::borrowed_array::{Array, Nulls};
 use crate::buffer::{self, Pyarrow};
 use crate::error::to_py;
 

@@ -2,8 +2,8 @@
 
 mod appended;
 mod appender;
-mod array;
 mod arrays;
+mod borrowed_array;
 mod buffer;
 mod columns;
 mod compaction_rewrite;

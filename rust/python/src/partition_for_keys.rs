@@ -5,7 +5,7 @@ use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{Error, Result, partition_for_key};
 use pyo3::prelude::*;
 
-use crate::array::Array;
+use crate::borrowed_array::Array;
 use crate::columns::BytesColumn;
 use crate::error::to_py;
 

@@ -49,7 +49,9 @@ def _checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 return
             batch.validate(full=True)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise ValueError(f"record batch {number} is damaged, nothing of it was produced: {error}") from error
+            raise ValueError(
+                f"record batch {number} is damaged, or this is no Arrow file; nothing of it was produced: {error}"
+            ) from error
         # Columns of nulls without a type take no bytes, however many rows they claim.
         if batch.num_rows > max(_MANY_ROWS, batch.nbytes):
             raise ValueError(f"record batch {number} claims {batch.num_rows} rows in {batch.nbytes} bytes")
