@@ -102,6 +102,7 @@ def session(master: str = "local[2]", jars: Sequence[str] = ()) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "ERROR")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1)
         .config("spark.driver.extraJavaOptions", ARROW)
         .config("spark.driver.memory", "4g")
         .config("spark.ui.enabled", "false")

@@ -12,6 +12,13 @@ from brokerless import _native
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_VIEWED: dict[str, pa.DataType] = {
+    "string_view": pa.large_string(),
+    "binary_view": pa.large_binary(),
+    "list<item: struct<key: string_view, value: binary_view>>": pa.list_(
+        pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.large_binary())])
+    ),
+}
 _CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
 
 
@@ -51,13 +58,19 @@ class Partitioner:
                 )
         numbers = pc.coalesce(given, numbers)
         numbers = self._stick(numbers, max(1, rows.nbytes // max(1, rows.num_rows)))
-        wanted: list[Any] = pc.unique(numbers).to_pylist()
-        for number in sorted(wanted):
+        counted: Any = pc.value_counts(numbers)
+        counts: dict[int, int] = {count["values"]: count["counts"] for count in counted.to_pylist()}
+        for number in counts:
             if number not in self._partitions:
                 raise ValueError(f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}")
-            part = rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
-            for batch in part.combine_chunks().to_batches():
+        if len(counts) > 1:
+            # Moved all at once, rather than picked out for each partition.
+            rows = rows.take(pc.sort_indices(numbers))
+        start = 0
+        for number, count in sorted(counts.items()):
+            for batch in rows.slice(start, count).combine_chunks().to_batches():
                 yield number, batch
+            start += count
 
     def _keyed(self, rows: pa.Table) -> pa.Array[Any]:
         """Return the partition of each row by its key, null where it has none."""
@@ -72,6 +85,8 @@ class Partitioner:
 
     def _stick(self, numbers: pa.Array[Any], row_bytes: int) -> pa.Array[Any]:
         """Give the rows without a partition to the sticky one, which is another one for each full batch."""
+        if not numbers.null_count:
+            return numbers
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         is_unset = pc.is_null(numbers).cast(pa.int64())
@@ -87,8 +102,16 @@ class Partitioner:
 
 
 def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Join batches, those of different columns too."""
-    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
+    """Join batches, those of different columns too; views become what they are views of: pyarrow cannot divide them."""
+    tables = [pa.Table.from_batches([_without_views(batch)]) for batch in batches]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if not any("_view" in str(data_type) for data_type in batch.schema.types):
+        return batch
+    fields = [field.with_type(_VIEWED.get(str(field.type), field.type)) for field in batch.schema]
+    return batch.cast(pa.schema(fields))
 
 
 def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:

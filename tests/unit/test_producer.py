@@ -56,6 +56,25 @@ def test_rows_without_a_key_stick_to_a_partition_for_a_batch(tmp_path):
     assert len(batches) <= 60
 
 
+def test_views_are_divided_like_what_they_are_views_of(tmp_path):
+    """Other libraries hand over Arrow's newer types, which pyarrow cannot pick rows of."""
+    headers = pa.list_(pa.struct([("key", pa.string_view()), ("value", pa.binary_view())]))
+    table = pa.table(
+        {
+            "key": pa.array([b"%d" % i for i in range(100)], pa.binary_view()),
+            "value": pa.array([f"a value of {i}" for i in range(100)], pa.string_view()),
+            "headers": pa.array([[{"key": "h", "value": b"%d" % i}] for i in range(100)], headers),
+        }
+    )
+    with bl.Producer(tmp_path / "d", "t", partitions=3) as producer:
+        producer.send(table)
+    found = rows(tmp_path / "d")
+    assert {row["partition"] for row in found} == {0, 1, 2}
+    assert sorted((row["key"], row["value"], row["headers"]) for row in found) == sorted(
+        (b"%d" % i, b"a value of %d" % i, [{"key": "h", "value": b"%d" % i}]) for i in range(100)
+    )
+
+
 def test_an_unknown_partition_is_refused_by_name(tmp_path):
     with bl.Producer(tmp_path / "d", "t", partitions=2) as producer:
         producer.send([{"value": b"a", "partition": 2}])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from brokerless.errors import unknown
+from brokerless.spark.tasks import keep_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,6 +78,7 @@ def write_parts(
     staging: Staging, batches: Iterable[pa.RecordBatch], columns: Sequence[str], query: str = ""
 ) -> tuple[Part, ...]:
     """Do a task's work: write rows with these columns, of a streaming query if one is named."""
+    keep_modules()
     task = staging.writer(query)
     for rows in batches:
         task.send(rows.select(list(columns)))
