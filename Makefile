@@ -29,7 +29,7 @@ lint: setup
 	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && .venv/bin/mypy && .venv/bin/lint-imports --no-logo && .venv/bin/python -m mypy.stubtest brokerless._native
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
-conformance: setup build/conformance/.fetched  ## real Kafka brokers, clients and tools, and an S3 server, against what we write and read
+conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, and an S3 server, against what we write and read
 	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
@@ -49,6 +49,7 @@ build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -nam
 	@tools/prerequisites maven
 	mvn -q -B -f tests/conformance/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/s3/lib
 	mvn -q -B -f tests/conformance/connector/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/build/conformance/connector/lib
+	mvn -q -B -f tests/conformance/tables/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/build/conformance/tables/lib
 	$(KAFKA) compile -Dbuild=$(CURDIR)/build/conformance/4.1.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
 	$(KAFKA) -Dkafka.version=2.8.2 -Djackson.version=2.10.5.1 -Dbuild=$(CURDIR)/build/conformance/2.8.2 -DoutputDirectory=$(CURDIR)/build/conformance/2.8.2/lib
 	touch $@

@@ -106,6 +106,12 @@ def produce(
                 progress(f"{sent:,} records")
             if transactional_id is not None:
                 producer.commit()
+    if keep_offsets and first and "leaderEpoch" not in first[0].schema.names:
+        click.echo(
+            "note: the input has no column leaderEpoch, so the records have leader epoch 0; to keep theirs, give read "
+            "--columns with leaderEpoch among them",
+            err=True,
+        )
     click.echo(f"{sent:,} records written to {topic} in {path}", err=True)
 
 

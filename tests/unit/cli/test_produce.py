@@ -38,10 +38,21 @@ def test_a_copy_with_its_offsets_reads_as_the_original(golden, run, tmp_path, fo
         copy = tmp_path / f"{log_dir}-{name}"
         result = run("produce", copy, "--topic", topic, "--keep-offsets", "--input", file, "--compression", "lz4")
         assert result.code == 0, result.err
+        assert "leader epoch" not in result.err
         again = [json.loads(line) for line in run("read", copy, "--topic", topic).out.splitlines()]
         # where the original knew no leader epoch, the copy has the first
         expected = [row | {"leaderEpoch": row["leaderEpoch"] or 0} for row in rows]
         assert again == expected, (log_dir, name)
+
+
+def test_leader_epochs_that_the_input_lacks_are_not_lost_without_a_word(golden, run, tmp_path):
+    """The default columns of `read --format arrow` are those of Spark's source: there is no leaderEpoch."""
+    file = tmp_path / "rows.arrow"
+    run("read", golden / "logs/kafka-4.1/leader-epochs-0", "--format", "arrow", "--output", file)
+    copied = run("produce", tmp_path / "copy", "--topic", "t", "--keep-offsets", "--input", file)
+    assert copied.code == 0
+    assert "no column leaderEpoch" in copied.err
+    assert "leaderEpoch" not in run("produce", tmp_path / "sent", "--topic", "t", "--input", file).err
 
 
 def test_messages_without_timestamps_need_the_format_without_timestamps(golden, run, tmp_path):

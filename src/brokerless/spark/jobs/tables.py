@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PACKAGES = {
-    "delta": "io.delta:delta-spark_2.13",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13",
+    "delta": "io.delta:delta-spark_{spark}_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
-"""The Maven coordinates of what Spark needs, without the version, which has to fit Spark's."""
+"""The Maven coordinates of what Spark needs, without the version. Not every Spark has one of these yet."""
 
 
 def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: str) -> DataFrame:
@@ -48,6 +48,8 @@ def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: 
     except (PySparkException, Py4JJavaError) as error:
         if "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise
+        package = PACKAGES[form].format(spark=".".join(spark.version.split(".")[:2]))
         raise ValueError(
-            f"Spark has no format {form}: start it with spark.jars.packages={PACKAGES[form]}:<version>"
+            f"Spark has no format {form}: start it with spark.jars.packages={package}:<version>, and the catalog that "
+            "its documentation names"
         ) from error
