@@ -100,11 +100,14 @@ def measure(shape: Shape, codec: str) -> bool:
     loop = median_ratio(times["plain"], times["ours"])
     decoded = median_ratio(times["decompression"], times["ours"])
     share = loop if codec == "none" else max(loop, decoded)
+    both = [(max(pair), sum(pair)) for pair in zip(times["plain"], times["decompression"], strict=True)]
+    in_turn = statistics.median(slower / together for slower, together in both)
     rate = len(data) / statistics.median(times["ours"]) / 1e6
     good = share >= BAR
     print(
         f"{shape.name:36} {codec:7} {rate:6.0f} MB/s  share {share:.2f} (bar {BAR:.2f})  "
-        f"plain loop {loop:.2f}  decompression {decoded:.2f}{'' if good else '   BELOW'}",
+        f"plain loop {loop:.2f}  decompression {decoded:.2f}"
+        f"{'' if codec == 'none' else f' (both in turn {in_turn:.2f})'}{'' if good else '   BELOW'}",
         flush=True,
     )
     return good

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dropping_sink import Dropping
 from rivals import DATA, HERE, classpath
 from spark_source import COLUMNS, session
 
@@ -126,7 +127,8 @@ def against(name: str, ours: Callable[[], object], theirs: Mapping[str, tuple[Ca
         taken = [statistics.median(times[one][1:]) for one in ("", rival)]
         good &= ratio >= bar
         print(
-            f"connector: {name:22} {taken[0]:5.2f} s, {rival:20} {taken[1]:5.2f} s: {ratio:4.1f}x (bar {bar}x)"
+            f"connector: {name:22} {taken[0]:5.2f} s, {rival:20} {taken[1]:5.2f} s: {ratio:4.1f}x"
+            f"{f' (bar {bar}x)' if bar else ''}"
             f"{'' if ratio >= bar else '   BELOW'}",
             flush=True,
         )
@@ -178,7 +180,11 @@ def writing(spark: SparkSession, broker: kafka.Broker, client: kafka.Client, top
         writer = rows.write.format("brokerless").mode("overwrite").option("path", str(scratch)).option("topic", "to")
         writer.option("partitions", PARTITIONS).option("compression", topic.codec).save()
 
-    good = against(f"write {topic.name}", ours, {"connector": (theirs, WRITE_BAR)})
+    def dropping() -> None:
+        rows.write.format("dropping").mode("append").save()
+
+    spark.dataSource.register(Dropping)
+    good = against(f"write {topic.name}", ours, {"connector": (theirs, WRITE_BAR), "a sink that drops": (dropping, 0)})
     shutil.rmtree(scratch)
     return good
 
