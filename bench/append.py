@@ -100,8 +100,8 @@ def measure(shape: Shape, codec: str) -> bool:
     loop = median_ratio(times["plain"], times["ours"])
     decoded = median_ratio(times["decompression"], times["ours"])
     share = loop if codec == "none" else max(loop, decoded)
-    both = [(max(pair), sum(pair)) for pair in zip(times["plain"], times["decompression"], strict=True)]
-    in_turn = statistics.median(slower / together for slower, together in both)
+    rounds = zip(times["plain"], times["decompression"], strict=True)
+    in_turn = statistics.median(max(copied, decompressed) / (copied + decompressed) for copied, decompressed in rounds)
     rate = len(data) / statistics.median(times["ours"]) / 1e6
     good = share >= BAR
     print(

@@ -12,13 +12,10 @@ from brokerless import _native
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_VIEWED: dict[str, pa.DataType] = {
-    "string_view": pa.large_string(),
-    "binary_view": pa.large_binary(),
-    "list<item: struct<key: string_view, value: binary_view>>": pa.list_(
-        pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.large_binary())])
-    ),
-}
+# Rows of so many bytes are moved at once; of more, a copy of all would be much memory, and more than 2 GiB of a column
+# is more than Arrow puts together.
+_MAX_MOVED = 64 << 20
+_HEADERS = pa.large_list(pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.large_binary())]))
 _CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
 
 
@@ -63,12 +60,16 @@ class Partitioner:
         for number in counts:
             if number not in self._partitions:
                 raise ValueError(f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}")
-        if len(counts) > 1:
-            # Moved all at once, rather than picked out for each partition.
+        is_moved = len(counts) == 1 or rows.nbytes <= _MAX_MOVED
+        if is_moved and len(counts) > 1:
             rows = rows.take(pc.sort_indices(numbers))
         start = 0
         for number, count in sorted(counts.items()):
-            for batch in rows.slice(start, count).combine_chunks().to_batches():
+            if is_moved:
+                part = rows.slice(start, count)
+            else:
+                part = rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
+            for batch in part.combine_chunks().to_batches():
                 yield number, batch
             start += count
 
@@ -101,17 +102,37 @@ class Partitioner:
         return pc.coalesce(numbers, pa.array(chosen, pa.int32()).take(batch))
 
 
-def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Join batches, those of different columns too; views become what they are views of: pyarrow cannot divide them."""
-    tables = [pa.Table.from_batches([_without_views(batch)]) for batch in batches]
-    return pa.concat_tables(tables, promote_options="permissive")
+def divisible(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with strings and bytes in place of views of them, of which pyarrow cannot pick rows.
 
-
-def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    if not any("_view" in str(data_type) for data_type in batch.schema.types):
+    Raises:
+        ValueError: a view leads out of its memory, or header columns are of other types.
+    """
+    fields = [field.with_type(_viewed(field)) for field in batch.schema]
+    if all(field.type == old.type for field, old in zip(fields, batch.schema, strict=True)):
         return batch
-    fields = [field.with_type(_VIEWED.get(str(field.type), field.type)) for field in batch.schema]
-    return batch.cast(pa.schema(fields))
+    try:
+        # A cast believes where a view leads.
+        batch.validate(full=True)
+        return batch.cast(pa.schema(fields))
+    except pa.ArrowException as error:
+        raise ValueError(f"a column of views is damaged, or cannot be sent: {error}") from error
+
+
+def _viewed(field: pa.Field[Any]) -> pa.DataType:
+    data_type: pa.DataType = field.type
+    if pa.types.is_string_view(data_type):
+        return pa.large_string()
+    if pa.types.is_binary_view(data_type):
+        return pa.large_binary()
+    if field.name == "headers" and any(view in str(data_type) for view in ("string_view", "binary_view")):
+        return _HEADERS
+    return data_type
+
+
+def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Join batches, those of different columns too."""
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
 
 
 def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from brokerless import _native, disk, storage
 from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
-from brokerless.partitioner import Partitioner, join
+from brokerless.partitioner import Partitioner, divisible, join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -242,6 +242,7 @@ class PartWriter:
         Raises:
             ValueError: rows that cannot be sent, or, if they keep their offsets, that do not ascend.
         """
+        rows = divisible(rows)
         if rows.num_rows:
             self._waiting.append(rows)
             self._waiting_bytes += rows.nbytes

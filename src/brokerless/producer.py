@@ -18,7 +18,7 @@ from brokerless.errors import AppendError, BrokerlessError, InvalidProducerEpoch
 from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
-from brokerless.partitioner import Partitioner, join
+from brokerless.partitioner import Partitioner, divisible, join
 
 if TYPE_CHECKING:
     import os
@@ -178,7 +178,7 @@ class Producer:
         self._check_usable()
         if self.transactional_id is not None and not self._is_in_transaction:
             raise ValueError("a transactional producer sends in a transaction: call begin first")
-        for batch in _batches(rows):
+        for batch in map(divisible, _batches(rows)):
             if batch.num_rows:
                 self._waiting.append(batch)
                 self._waiting_bytes += batch.nbytes

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from brokerless import _native
 from brokerless.spark import export
 
 # Spark names the host it listens on; in a sandbox the machine's own name may lead nowhere.
@@ -45,8 +46,8 @@ def main():
     spark = session(form, to)
     exported = export(spark, log_dir, table, format=form)
     there = spark.read.format("delta").load(to) if form == "delta" else spark.table(table)
-    in_logs = spark.read.format("brokerless").option("columns", ",".join(there.columns)).load(log_dir)
-    found, expected = ([str(row) for row in rows.collect()] for rows in (there, in_logs))
+    in_logs = spark.read.format("brokerless").option("columns", ",".join(_native.ROW_COLUMNS)).load(log_dir)
+    found, expected = ([str(row) for row in rows.collect()] for rows in (there.select(in_logs.columns), in_logs))
     rows = sum(partition.rows for partition in exported.partitions)
     sys.stdout.write(json.dumps({"rows": rows, "found": sorted(found), "expected": sorted(expected)}) + "\n")
     spark.stop()

@@ -79,6 +79,12 @@ def produce(
     check_topic_name(topic)
     batches = _rows(source, form, bytes_as)
     first = list(islice(batches, 1))
+    if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
+        click.echo(
+            "note: the input has no leader epochs, so each record gets epoch 0; of a log that has them, read --columns "
+            "gives them",
+            err=True,
+        )
     with open_or_create(path, sole_replica=sole_replica) as directory:
         if topic not in {name for name, _ in directory.partitions()}:
             directory.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic)
@@ -106,13 +112,11 @@ def produce(
                 progress(f"{sent:,} records")
             if transactional_id is not None:
                 producer.commit()
-    if keep_offsets and first and "leaderEpoch" not in first[0].schema.names:
-        click.echo(
-            "note: the input has no column leaderEpoch, so the records have leader epoch 0; to keep theirs, give read "
-            "--columns with leaderEpoch among them",
-            err=True,
-        )
     click.echo(f"{sent:,} records written to {topic} in {path}", err=True)
+
+
+def _has_no_epochs(rows: pa.RecordBatch) -> bool:
+    return "leaderEpoch" not in rows.schema.names or rows["leaderEpoch"].null_count == rows.num_rows
 
 
 def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[pa.RecordBatch]:
