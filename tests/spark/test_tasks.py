@@ -12,8 +12,10 @@ pytest.importorskip("pyspark")
 import building
 from brokerless.spark import findings, tasks
 from brokerless.spark.options import Options
+from brokerless.spark.sink import write_parts
 from brokerless.spark.source import BrokerlessSource
 from brokerless.spark.tasks import Piece, pack
+from committing import begin
 
 
 def reader_of(path, **options):
@@ -39,16 +41,22 @@ def test_timestamps_beyond_sparks_are_null_and_counted(copied):
     assert sum(batch["timestamp"].null_count for batch in batches) == 17
 
 
-def test_collections_in_a_worker_pass_over_what_it_has_imported(golden):
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_collections_in_a_worker_pass_over_what_it_has_imported(golden, tmp_path, kind):
     """Spark's worker collects after each task: for a small one that would be most of its time."""
+    staging = begin(tmp_path / "d")[1]
+
+    def task():
+        return read(golden / "logs/kafka-4.1/nulls-0") if kind == "read" else write_parts(staging, [], ["value"])
+
     tasks.keep_modules.cache_clear()
     gc.unfreeze()
     try:
-        read(golden / "logs/kafka-4.1/nulls-0")
+        task()
         assert gc.get_freeze_count() > 1000
         count = gc.get_freeze_count()
         made = [[number] for number in range(10_000)]
-        read(golden / "logs/kafka-4.1/nulls-0")
+        task()
         assert gc.get_freeze_count() < count + len(made), "what is made later is collected"
     finally:
         gc.unfreeze()
