@@ -60,18 +60,9 @@ class Partitioner:
         for number in counts:
             if number not in self._partitions:
                 raise ValueError(f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}")
-        is_moved = len(counts) == 1 or rows.nbytes <= _MAX_MOVED
-        if is_moved and len(counts) > 1:
-            rows = rows.take(pc.sort_indices(numbers))
-        start = 0
-        for number, count in sorted(counts.items()):
-            if is_moved:
-                part = rows.slice(start, count)
-            else:
-                part = rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
+        for number, part in _divided(rows, numbers, counts):
             for batch in part.combine_chunks().to_batches():
                 yield number, batch
-            start += count
 
     def _keyed(self, rows: pa.Table) -> pa.Array[Any]:
         """Return the partition of each row by its key, null where it has none."""
@@ -102,11 +93,27 @@ class Partitioner:
         return pc.coalesce(numbers, pa.array(chosen, pa.int32()).take(batch))
 
 
+def _divided(rows: pa.Table, numbers: pa.Array[Any], counts: dict[int, int]) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of each number, of which there are so many."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+    if len(counts) > 1 and rows.nbytes > _MAX_MOVED:
+        for number in sorted(counts):
+            yield number, rows.filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
+        return
+    if len(counts) > 1:
+        rows = rows.take(pc.sort_indices(numbers))
+    start = 0
+    for number in sorted(counts):
+        yield number, rows.slice(start, counts[number])
+        start += counts[number]
+
+
 def divisible(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with strings and bytes in place of views of them, of which pyarrow cannot pick rows.
 
     Raises:
-        ValueError: a view leads out of its memory, or header columns are of other types.
+        ValueError: a view leads out of its memory, or headers are not lists of key and value.
     """
     fields = [field.with_type(_viewed(field)) for field in batch.schema]
     if all(field.type == old.type for field, old in zip(fields, batch.schema, strict=True)):

@@ -81,8 +81,8 @@ def produce(
     first = list(islice(batches, 1))
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
         click.echo(
-            "note: the input has no leader epochs, so each record gets epoch 0; of a log that has them, read --columns "
-            "gives them",
+            "note: the first records have no leader epoch; a record without one gets epoch 0. If the log has them, "
+            "name leaderEpoch among the --columns of read",
             err=True,
         )
     with open_or_create(path, sole_replica=sole_replica) as directory:
@@ -116,6 +116,8 @@ def produce(
 
 
 def _has_no_epochs(rows: pa.RecordBatch) -> bool:
+    if not rows.num_rows:
+        return False
     return "leaderEpoch" not in rows.schema.names or rows["leaderEpoch"].null_count == rows.num_rows
 
 

@@ -1,0 +1,29 @@
+"""The Spark session of a job that a test runs in a process of its own."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+# Spark names the host it listens on; in a sandbox the machine's own name may lead nowhere.
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ["PYSPARK_PYTHON"] = sys.executable
+BUILD = Path(__file__).parents[2] / "build" / "conformance"
+
+
+def session(packages, **settings):
+    """Return a session with the packages that Maven has brought to this directory, and with more settings."""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.jars", ",".join(map(str, sorted((BUILD / packages / "lib").glob("*.jar")))))
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    for name, value in settings.items():
+        builder.config(name, value)
+    return builder.getOrCreate()
