@@ -18,11 +18,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
 from dropping_sink import Dropping
 from rivals import DATA, HERE, classpath
-from spark_source import COLUMNS, session
+from spark_source import COLUMNS, Prebuilt, session
 
 import brokerless as bl
+from brokerless.log.reader import Reader
 from brokerless.spark import export
 
 sys.path.insert(0, str(HERE.parent / "tests" / "conformance"))
@@ -135,8 +137,8 @@ def against(name: str, ours: Callable[[], object], theirs: Mapping[str, tuple[Ca
     return good
 
 
-def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic) -> bool:
-    """Compare batch reads of a whole topic."""
+def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic, scratch: Path) -> bool:
+    """Compare batch reads of a whole topic; and with a source that has its batches ready, which is what Spark allows."""
 
     def query(source: str, options: Options) -> Callable[[], object]:
         reader = spark.read.format(source).options(subscribe=topic.name, **options)
@@ -145,14 +147,28 @@ def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic)
     servers = {"kafka.bootstrap.servers": broker.at}
     # The broker checkpoints its high watermark now and then only.
     ours = query("brokerless", {"path": str(path), "endingOffsets": "latest"})
+    ready = {"file": str(scratch), "tasks": str(PARTITIONS)}
+    _write_batches(bl.LogDir(path).log(topic.name, 0), scratch)
+    spark.dataSource.register(Prebuilt)
     rivals = {
         "connector": (query("kafka", servers), topic.bar),
         "connector, tuned": (query("kafka", servers | TUNED), topic.tuned_bar),
+        "ready batches": (query("prebuilt", ready), 0),
     }
     for do in (ours, *(do for do, _ in rivals.values())) if topic is TOPICS[0] else ():
         for _ in range(WARM_UP):
             do()
-    return against(f"read {topic.name}", ours, rivals)
+    good = against(f"read {topic.name}", ours, rivals)
+    scratch.unlink()
+    return good
+
+
+def _write_batches(log: bl.Log, to: Path) -> None:
+    """Write a partition's rows as Spark gets them to an Arrow file. All partitions are alike."""
+    reader = Reader(log.plan(end_offset="latest"), COLUMNS, spark=True)
+    with pa.ipc.new_file(str(to), reader.schema) as sink:
+        for rows in reader:
+            sink.write_batch(rows)
 
 
 def cheap_rows(spark: SparkSession, topic: Topic) -> DataFrame:
@@ -249,7 +265,7 @@ def main() -> bool:
         indexes = {"log_index_size_max_bytes": bl.TopicSettings().segment_index_bytes}
         with kafka.Broker(served, log=Path(scratch) / "broker.log", **indexes) as broker:
             client = kafka.Client()
-            good += [reading(spark, broker, served, topic) for topic in TOPICS]
+            good += [reading(spark, broker, served, topic, Path(scratch) / "rows.arrow") for topic in TOPICS]
             good += [exporting(spark, broker, served, topic, Path(scratch) / "exported") for topic in TOPICS]
             good += [writing(spark, broker, client, topic, Path(scratch) / "written") for topic in TOPICS[:2]]
             client.close()
