@@ -138,7 +138,7 @@ def against(name: str, ours: Callable[[], object], theirs: Mapping[str, tuple[Ca
 
 
 def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic, scratch: Path) -> bool:
-    """Compare batch reads of a whole topic; and with a source that has its batches ready, which is what Spark allows."""
+    """Compare batch reads of a whole topic, also with a source that has its batches ready: what Spark allows."""
 
     def query(source: str, options: Options) -> Callable[[], object]:
         reader = spark.read.format(source).options(subscribe=topic.name, **options)

@@ -1,9 +1,4 @@
-"""A stand-in for a Spark session, in whose place calls are made in this process; and sessions in one of their own."""
-
-import os
-import subprocess
-import sys
-import textwrap
+"""A stand-in for a Spark session, in whose place calls are made in this process."""
 
 
 class Here:
@@ -50,28 +45,3 @@ def failing_at(number):
             raise FailedError
 
     return fail
-
-
-def run_spark(tmp_path, patch, code):
-    """Run code in a Spark of its own, in which all Python processes have the patch."""
-    (tmp_path / "site").mkdir(exist_ok=True)
-    (tmp_path / "site/patched.py").write_text(textwrap.dedent(patch))
-    (tmp_path / "site/sitecustomize.py").write_text("import os\nif 'PATCHED' in os.environ:\n    import patched\n")
-    script = f"""
-import os, sys
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false").getOrCreate()
-{textwrap.dedent(code)}
-spark.stop()
-"""
-    path = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONPATH": path, "PATCHED": "1"},
-    )

@@ -27,8 +27,27 @@ def run(code, path, *, master="local[2]", kill=(), seconds=300):
     `kill` has (what, n, victim): at the n-th call of it, see `killing/sitecustomize.py`.
     """
     lines = [f"{place} {number} {victim} {path}.kill-{index}" for index, (place, number, victim) in enumerate(kill)]
-    site = str(Path(__file__).with_name("killing"))
-    environment = dict(os.environ, KILL="\n".join(lines))
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
+    site = Path(__file__).with_name("killing")
+    return _run(code, path, master, site, seconds, KILL="\n".join(lines))
+
+
+def run_patched(code, path, patch):
+    """Run code as `run` does, with tasks that are tried three times; every Python process runs `patch` first."""
+    site = path / "site"
+    site.mkdir(exist_ok=True)
+    (site / "patched.py").write_text(textwrap.dedent(patch))
+    (site / "sitecustomize.py").write_text("import patched\n")
+    return _run(code, path, "local[2,3]", site, 300)
+
+
+def _run(code, path, master, site, seconds, **environment):
+    places = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-c", _START + textwrap.dedent(code), master, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env={**os.environ, "PYTHONPATH": places, **environment},
+    )

@@ -8,11 +8,11 @@ import sys
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from own_spark import run_patched
 
 import brokerless as bl
 from brokerless import _native
 from brokerless.spark import export
-from here import run_spark
 
 pytestmark = pytest.mark.spark
 
@@ -83,14 +83,14 @@ def test_a_worker_that_is_killed_in_mid_file(tmp_path):
         formats._finished = killed
         formats._ROW_GROUP = 1 << 20
     """
-    done = run_spark(
-        tmp_path,
-        kill,
+    done = run_patched(
         f"""
         from brokerless.spark import export
         found = export(spark, {str(tmp_path / "d")!r}, {str(tmp_path / "e")!r}, options={{"minPartitions": "2"}})
         print(sum(partition.rows for partition in found.partitions), found.tasks)
         """,
+        tmp_path,
+        kill,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "killed").exists()
@@ -119,9 +119,9 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
             real(self, place)
         manifest.Manifest.write = killed
     """
-    assert run_spark(tmp_path, kill, job).returncode == -signal.SIGKILL
+    assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL
     assert not (tmp_path / "e/_SUCCESS").exists()
-    done = run_spark(tmp_path, "", job)
+    done = run_patched(job, tmp_path, "")
     assert done.stdout.split() == ["0", "3"], done.stderr
     table = ds.dataset(str(tmp_path / "e"), partitioning="hive").to_table()
     assert sorted(map(int, table["value"].to_pylist())) == list(range(300))

@@ -8,10 +8,10 @@ import sys
 
 import pyarrow as pa
 import pytest
+from own_spark import run_patched
 
 import brokerless as bl
 from brokerless.spark import export, restore
-from here import run_spark
 
 pytestmark = pytest.mark.spark
 
@@ -56,15 +56,15 @@ def test_a_worker_that_is_killed(tmp_path):
         PartWriter.finish = killing(PartWriter.finish, "writing", lambda *_: True)
         disk.rename = killing(disk.rename, "receipt", lambda path, to: "/task-" in to)
     """
-    done = run_spark(
-        tmp_path,
-        kill,
+    done = run_patched(
         f"""
         from brokerless.spark import export, restore
         export(spark, {str(tmp_path / "s")!r}, {str(tmp_path / "e")!r}, options={{"minPartitions": "2"}})
         restored = restore(spark, {str(tmp_path / "e")!r}, {str(tmp_path / "d")!r})
         print(sum(partition.rows for partition in restored.partitions), restored.tasks)
         """,
+        tmp_path,
+        kill,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "killed-writing").exists()
@@ -90,7 +90,7 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
         from brokerless.log import journal
         journal.commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     """
-    assert run_spark(tmp_path, kill, job).returncode == -signal.SIGKILL
+    assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL
     assert bl.LogDir(tmp_path / "d").topics() == []
     arguments = ["restore", str(tmp_path / "e"), "--to", str(tmp_path / "d"), "--report", "json"]
     done = subprocess.run(

@@ -22,6 +22,7 @@ from brokerless.committing import Write
 from brokerless.errors import LogInUseError, unknown
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
+from brokerless.log.shares import in_shares
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter
 from brokerless.parts import DIRECTORY, Encoding, Part, fingerprint
@@ -161,7 +162,8 @@ def restore(
 
 def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) -> tuple[list[Made], int]:
     """Make the parts of all files; return them, and how many tasks it took."""
-    work = list(enumerate(_packed(files)))
+    in_order = sorted(files, key=lambda file: (file.topic, file.partition, file.first_offset))
+    work = list(enumerate(in_shares(in_order, lambda file: file.bytes, _TARGET)))
     made = maker.made_before(len(work))
     left = [numbered for numbered in work if numbered[0] not in made]
     for (number, _), result in zip(left, run(spark, left, maker.make_numbered), strict=True):
@@ -260,20 +262,6 @@ def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
 def _digest(*what: object) -> str:
     """Return 32 hex digits that a run has in common with one that did the same before, and with no other."""
     return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
-
-
-def _packed(files: Iterable[ExportedFile]) -> Iterator[tuple[ExportedFile, ...]]:
-    """Fill tasks with files, in the order of their offsets."""
-    held: list[ExportedFile] = []
-    size = 0
-    for file in sorted(files, key=lambda file: (file.topic, file.partition, file.first_offset)):
-        if held and size + file.bytes > _TARGET:
-            yield tuple(held)
-            held, size = [], 0
-        held.append(file)
-        size += file.bytes
-    if held:
-        yield tuple(held)
 
 
 def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable[Part]) -> Iterator[Part]:
