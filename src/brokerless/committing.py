@@ -31,7 +31,7 @@ from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
-from brokerless.parts import DIRECTORY, Encoding, Staging, check_not_internal, check_replaceable, claim, fingerprint
+from brokerless.parts import DIRECTORY, Encoding, Staging, check_replaceable, claim, fingerprint
 from brokerless.staged_logs import append_parts, copied_log, new_log
 from brokerless.written_topics import by_topic, check_new, check_present, partitions_of
 
@@ -97,9 +97,7 @@ class Write:
         disk.check_local(self.path)
         for topic in self.topics:
             files.check_topic_name(topic, self.topics.keys() - {topic})
-            if topic == files.METADATA_TOPIC:
-                raise ValueError(f"{topic} is the Raft layer's: its records are not written here")
-            check_not_internal(topic, self.encoding)
+            files.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
         if self.others is None and not self.topics:
             raise ValueError("a write to no topic")
         if self.others is not None and self.overwrite:

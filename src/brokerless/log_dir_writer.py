@@ -15,7 +15,7 @@ import errno
 import os
 import time
 import warnings
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import disk, storage
 from brokerless.errors import CorruptRecordError
@@ -91,6 +91,9 @@ class LogDirWriter:
             self._unlock()
             raise
 
+    def __reduce__(self) -> Never:
+        raise TypeError("an open log directory cannot be pickled or copied: two would write over each other")
+
     def __enter__(self) -> Self:
         return self
 
@@ -114,6 +117,10 @@ class LogDirWriter:
     def partitions(self) -> list[tuple[str, int]]:
         """Return all (topic, partition) here, sorted; deleted, stray and future ones are left out."""
         return sorted(self._root.partitions)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the id of a topic that is here; None: it has none."""
+        return self._root.topic_ids().get(topic)
 
     def create_topic(
         self,
@@ -141,21 +148,24 @@ class LogDirWriter:
             The topic's id; None if it has none.
 
         Raises:
-            ValueError: the topic exists; Kafka does not allow the name; the cluster's own id is needed.
+            ValueError: the topic exists; Kafka does not allow the name; the cluster's own id is needed, or the id is
+                another topic's.
         """
         self._check_open()
         files.check_topic_name(name, {topic for topic, _ in self._root.partitions})
-        if partitions < 1:
-            raise ValueError(f"topic {name!r} of {partitions} partitions: at least 1 needed")
+        # A copy of one of Kafka's own topics needs it to be there.
+        files.check_writable_topic(name, is_copy=True)
+        files.check_partitions(name, partitions)
         if leader_epoch < 0:
             raise ValueError(f"leader epoch {leader_epoch} of topic {name!r}: 0 or more needed")
         if topic_id is not None:
             texts.check_topic_id(topic_id)
+            for other, known in self._root.topic_ids().items():
+                if known == topic_id:
+                    raise ValueError(f"topic id {topic_id} is that of topic {other!r}: of two, a broker loads one")
         chosen = TopicSettings().with_keywords(settings)
         if self._root.bootstrap is not None:
             topic_id = topic_id or texts.random_id()
-            if topic_id in [topic.topic_id for topic in self._root.bootstrap.topics.values()]:
-                raise ValueError(f"topic id {topic_id} is another topic's")
             epochs = dict.fromkeys(range(partitions), leader_epoch)
             self._root.bootstrap.topics[name] = Topic(topic_id, chosen.to_configs(), epochs)
             # Before the directories: those of a topic that the metadata does not name become stray.

@@ -168,7 +168,7 @@ class Staging:
         """
         if topic in self.partitions:
             check_replaceable(os.path.dirname(self.path), topic, self.partitions[topic])
-            check_not_internal(topic, self.encoding)
+            files.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
             return self.partitions[topic]
         files.check_topic_name(topic)
         if self.others is None or topic == files.METADATA_TOPIC:
@@ -176,7 +176,7 @@ class Staging:
                 f"rows cannot go to topic {topic!r}: it is not there, and this write does not make it; where a cluster "
                 "has been started on the directory, create the topic there, and name it with its id"
             )
-        check_not_internal(topic, self.encoding)
+        files.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
         return tuple(range(self.others))
 
 
@@ -201,16 +201,6 @@ def check_replaceable(root: str, topic: str, partitions: Iterable[int]) -> None:
                 "Move that directory to where the link is; or append with a Producer (`brokerless produce`), which "
                 "writes where the link leads"
             )
-
-
-def check_not_internal(topic: str, encoding: Encoding) -> None:
-    """Refuse rows of one's own for a topic that Kafka itself writes: a broker would not understand them.
-
-    Raises:
-        ValueError: it is such a topic, and rows do not keep their offsets, as a copy of it does.
-    """
-    if files.is_internal(topic) and not encoding.keep_offsets:
-        raise ValueError(f"topic {topic} is Kafka's own: only copies whose rows keep their offsets are written to it")
 
 
 def claim(staging: str, query: str) -> str:
@@ -293,6 +283,7 @@ class PartWriter:
         part = self._parts.get((topic, partition)) or self._new_part(topic, partition)
         first, last = part.first_offset, part.last_offset
         if self._staging.encoding.keep_offsets:
+            _check_times(rows)
             bounds: Any = pc.min_max(rows["offset"])
             least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
             if least is None:
@@ -321,3 +312,13 @@ class PartWriter:
         self._encoders[topic, partition] = self._staging.encoding.encoder(self._producer_id)
         before = self._staging.before.get(topic, fingerprint(()))
         return Part(path=path, topic=topic, partition=partition, before=before, producer_id=self._producer_id)
+
+
+def _check_times(rows: pa.RecordBatch) -> None:
+    """Refuse a null timestamp of a row that keeps its offset: the copy would have the present time there."""
+    nulls = rows["timestamp"].null_count if "timestamp" in rows.schema.names else 0
+    if nulls:
+        raise ValueError(
+            f"{nulls} rows that keep their offsets have no timestamp: Spark has null for those beyond its range, which "
+            "Python and the command copy as they are; filter these rows, or leave the column out for the present time"
+        )

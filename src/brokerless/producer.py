@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -68,7 +68,14 @@ class Producer:
         keep_offsets: rows keep their `offset`, `leaderEpoch` and `timestampType`, gaps too: a copy of a log, taken over
             as a follower does. They need an `offset` and, with several partitions, a `partition` column.
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
-        settings: the topic's, if it is made now (`LogDir.create_topic`).
+        topic_id: of a new topic, where a cluster has given it one; checked against that of one that is there.
+        sole_replica: no other broker has a replica: do not warn of it (`LogDir.open`).
+        settings: the topic's, if it is made now (`LogDirWriter.create_topic`).
+
+    Attributes:
+        topic: as given.
+        transactional_id: likewise.
+        records: how many have been appended. Not those that wait, nor those of a transaction that was aborted.
 
     Raises:
         LogInUseError: a broker, or another process, has the directory.
@@ -92,13 +99,17 @@ class Producer:
         producer_id: int | None = None,
         keep_offsets: bool = False,
         magic: int = 2,
+        topic_id: str | None = None,
+        sole_replica: bool = False,
         **settings: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
     ) -> None:
         if keep_offsets and (idempotent or transactional_id is not None):
             raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
         if producer_id is not None and not idempotent and transactional_id is None:
             raise ValueError("a producer_id is for idempotent or transactional producers")
-        _check_numbers(producer_id, batch_size, partitions)
+        _check_numbers(producer_id, batch_size)
+        if partitions is not None:
+            files.check_partitions(topic, partitions)
         has_producer = idempotent or transactional_id is not None
         self._encoding: dict[str, Any] = {
             "magic": magic,
@@ -114,17 +125,20 @@ class Producer:
         placeholder = 0 if has_producer else -1
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         files.check_topic_name(topic)
+        files.check_writable_topic(topic, is_copy=keep_offsets)
         self.topic = topic
         self.transactional_id = transactional_id
         self._owns_dir = not isinstance(path, LogDirWriter)
-        self._dir = path if isinstance(path, LogDirWriter) else open_or_create(path)
+        self._dir = path if isinstance(path, LogDirWriter) else open_or_create(path, sole_replica=sole_replica)
         try:
             known = [number for name, number in self._dir.partitions() if name == topic]
             if not known:
-                self._dir.create_topic(topic, partitions or 1, message_format=magic, **settings)
+                self._dir.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic, **settings)
                 known = list(range(partitions or 1))
             elif partitions is not None and partitions != len(known):
                 raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
+            elif topic_id not in (None, held := self._dir.topic_id(topic)):
+                raise ValueError(f"topic {topic!r} has the id {held}, not {topic_id}")
             self._partitioner = Partitioner(topic, known, batch_size)
             self._producer_id, self._epoch = -1, -1
             if transactional_id is not None:
@@ -142,8 +156,13 @@ class Producer:
         self._waiting_bytes = 0
         self._is_in_transaction = False
         self._touched: set[int] = set()
+        self.records = 0
+        self._before_transaction = 0
         self._failure: BaseException | None = None
         self._is_closed = False
+
+    def __reduce__(self) -> Never:
+        raise TypeError("a producer cannot be pickled or copied: two would write over each other")
 
     def __enter__(self) -> Self:
         return self
@@ -206,6 +225,7 @@ class Producer:
             raise ValueError("a transaction is open already: commit or abort it first")
         self._check_epoch()
         self._is_in_transaction = True
+        self._before_transaction = self.records
 
     def commit(self) -> None:
         """End the transaction with a COMMIT marker in each partition that it touched, all durable."""
@@ -284,6 +304,7 @@ class Producer:
             self.flush()
         else:
             self._waiting, self._waiting_bytes = [], 0
+            self.records = self._before_transaction
         with self._failing():
             try:
                 self._dir.transactional_ids.end(self.transactional_id, is_commit=is_commit)
@@ -328,18 +349,17 @@ class Producer:
                 f"{appended.duplicates} batches were taken for those and not stored: leave producer_id out, or give "
                 "another one"
             )
+        self.records += rows.num_rows
 
     def _log(self, partition: int) -> LogWriter:
         return self._dir.log(self.topic, partition, **self._log_settings)
 
 
-def _check_numbers(producer_id: int | None, batch_size: int, partitions: int | None) -> None:
+def _check_numbers(producer_id: int | None, batch_size: int) -> None:
     if producer_id is not None and not 0 <= producer_id < 1 << 63:
         raise ValueError(f"not a producer id: {producer_id}; 0 to {(1 << 63) - 1} expected")
     if batch_size < 1:
         raise ValueError(f"batch_size {batch_size}: at least 1 needed")
-    if partitions is not None and partitions < 1:
-        raise ValueError(f"{partitions} partitions: at least 1 needed")
 
 
 def _now() -> int:

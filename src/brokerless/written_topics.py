@@ -35,8 +35,8 @@ class NewTopic:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.partitions is not None and self.partitions < 1:
-            raise ValueError(f"{self.partitions} partitions: at least 1 needed")
+        if self.partitions is not None and not 1 <= self.partitions <= files.MOST_PARTITIONS:
+            raise ValueError(f"{self.partitions} partitions: 1 to {files.MOST_PARTITIONS} are allowed")
         if self.topic_id is not None:
             texts.check_topic_id(self.topic_id)
         TopicSettings().with_keywords(self.settings)
@@ -86,6 +86,9 @@ def check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str],
     if new.topic_id is not None:
         if new.topic_id == topic_id_of(found, topic):
             raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
+        for other in before:
+            if new.topic_id == topic_id_of(found, other):
+                raise ValueError(f"topic id {new.topic_id} is that of topic {other!r}")
     elif needs_id:
         raise ValueError(
             f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "

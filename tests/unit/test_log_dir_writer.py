@@ -4,6 +4,7 @@ The logs are stand-ins: what they do with their files is not asked here.
 """
 
 import os
+import pickle
 import warnings
 from pathlib import Path
 from typing import ClassVar
@@ -12,8 +13,10 @@ import pytest
 
 import brokerless as bl
 from brokerless import disk, log_dir_writer
+from brokerless.committing import Write
 from brokerless.kraft import Bootstrap
 from brokerless.log import texts
+from brokerless.written_topics import NewTopic
 
 ASIDE = ".kafka_cleanshutdown.aside"
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -336,7 +339,9 @@ def test_a_directory_with_something_in_it_is_not_made_a_new_one(tmp_path):
         (("x" * 250,), "not a topic name"),
         (("page_views",), "collides with topic 'page.views'"),
         (("page.views",), "exists"),
-        (("x", 0), "at least 1 needed"),
+        (("x", 0), "1 to 100000 are allowed"),
+        (("x", 1_000_000_000), "1 to 100000 are allowed"),
+        (("__cluster_metadata",), "the Raft layer's"),
     ],
 )
 def test_topics_that_kafka_would_not_create(tmp_path, arguments, message):
@@ -344,7 +349,8 @@ def test_topics_that_kafka_would_not_create(tmp_path, arguments, message):
         topic_id = log_dir.create_topic("page.views")
         with pytest.raises(ValueError, match=message):
             log_dir.create_topic(*arguments)
-        for bad in ({"topic_id": "x"}, {"topic_id": topic_id}, {"leader_epoch": -1}, {"segment_byte": 1}):
+        reserved = ({"topic_id": "A" * 22}, {"topic_id": "A" * 21 + "Q"})
+        for bad in ({"topic_id": "x"}, {"topic_id": topic_id}, *reserved, {"leader_epoch": -1}, {"segment_byte": 1}):
             with pytest.raises(ValueError, match=r"topic"):
                 log_dir.create_topic("x", **bad)
     assert list(bootstrap(tmp_path / "new").topics) == ["page.views"]
@@ -360,3 +366,23 @@ def test_a_topic_whose_making_was_cut_short_is_made_when_it_is_written_to(tmp_pa
         assert log_dir.partitions() == [("orders", 0)]
         log_dir.log("orders", 0)
     assert bl.Log(tmp_path / "new" / "orders-0").topic_id == topic_id
+
+
+def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
+    """Of two topics with one id, a broker loads one, and takes the other for stray."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        topic_id = log_dir.create_topic("t")
+    # As a broker leaves it that has been started here.
+    (tmp_path / "d/bootstrap.checkpoint").unlink()
+    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
+        with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
+            log_dir.create_topic("u", topic_id=topic_id)
+        assert log_dir.partitions() == [("t", 0)]
+    new = NewTopic(topic_id=topic_id)
+    with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
+        Write(path=str(tmp_path / "d"), topics={"u": new}, sole_replica=True).begin()
+
+
+def test_an_open_log_directory_is_not_copied(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as log_dir, pytest.raises(TypeError, match="two would write over each other"):
+        pickle.dumps(log_dir)

@@ -1,5 +1,7 @@
 """A producer's rows arrive: where they belong, in order, once, and only if their transaction was committed."""
 
+import copy
+import pickle
 import random
 import shutil
 
@@ -311,3 +313,34 @@ def test_a_deleted_partition_needs_no_marker(tmp_path):
     shutil.rmtree(tmp_path / "d" / "t-1")
     with bl.LogDir.open(tmp_path / "d") as again:
         assert again.log("t", 0).last_stable_offset == 2
+
+
+def test_a_producer_is_not_copied(tmp_path):
+    """Its copy would go on from the same log end, over what the first has written."""
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        for copying in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="two would write over each other"):
+                copying(producer)
+
+
+@pytest.mark.parametrize("topic", ["__cluster_metadata", "__consumer_offsets", "__transaction_state"])
+def test_rows_of_ones_own_do_not_go_to_topics_of_kafka(tmp_path, topic):
+    """A broker reads its own records there, and stops at others."""
+    with pytest.raises(ValueError, match=r"Raft layer's|Kafka's own"):
+        bl.Producer(tmp_path / "d", topic)
+    with pytest.raises(ValueError, match=r"Raft layer's"):
+        bl.Producer(tmp_path / "d", "__cluster_metadata", keep_offsets=True)
+    assert not (tmp_path / "d").exists()
+    with bl.Producer(tmp_path / "copy", "__consumer_offsets", keep_offsets=True) as producer:
+        producer.send([{"offset": 3, "key": b"k", "value": b"v"}])
+    assert bl.LogDir(tmp_path / "copy").log("__consumer_offsets", 0).log_end_offset == 4
+
+
+def test_a_producer_counts_what_is_in_the_log(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", transactional_id="loader") as producer:
+        for number, is_committed in ((3, True), (4, False), (5, True)):
+            producer.begin()
+            producer.send([{"value": b"v"}] * number)
+            producer.flush()
+            producer.commit() if is_committed else producer.abort()
+        assert producer.records == 8

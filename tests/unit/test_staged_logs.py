@@ -171,3 +171,10 @@ def test_a_part_that_stays_is_no_reason_to_write_again(tmp_path, monkeypatch):
     monkeypatch.setattr(disk, "remove", refuses)
     write.commit([part])
     assert values(tmp_path / "d") == [1]
+
+
+def test_a_copy_does_not_make_up_times(tmp_path):
+    """Spark has null for a time beyond its range: a row without one gets the present time."""
+    _, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
+    with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
+        send(staging, 1, 2, offset=[1, 2], timestamp=[NOW, None])

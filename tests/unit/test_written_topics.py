@@ -47,7 +47,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
     written(tmp_path / "d", 1, topic_id=TOPIC_ID)
     for options, message in (
         ({"partitions": 2}, "has 1 partitions, not 2"),
-        ({"partitions": 0}, "at least 1 needed"),
+        ({"partitions": 0}, "1 to 100000 are allowed"),
         ({"topic_id": TOPIC_ID[::-1]}, "has the id AAEC"),
         ({"settings": {"segment_bytes": 1 << 20}}, "has segment_bytes=1073741824, not 1048576"),
         ({"overwrite": True, "topic_id": TOPIC_ID}, "is that of the old topic"),

@@ -70,13 +70,9 @@ def produce(
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
     brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
     """
-    from brokerless.log.files import check_topic_name
-    from brokerless.log.log import Log
-    from brokerless.log_dir_writer import open_or_create
     from brokerless.producer import Producer
 
-    # What is wrong with the arguments or with the first rows is said before anything is made.
-    check_topic_name(topic)
+    # The first rows that cannot be read are said before anything is made.
     batches = _rows(source, form, bytes_as)
     first = list(islice(batches, 1))
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
@@ -85,25 +81,23 @@ def produce(
             "name leaderEpoch among the --columns of read",
             err=True,
         )
-    with open_or_create(path, sole_replica=sole_replica) as directory:
-        if topic not in {name for name, _ in directory.partitions()}:
-            directory.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic)
-        elif topic_id not in (None, held := Log(f"{path}/{topic}-0").topic_id):
-            raise click.UsageError(f"--topic-id {topic_id}: {topic} is there already, and its id is {held}")
-        producer = Producer(
-            directory,
-            topic,
-            partitions=partitions,
-            compression=compression,
-            compression_level=compression_level,
-            batch_size=batch_size,
-            idempotent=idempotent,
-            transactional_id=transactional_id,
-            keep_offsets=keep_offsets,
-            magic=magic,
-        )
-        sent = 0
+    producer = Producer(
+        path,
+        topic,
+        partitions=partitions,
+        topic_id=topic_id,
+        compression=compression,
+        compression_level=compression_level,
+        batch_size=batch_size,
+        idempotent=idempotent,
+        transactional_id=transactional_id,
+        keep_offsets=keep_offsets,
+        magic=magic,
+        sole_replica=sole_replica,
+    )
+    try:
         with producer, Progress(prints=False) as progress:
+            sent = 0
             if transactional_id is not None:
                 producer.begin()
             for rows in chain(first, batches):
@@ -112,7 +106,15 @@ def produce(
                 progress(f"{sent:,} records")
             if transactional_id is not None:
                 producer.commit()
-    click.echo(f"{sent:,} records written to {topic} in {path}", err=True)
+    except BaseException:
+        if producer.records:
+            click.echo(
+                f"{producer.records:,} records were written to {topic} in {path} before what follows, and stay: the "
+                "same input again would write them twice; --transactional-id writes all of it or nothing",
+                err=True,
+            )
+        raise
+    click.echo(f"{producer.records:,} records written to {topic} in {path}", err=True)
 
 
 def _has_no_epochs(rows: pa.RecordBatch) -> bool:

@@ -29,6 +29,9 @@ _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.item
 # Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
 METADATA_TOPIC = "__cluster_metadata"
 
+MOST_PARTITIONS = 100_000
+"""Of a topic. Each is a directory; a broker has trouble with far fewer."""
+
 # Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
 _INTERNAL = {
     METADATA_TOPIC,
@@ -114,6 +117,32 @@ def is_internal(topic: str | None) -> bool:
     (True, False)
     """
     return topic in _INTERNAL
+
+
+def check_writable_topic(name: str, *, is_copy: bool) -> None:
+    """Refuse to write rows to a topic that Kafka itself writes: a broker would not understand them.
+
+    Args:
+        name: the topic's.
+        is_copy: the rows keep their offsets, and so come from such a topic.
+
+    Raises:
+        ValueError: it is the metadata log, or such a topic and no copy of one.
+    """
+    if name == METADATA_TOPIC:
+        raise ValueError(f"{name} is the Raft layer's: its records are not written here")
+    if is_internal(name) and not is_copy:
+        raise ValueError(f"topic {name} is Kafka's own: only copies whose rows keep their offsets are written to it")
+
+
+def check_partitions(topic: str, partitions: int) -> None:
+    """Refuse numbers of partitions that a topic cannot have.
+
+    Raises:
+        ValueError: it is none from 1 to `MOST_PARTITIONS`.
+    """
+    if not 1 <= partitions <= MOST_PARTITIONS:
+        raise ValueError(f"topic {topic!r} of {partitions} partitions: 1 to {MOST_PARTITIONS} are allowed")
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:

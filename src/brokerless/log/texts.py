@@ -146,10 +146,11 @@ def check_topic_id(topic_id: str) -> None:
     """Refuse what Kafka would not read back as this topic's id.
 
     Raises:
-        ValueError: it is not 22 characters of URL-safe base64, or the zero id.
+        ValueError: it is not 22 characters of URL-safe base64, or one of the two that Kafka reserves (`Uuid.RESERVED`):
+            zero, and one, which is the metadata log's.
     """
     try:
-        is_id = len(topic_id) == 22 and any(_uuid_bytes(topic_id))
+        is_id = len(topic_id) == 22 and int.from_bytes(_uuid_bytes(topic_id)) > 1
     except CorruptRecordError:
         is_id = False
     if not is_id:

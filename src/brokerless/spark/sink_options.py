@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerless.committing import Write
+from brokerless.log.files import MOST_PARTITIONS
 from brokerless.parts import Encoding
 from brokerless.spark.option_values import boolean, canonical, choice, local, positive
 from brokerless.written_topics import NewTopic
@@ -32,8 +33,8 @@ OF_SINKS = (
 _ASYNCHRONOUS = ("asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs")
 # Headers are written where there is a column; a source has this option, too.
 _IGNORED = ("includeHeaders", *_ASYNCHRONOUS)
-# A directory each; a broker has trouble with far fewer. And a batch has to be read as a whole.
-_MOST_PARTITIONS, _LARGEST_BATCH = 100_000, 1 << 30
+# A batch has to be read as a whole.
+_LARGEST_BATCH = 1 << 30
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -59,7 +60,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
             raise ValueError("option topicId is that of one topic: it needs option topic")
     segment_bytes = positive(given, "segmentBytes")
     new = NewTopic(
-        partitions=positive(given, "partitions", most=_MOST_PARTITIONS),
+        partitions=positive(given, "partitions", most=MOST_PARTITIONS),
         topic_id=given.get("topicId"),
         settings={} if segment_bytes is None else {"segment_bytes": segment_bytes},
     )

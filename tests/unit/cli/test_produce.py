@@ -176,7 +176,7 @@ def test_a_topic_keeps_its_id(run, tmp_path):
     assert [run(*options, topic_id).code, run(*options, topic_id).code] == [0, 0]
     refused = run(*options, other)
     assert refused.code == 2
-    assert f"its id is {topic_id}" in refused.err
+    assert f"has the id {topic_id}, not {other}" in refused.err
     assert bl.Log(tmp_path / "d" / "t-0").log_end_offset == 2
 
 
@@ -201,3 +201,17 @@ def test_rows_that_take_no_bytes_are_refused_when_a_file_claims_too_many(run, tm
     result = run("produce", tmp_path / "log", "--topic", "t", "--input", tmp_path / "rows.arrow")
     assert result.code == 2
     assert "record batch 0 claims 1048577 rows in 0 bytes" in result.err
+
+
+def test_what_was_written_before_a_bad_line_is_counted(run, tmp_path):
+    """Who repeats a produce that failed has to know what the log holds."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "%s"}\n' % ("x" * 1000) * 20_000 + "{\n")
+    done = run("produce", tmp_path / "d", "--topic", "t", "--input", file)
+    log = bl.LogDir(tmp_path / "d").log("t", 0)
+    assert done.code == 2
+    assert log.log_end_offset > 0
+    assert f"{log.log_end_offset:,} records were written to t" in done.err
+    done = run("produce", tmp_path / "e", "--topic", "t", "--input", file, "--transactional-id", "loader")
+    assert done.code == 2
+    assert "records were written" not in done.err
