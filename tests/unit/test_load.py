@@ -8,6 +8,7 @@ from brokerless.log import files
 from brokerless.log.load import load
 from brokerless.log.settings import TopicSettings
 from brokerless.log.writer import LogWriter
+from building import batch
 from expected import broker_cases
 
 NOW = 1_700_000_000_000
@@ -159,3 +160,46 @@ def test_where_a_broker_refuses_to_start_we_say_so_and_change_nothing(case, tmp_
     with pytest.raises(bl.BrokerlessError, match="a broker does not start"):
         load_case(case, directory)
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def segments_of_a_producer(directory):
+    """Make three segments of one idempotent producer, a batch each, and damage behind the first."""
+    directory.mkdir()
+    with LogWriter.open(str(directory), settings=TopicSettings(), is_clean=True) as log:
+        for sequence in range(3):
+            log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, producer_epoch=0, base_sequence=sequence))
+            log.roll()
+    with (directory / files.segment_file(0, files.LOG)).open("ab") as file:
+        file.write(bytes(100))
+
+
+def test_damage_before_segments_with_producer_snapshots(tmp_path):
+    """The snapshot at the end of the damaged segment is the next one's too, which goes: both touch the file.
+
+    Wherever a crash comes in between, the next start ends with the same files, and not with a gap.
+    """
+
+    def load_here(directory):
+        return load(str(directory), TopicSettings(), is_clean=False, recovery_point=0, log_start_offset=0, now=NOW)
+
+    segments_of_a_producer(tmp_path / "whole")
+    changes = load_here(tmp_path / "whole").changes
+    count = len(changes.steps)
+    changes.apply()
+    found = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    # As Kafka's own loader leaves it.
+    assert sorted(found) == [
+        *(files.segment_file(0, kind) for kind in (files.INDEX, files.LOG, files.TIMEINDEX)),
+        files.segment_file(1, files.SNAPSHOT),
+        "leader-epoch-checkpoint",
+    ]
+    for steps in range(count):
+        crashed = tmp_path / str(steps)
+        segments_of_a_producer(crashed)
+        changes = load_here(crashed).changes
+        del changes.steps[steps:]
+        changes.apply()
+        again = load_here(crashed)
+        again.changes.apply()
+        assert again.log_end_offset == 1
+        assert {path.name: path.read_bytes() for path in crashed.iterdir()} == found

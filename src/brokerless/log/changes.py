@@ -139,12 +139,18 @@ class Changes:
         self.steps.append(Step("write", name, Slice(f"{self.directory}/{source}", start, end), why))
 
     def move_last(self, start: int, to: int) -> None:
-        """Let the steps from number `start` on come before those from `to` on: the two concern different files.
+        """Let the steps from number `start` on come before those from `to` on, but for those of files that both touch.
 
-        What is behind damage goes before the damage is cut off: a crash in between leaves damage, and not a gap.
+        What is behind damage goes before the damage is cut off: a crash in between leaves damage, and not a gap. Of the
+        files that both touch, producer snapshots, one too many does no harm.
         """
-        last = self.steps[start:]
-        self.steps[to:] = [*last, *self.steps[to:start]]
+        between = self.steps[to:start]
+        touched = {step.name for step in between}
+        moved: list[Step] = []
+        kept: list[Step] = []
+        for step in self.steps[start:]:
+            (kept if step.name.removesuffix(".deleted") in touched else moved).append(step)
+        self.steps[to:] = [*moved, *between, *kept]
 
     def apply(self) -> None:
         """Do it all, in order. What is written is on the disk when this returns."""
