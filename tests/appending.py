@@ -156,7 +156,7 @@ class MemoryLog:
     def move_log_start(self, offset):
         """Move the log start offset, as DeleteRecords does."""
         found = [b["base_offset"] for base in self.segments for b in self.batches(base) if b["last_offset"] >= offset]
-        self.appender.set_log_start_offset(offset, min(found, default=offset))
+        self.appender.set_log_start_offset(offset, min(found, default=offset), max(self.snapshots, default=None))
 
     @property
     def bytes(self):

@@ -891,10 +891,15 @@ class Appender:
     def truncate_to(self, offset: int, segment: SegmentState, producers: Producers) -> None:
         """Go on after the files were cut to `offset`: with the segment that is active now, and the state rebuilt."""
 
-    def set_log_start_offset(self, offset: int, batch_base_offset: int | None = None) -> bool:
+    def set_log_start_offset(
+        self, offset: int, batch_base_offset: int | None = None, snapshot_offset: int | None = None
+    ) -> bool:
         """Move the log start offset up. True: the leader epochs changed.
 
-        `batch_base_offset` is that of the batch which holds it, None if it starts one.
+        Args:
+            offset: the new one.
+            batch_base_offset: of the batch which holds it; None if it starts one.
+            snapshot_offset: of the newest producer snapshot that is there; None if there is none.
 
         Raises:
             ValueError: it is above the high watermark.
@@ -918,6 +923,7 @@ class CompactionScan:
 
     Args:
         txnindexes: the content of each `.txnindex` of the log.
+        log_start_offset: the log's: transactions that were aborted below it are not followed.
         first_dirty_offset: where the dirty part begins.
         now: ms since the epoch; tombstones and markers whose delete horizon is not later go.
         hash_key: of the hash of keys: a secret of the run.
@@ -934,6 +940,7 @@ class CompactionScan:
         cls,
         txnindexes: Sequence[Buffer],
         *,
+        log_start_offset: int,
         first_dirty_offset: int,
         now: int,
         hash_key: tuple[int, int],

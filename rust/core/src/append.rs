@@ -66,6 +66,8 @@ impl LogAppender {
         // Loading has left a snapshot of its end, if one was due.
         producers.set_end_offset(log_end_offset);
         producers.set_snapshot_offset(Some(log_end_offset));
+        // At rest the high watermark is the log end: transactions that ended below it hold nothing back.
+        producers.forget_ended(log_end_offset);
         Self {
             validator: Validator::new(settings.max_batch_bytes),
             settings,

@@ -75,6 +75,10 @@ pub fn find_timestamp(
             return Ok((None, end));
         }
         if target.is_candidate(&header) {
+            if target.exact && header.magic == 0 {
+                // `RecordBatch.offsetOfMaxTimestamp`: none, and Kafka looks no further.
+                return Ok((None, end));
+            }
             let Some(entry) = rest.get(..header.size()) else {
                 return Ok((None, at));
             };

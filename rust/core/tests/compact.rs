@@ -11,6 +11,7 @@ use support::{batch, message, record, row};
 
 fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
     let terms = ScanTerms {
+        log_start_offset: 0,
         first_dirty_offset,
         now: 5000,
         hash_key: [1, 2],

@@ -111,6 +111,7 @@ pub(crate) fn erase(data: &[u8]) {
 fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
     let mut scan = CompactionScan::new(
         ScanTerms {
+            log_start_offset: 0,
             first_dirty_offset: 0,
             now: 0,
             hash_key: [1, 2],

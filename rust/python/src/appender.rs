@@ -173,15 +173,16 @@ impl Appender {
         self.log.truncate_to(offset, segment, producers.0.clone());
     }
 
-    #[pyo3(signature = (offset, batch_base_offset=None))]
+    #[pyo3(signature = (offset, batch_base_offset=None, snapshot_offset=None))]
     fn set_log_start_offset(
         &mut self,
         py: Python<'_>,
         offset: i64,
         batch_base_offset: Option<i64>,
+        snapshot_offset: Option<i64>,
     ) -> PyResult<bool> {
         self.log
-            .set_log_start_offset(offset, batch_base_offset.unwrap_or(offset))
+            .set_log_start_offset(offset, batch_base_offset.unwrap_or(offset), snapshot_offset)
             .map_err(|error| to_py(py, error))
     }
 

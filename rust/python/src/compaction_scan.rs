@@ -126,7 +126,7 @@ impl CompactionScan {
 #[pymethods]
 impl CompactionScan {
     #[new]
-    #[pyo3(signature = (txnindexes, *, first_dirty_offset, now, hash_key, hash_range, max_bytes, max_batch_bytes,
+    #[pyo3(signature = (txnindexes, *, log_start_offset, first_dirty_offset, now, hash_key, hash_range, max_bytes, max_batch_bytes,
         threads=1))]
     #[expect(
         clippy::too_many_arguments,
@@ -135,6 +135,7 @@ impl CompactionScan {
     fn new(
         py: Python<'_>,
         txnindexes: Vec<Bytes>,
+        log_start_offset: i64,
         first_dirty_offset: i64,
         now: i64,
         hash_key: (u64, u64),
@@ -145,6 +146,7 @@ impl CompactionScan {
     ) -> PyResult<Self> {
         let (start, width) = hash_range;
         let terms = ScanTerms {
+            log_start_offset,
             first_dirty_offset,
             now,
             hash_key: [hash_key.0, hash_key.1],

@@ -78,6 +78,7 @@ class Compact:
                 for segment in state.segments
                 if segment.has_transaction_index
             ),
+            log_start_offset=state.log_start_offset,
             producers=state.producers,
             hash_key=(secrets.randbits(64), secrets.randbits(64)),
             now=state.now,

@@ -57,6 +57,7 @@ class Plan:
         found: what may be cleaned.
         groups: the segments that become one.
         txnindexes: paths of the transaction indexes of all segments.
+        log_start_offset: the first offset that counts.
         producers: the producer state at the log end, as the content of a `.snapshot`.
         hash_key: the key of the hash of keys: of this plan alone, so that nobody can make keys that collide.
         now: the clock, ms since the epoch.
@@ -72,6 +73,7 @@ class Plan:
     found: Cleanable
     groups: tuple[tuple[Segment, ...], ...]
     txnindexes: tuple[str, ...]
+    log_start_offset: int
     producers: bytes
     hash_key: tuple[int, int] = field(repr=False)
     now: int
@@ -115,6 +117,7 @@ def decide(
     """
     scan = _native.CompactionScan(
         [storage.read_all(path) for path in plan.txnindexes],
+        log_start_offset=plan.log_start_offset,
         first_dirty_offset=plan.found.first_dirty_offset,
         now=plan.now,
         hash_key=plan.hash_key,

@@ -119,6 +119,16 @@ def is_internal(topic: str | None) -> bool:
     return topic in _INTERNAL
 
 
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the producer snapshots among a partition's files, ascending.
+
+    >>> snapshot_offsets(["00000000000000000007.snapshot", "00000000000000000007.log", "x.snapshot"])
+    [7]
+    """
+    offsets = (live_base_offset(name) for name in names if name.endswith(".snapshot"))
+    return sorted(offset for offset in offsets if offset is not None)
+
+
 def check_writable_topic(name: str, *, is_copy: bool) -> None:
     """Refuse to write rows to a topic that Kafka itself writes: a broker would not understand them.
 

@@ -37,6 +37,7 @@ class Loaded(NamedTuple):
         leader_epochs: the epochs and where they start.
         producers: the producer state at the end.
         losses: what a broker would lose silently, a sentence each.
+        max_timestamp: the largest of the last segment, and its batch's last offset; None: what its time index says.
     """
 
     changes: Changes
@@ -47,6 +48,7 @@ class Loaded(NamedTuple):
     leader_epochs: _native.LeaderEpochs
     producers: _native.Producers
     losses: list[str]
+    max_timestamp: tuple[int, int] | None = None
 
 
 def load(
@@ -205,6 +207,11 @@ class _Loader:
         index, time_index, txn_index = (files.segment_file(base_offset, kind) for kind in _INDEXES)
         if time_index not in self.changes and index in self.changes:
             self.changes.write(time_index, b"", "a time index that is missing alone stays empty")
+        for name, entry in ((index, 8), (time_index, 12)):
+            if name in self.changes:
+                size = self.changes.size(name)
+                # A broker goes on behind the last whole entry, and cuts the rest off when it closes the file.
+                self.changes.truncate(name, size - size % entry, f"{size % entry} bytes behind its last entry")
         if txn_index in self.changes:
             found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
             try:

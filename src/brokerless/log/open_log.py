@@ -131,7 +131,7 @@ class OpenLog:
         base_offset = loaded.base_offsets[-1]
         self._active = self._open_segment(base_offset)
         self._appender = _native.Appender(
-            segment=self._segment_state(base_offset),
+            segment=self._segment_state(base_offset, loaded.max_timestamp),
             producers=loaded.producers,
             leader_epochs=loaded.leader_epochs,
             log_start_offset=loaded.log_start_offset,
@@ -144,7 +144,7 @@ class OpenLog:
         )
         self.is_closed = self._is_broken = False
 
-    def _segment_state(self, base_offset: int) -> _native.SegmentState:
+    def _segment_state(self, base_offset: int, max_timestamp: tuple[int, int] | None) -> _native.SegmentState:
         def content(kind: int) -> bytes | None:
             path = f"{self.directory}/{files.segment_file(base_offset, kind)}"
             return storage.read_all(path) if storage.exists(path) else None
@@ -160,6 +160,7 @@ class OpenLog:
             index=content(files.INDEX),
             timeindex=content(files.TIMEINDEX),
             txnindex=content(files.TXNINDEX),
+            max_timestamp=max_timestamp,
         )
 
     def _open_segment(self, base_offset: int) -> ActiveSegment:
@@ -241,7 +242,9 @@ class OpenLog:
             if segment.base_offset <= offset and (segment.is_last or offset < (segment.next_base_offset or 0)):
                 with segment.open() as file:
                     batch = segment.batch_of(file, offset)
-        if self._appender.set_log_start_offset(offset, None if batch is None else batch["base_offset"]):
+        snapshots = files.snapshot_offsets(storage.list_directory(self.directory))
+        batch_base_offset = None if batch is None else batch["base_offset"]
+        if self._appender.set_log_start_offset(offset, batch_base_offset, max(snapshots, default=None)):
             self._write_epochs(self._appender.leader_epochs.entries())
 
     def _forget_producers(self) -> None:

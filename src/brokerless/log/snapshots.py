@@ -36,8 +36,7 @@ class Snapshots:
 
     def offsets(self) -> list[int]:
         """Return the offsets of the snapshots that are there, ascending."""
-        found = ((files.live_base_offset(name), name) for name in self._changes.names() if name.endswith(".snapshot"))
-        return sorted(offset for offset, _ in found if offset is not None)
+        return files.snapshot_offsets(self._changes.names())
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
         """Remove those at no segment's base offset, but for the last one if no segment starts behind it."""

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 
 def truncate(
-    directory: str, settings: TopicSettings, offset: int, *, log_start_offset: int, recovery_point: int, now: int
+    directory: str,
+    settings: TopicSettings,
+    offset: int,
+    *,
+    log_start_offset: int,
+    recovery_point: int,
+    producers: _native.Producers,
+    end_offset: int,
+    now: int,
 ) -> Loaded:
     """Work out what dropping everything from `offset` on does. The log was closed or recovered before.
 
@@ -28,18 +36,21 @@ def truncate(
         offset: the log end offset wanted, below the present one.
         log_start_offset: the present one.
         recovery_point: the present one.
+        producers: those that the log knows. If it knows none any more, none come back.
+        end_offset: the present log end offset.
         now: ms since the epoch, for the expiry of producers.
     """
     changes = Changes(directory)
     why = f"truncated to offset {offset}"
     base_offsets = sorted(files.base_offset(name) for name in changes.names() if name.endswith(".log"))
     kept = [base for base in base_offsets if base <= offset]
+    max_timestamp = None
     # The last one first: a crash then leaves no gap.
     for base in reversed(base_offsets):
         if base > offset:
             changes.delete_segment(base, why)
     if kept:
-        _cut(changes, kept[-1], offset, why)
+        max_timestamp = _cut(changes, kept[-1], offset, why)
     else:
         kept = [offset]
         for kind in (files.LOG, files.INDEX, files.TIMEINDEX):
@@ -49,6 +60,7 @@ def truncate(
     changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs(epochs.entries()), why)
     start_offset = min(log_start_offset, offset)
     snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=settings.producer_id_expiration_ms)
+    snapshots.producers, snapshots.end_offset = producers, end_offset
     snapshots.rebuild(
         kept,
         start_offset,
@@ -57,16 +69,36 @@ def truncate(
         believe_absence=settings.message_format < 2,
     )
     return Loaded(
-        changes, kept, start_offset, offset, min(recovery_point, offset), epochs, snapshots.producers, losses=[]
+        changes,
+        kept,
+        start_offset,
+        offset,
+        min(recovery_point, offset),
+        epochs,
+        snapshots.producers,
+        losses=[],
+        max_timestamp=max_timestamp,
     )
 
 
-def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> None:
-    """Cut a segment at its first batch that reaches `offset`, and what its indexes say of that and later ones."""
+def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int, int]:
+    """Cut a segment at its first batch that reaches `offset`, and what its indexes say of that and later ones.
+
+    Returns:
+        The largest timestamp that is left, and the last offset of its batch: the entry of the time index that said so
+        may be gone (LogSegment.readLargestTimestamp).
+    """
     log = files.segment_file(base_offset, files.LOG)
+    max_timestamp = (-1, base_offset)
     with changes.open(log) as file:
         # Without a batch that reaches it, the offset lies in a gap, and the segment stays as it is.
-        cut = next((batch["position"] for batch in headers(file) if batch["last_offset"] >= offset), file.size())
+        cut = file.size()
+        for batch in headers(file):
+            if batch["last_offset"] >= offset:
+                cut = batch["position"]
+                break
+            if batch["max_timestamp"] > max_timestamp[0]:
+                max_timestamp = (batch["max_timestamp"], batch["last_offset"])
     changes.truncate(log, cut, why)
     for kind, index in ((files.INDEX, _native.OffsetIndex), (files.TIMEINDEX, _native.TimeIndex)):
         name = files.segment_file(base_offset, kind)
@@ -76,3 +108,4 @@ def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> None:
     name = files.segment_file(base_offset, files.TXNINDEX)
     if name in changes:
         changes.truncate(name, _native.TransactionIndex(changes.read(name), base_offset).length_below(offset), why)
+    return max_timestamp

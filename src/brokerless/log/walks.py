@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def headers(file: View) -> Iterator[dict[str, int]]:
-    """Yield `position`, `base_offset` and `last_offset` of each whole batch."""
+    """Yield `position`, `base_offset`, `last_offset` and `max_timestamp` of each whole batch."""
     window = Window(file, 0, file.size())
     window.fill(0)
     while window.position < file.size():
         batches, consumed = _native.scan(window.data, window.position)
-        yield from batches.select(["position", "base_offset", "last_offset"]).to_pylist()
+        yield from batches.select(["position", "base_offset", "last_offset", "max_timestamp"]).to_pylist()
         window.advance(consumed)
         if not consumed and not window.fill(0):
             return

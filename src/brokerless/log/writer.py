@@ -203,6 +203,8 @@ class LogWriter(OpenLog):
                 offset,
                 log_start_offset=self.log_start_offset,
                 recovery_point=self.recovery_point,
+                producers=self._appender.producers,
+                end_offset=self.log_end_offset,
                 now=self._now(),
             )
             loaded.changes.apply()

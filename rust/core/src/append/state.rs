@@ -43,11 +43,12 @@ impl LogAppender {
     }
 
     /// Moves the log start offset up, as DeleteRecords and retention do; true if the leader epochs changed. `batch` is the
-    /// base offset of the batch that holds it.
+    /// base offset of the batch that holds it, `snapshot` the offset of the newest snapshot file.
     pub fn set_log_start_offset(
         &mut self,
         offset: i64,
         batch: i64,
+        snapshot: Option<i64>,
     ) -> std::result::Result<bool, Error> {
         if offset > self.high_watermark() {
             return Err(Error::invalid(format!(
@@ -63,6 +64,9 @@ impl LogAppender {
         self.producers.forget_ended(offset);
         let end_offset = self.producers.end_offset().max(offset);
         self.producers.set_end_offset(end_offset);
+        // `ProducerStateManager.onLogStartOffsetIncremented`: what is below the start needs no snapshot.
+        self.producers
+            .set_snapshot_offset(Some(snapshot.unwrap_or(offset)));
         Ok(self.epochs.truncate_from_start(offset))
     }
 

@@ -26,6 +26,8 @@ const SORTED_KEYS: usize = 1 << 16;
 /// What a scan is to be.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanTerms {
+    /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
+    pub log_start_offset: i64,
     /// Where the dirty part begins.
     pub first_dirty_offset: i64,
     /// The clock, ms: tombstones and markers with a delete horizon up to here go.
@@ -281,7 +283,10 @@ impl CompactionScan {
     fn announce(&mut self) -> Result<()> {
         for index in &self.aborted {
             for entry in index.entries() {
-                self.transactions.add(&entry?);
+                let entry = entry?;
+                if entry.last_offset >= self.terms.log_start_offset {
+                    self.transactions.add(&entry);
+                }
             }
         }
         Ok(())

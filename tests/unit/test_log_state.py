@@ -1,0 +1,138 @@
+"""What a log is after a truncation, a deletion of records or a damaged index: as Kafka's own log classes leave it.
+
+The expected values are those of Kafka 4.1's `UnifiedLog` and `Cleaner`, given the same operations.
+"""
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.log import files
+from brokerless.log.settings import TopicSettings
+from brokerless.log.writer import LogWriter
+from building import NOW, batch, marker
+
+
+def open_log(directory, *, now=NOW, recovery_point=0, **settings):
+    directory.mkdir(exist_ok=True)
+    return LogWriter.open(
+        str(directory),
+        settings=TopicSettings(**settings),
+        is_clean=True,
+        leader_epoch=0,
+        recovery_point=recovery_point,
+        now=lambda: now,
+    )
+
+
+def time_entries(directory, base_offset=0):
+    content = (directory / files.segment_file(base_offset, files.TIMEINDEX)).read_bytes()
+    return [(row["timestamp"], row["offset"]) for row in _native.TimeIndex(content, base_offset).entries().to_pylist()]
+
+
+def transaction_in_an_older_segment(log):
+    """Append a transaction's record, two plain ones, and in the next segment its marker and two more."""
+    log.append(batch(0, [b"1"], timestamp=NOW, producer_id=1, base_sequence=0, transactional=True))
+    for value in (b"2", b"3"):
+        log.append(batch(0, [value], timestamp=NOW))
+    log.roll()
+    log.append(marker(0, 1, commit=True, timestamp=NOW), origin="coordinator")
+    for value in (b"4", b"5"):
+        log.append(batch(0, [value], timestamp=NOW))
+
+
+def test_truncation_keeps_the_largest_timestamp_of_what_is_left(tmp_path):
+    """Retention takes a segment without it for as new as its file."""
+    with open_log(tmp_path / "t-0") as log:
+        for later in (5, 3, 9):
+            log.append(batch(0, [b"v"], timestamp=NOW + later))
+        log.truncate_to(2)
+    assert time_entries(tmp_path / "t-0") == [(NOW + 5, 0)]
+
+
+def test_a_transaction_that_has_ended_holds_nothing_back_after_truncation(tmp_path):
+    with open_log(tmp_path / "t-0") as log:
+        transaction_in_an_older_segment(log)
+        assert log.last_stable_offset == 6
+        log.truncate_to(5)
+        assert log.last_stable_offset == 5
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_transaction_that_has_ended_holds_nothing_back_without_the_last_snapshot(tmp_path, is_clean):
+    with open_log(tmp_path / "t-0") as log:
+        transaction_in_an_older_segment(log)
+    (tmp_path / "t-0" / files.segment_file(6, files.SNAPSHOT)).unlink()
+    with LogWriter.open(str(tmp_path / "t-0"), settings=TopicSettings(), is_clean=is_clean) as log:
+        assert log.last_stable_offset == 6
+
+
+@pytest.mark.parametrize(("kind", "entry"), [(files.INDEX, 8), (files.TIMEINDEX, 12)])
+@pytest.mark.parametrize("stray", [1, 5])
+def test_an_index_goes_on_behind_its_last_whole_entry(tmp_path, kind, entry, stray):
+    """What is appended behind a part of an entry is read shifted by that."""
+    whole, cut = tmp_path / "whole-0", tmp_path / "cut-0"
+    for directory in (whole, cut):
+        with open_log(directory, index_interval_bytes=1) as log:
+            for later in range(4):
+                log.append(batch(0, [b"v"], timestamp=NOW + later))
+    for directory, size in ((whole, entry), (cut, entry + stray)):
+        with (directory / files.segment_file(0, kind)).open("r+b") as file:
+            file.truncate(size)
+        with open_log(directory, recovery_point=4, index_interval_bytes=1) as log:
+            for later in range(4, 8):
+                log.append(batch(0, [b"v"], timestamp=NOW + later))
+    for name in (files.segment_file(0, kind) for kind in (files.INDEX, files.TIMEINDEX)):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_what_records_are_deleted_up_to_the_end_of_needs_no_snapshot(tmp_path):
+    with open_log(tmp_path / "t-0") as log:
+        log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
+        log.delete_records(1)
+    assert not list((tmp_path / "t-0").glob("*.snapshot"))
+    with open_log(tmp_path / "u-0") as log:
+        log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
+        log.roll()
+        log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=1))
+        log.delete_records(1)
+    assert (tmp_path / "u-0" / files.segment_file(2, files.SNAPSHOT)).exists()
+
+
+def test_producers_that_had_expired_do_not_come_back_with_truncation(tmp_path):
+    settings = {"producer_id_expiration_ms": 1000}
+    with open_log(tmp_path / "t-0", **settings) as log:
+        log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
+        log.append(batch(0, [b"v"], timestamp=NOW))
+    with open_log(tmp_path / "t-0", now=NOW + 5000, recovery_point=2, **settings) as log:
+        log.truncate_to(1)
+        sent = batch(0, [b"v"], timestamp=NOW + 5000, producer_id=1, base_sequence=7)
+        assert log.append(sent).first_offset == 1
+
+
+def test_the_largest_timestamp_is_not_looked_for_in_messages_without_one(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", magic=0) as producer:
+        producer.send([{"value": b"v"}])
+    assert bl.LogDir(tmp_path / "d").log("t", 0).offsets_for_times(-3).offset == -1
+
+
+def test_the_cleaner_does_not_follow_transactions_that_were_aborted_below_the_log_start(tmp_path):
+    """Their batches stay as they are, in the segment that holds the log start."""
+    directory = tmp_path / "t-0"
+    with open_log(directory, cleanup_policy="compact,delete") as log:
+        aborted = {"producer_id": 1, "base_sequence": 0, "transactional": True}
+        log.append(batch(0, [b"1"], keys=[b"a"], timestamp=NOW, **aborted))
+        log.append(marker(0, 1, commit=False, timestamp=NOW), origin="coordinator")
+        for value in (b"2", b"3"):
+            log.append(batch(0, [value], keys=[b"b"], timestamp=NOW))
+        log.roll()
+        log.append(batch(0, [b"4"], keys=[b"c"], timestamp=NOW))
+        log.delete_records(2)
+        log.compact()
+    found = _native.scan((directory / files.segment_file(0, files.LOG)).read_bytes())[0].to_pylist()
+    assert [(row["base_offset"], row["records_count"], row["is_control"]) for row in found] == [
+        (0, 1, False),
+        (1, 1, True),
+        (3, 1, False),
+    ]
+    assert not (directory / files.segment_file(0, files.TXNINDEX)).exists()
