@@ -1237,6 +1237,9 @@ class SegmentRecovery:
     def next_offset(self) -> int:
         """The offset after the last valid batch; the base offset if there is none."""
     @property
+    def producers_end(self) -> int | None:
+        """The offset after the last valid batch of magic 2; None: there is none, and so nothing of producers."""
+    @property
     def batches(self) -> int:
         """Valid ones."""
     @property

@@ -3,6 +3,7 @@
 The expected values are those of Kafka 4.1's `UnifiedLog` and `Cleaner`, given the same operations.
 """
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
@@ -136,3 +137,23 @@ def test_the_cleaner_does_not_follow_transactions_that_were_aborted_below_the_lo
         (3, 1, False),
     ]
     assert not (directory / files.segment_file(0, files.TXNINDEX)).exists()
+
+
+def test_recovery_takes_the_snapshot_where_the_producers_batches_end(tmp_path):
+    """A message behind them says nothing of producers (`LogSegment.recover`)."""
+    directory = tmp_path / "t-0"
+    with open_log(directory) as log:
+        log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
+    encoder = _native.Encoder(magic=1)
+    rows = pa.record_batch({"value": pa.array([b"v"], pa.binary())})
+    message = bytearray(encoder.encode(rows, timestamp=NOW))
+    message[:8] = (1).to_bytes(8)
+    with (directory / files.segment_file(0, files.LOG)).open("ab") as file:
+        file.write(message)
+    for snapshot in directory.glob("*.snapshot"):
+        snapshot.unlink()
+    with LogWriter.open(str(directory), settings=TopicSettings(), is_clean=False) as log:
+        assert log.log_end_offset == 2
+    assert [path.name for path in sorted(directory.glob("*.snapshot"))] == [
+        files.segment_file(offset, files.SNAPSHOT) for offset in (1, 2)
+    ]

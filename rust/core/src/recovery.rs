@@ -75,6 +75,8 @@ pub struct SegmentRecovery {
     pub needed: usize,
     /// The offset after the last valid batch; the base offset if there is none.
     pub next_offset: i64,
+    /// The offset after the last valid batch of magic 2, if there is one: the others say nothing of producers.
+    pub producers_end: Option<i64>,
     /// Whole batches so far.
     pub batches: u64,
     /// Max timestamp of the first batch.
@@ -101,6 +103,7 @@ impl SegmentRecovery {
             valid_bytes: 0,
             needed: 0,
             next_offset: base_offset,
+            producers_end: None,
             batches: 0,
             first_timestamp: None,
             has_new_epochs: false,
@@ -217,6 +220,7 @@ impl SegmentRecovery {
                 .map_err(|error| Ended::Failed(error.to_string()))?;
         }
         producers.set_end_offset(header.next_offset());
+        self.producers_end = Some(header.next_offset());
         Ok(())
     }
 
@@ -225,6 +229,7 @@ impl SegmentRecovery {
         if matches!(ended, Ended::Emptied(_)) {
             self.valid_bytes = 0;
             self.next_offset = self.base_offset;
+            self.producers_end = None;
             self.batches = 0;
             self.first_timestamp = None;
             self.index.clear();

@@ -84,6 +84,11 @@ impl SegmentRecovery {
     }
 
     #[getter]
+    fn producers_end(&self) -> Option<i64> {
+        self.recovery.producers_end
+    }
+
+    #[getter]
     fn batches(&self) -> u64 {
         self.recovery.batches
     }

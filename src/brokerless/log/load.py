@@ -287,8 +287,8 @@ class _Loader:
             name = files.segment_file(base_offset, kind)
             if content or name in self.changes or kind != files.TXNINDEX:
                 self.changes.write(name, content, "rebuilt from the segment")
-        if not self._is_legacy and recovery.batches:
-            snapshots.end_offset = recovery.next_offset
+        if recovery.producers_end is not None:
+            snapshots.end_offset = recovery.producers_end
         snapshots.take()
         return True
 
