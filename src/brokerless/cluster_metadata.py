@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 _SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 
 
-def bootstrap(path: str, node_id: int | None) -> Bootstrap | None:
+def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Bootstrap | None:
     """Return what the cluster of a log directory will start with; None if it has started, or there is none.
+
+    Args:
+        path: the log directory.
+        node_id: the broker's.
+        file: where it is; None: in the log directory.
 
     Raises:
         CorruptRecordError: it is damaged.
@@ -27,7 +32,7 @@ def bootstrap(path: str, node_id: int | None) -> Bootstrap | None:
     """
     # A controller that has a metadata log does not look at the snapshot any more.
     has_metadata_log = storage.exists(f"{path}/__cluster_metadata-0/{files.segment_file(0, files.LOG)}")
-    file = f"{path}/{texts.BOOTSTRAP}"
+    file = file or f"{path}/{texts.BOOTSTRAP}"
     if node_id is None or has_metadata_log or not storage.exists(file):
         return None
     with located(file):

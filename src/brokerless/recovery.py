@@ -5,17 +5,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from brokerless.cluster_metadata import topic_settings
+from brokerless import storage
 from brokerless.errors import unknown
+from brokerless.log import files, texts
+from brokerless.log.journal import Journal
 from brokerless.log.load import load
+from brokerless.log.lock import check_free
 from brokerless.log.root import Root
-from brokerless.log.settings import TopicSettings
+from brokerless.log.transactional_ids import check_file
 from brokerless.log_dir import LogDir
+from brokerless.root_writer import RootWriter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
+_MAKE = "make its directory: the metadata of the new cluster name it"
 
 
 def recovered(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
@@ -23,40 +28,69 @@ def recovered(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, li
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
-        CorruptRecordError: a broker would not start on a log; those before it are recovered.
+        CorruptRecordError: a broker would not start on a log, and those before it are recovered; or a file of the
+            directory is damaged, and nothing is changed.
         ValueError: an unknown topic, or no log directory.
     """
+    absent = _absent(_checked(path, topics))
     with LogDir.open(path, sole_replica=True, recover=True) as directory:
         for name in directory.rolled_forward:
             yield name, [_ROLL_FORWARD]
-        for topic, partition in _chosen(directory.partitions(), topics):
-            yield f"{topic}-{partition}", directory.log(topic, partition).recovery
+        for key in _chosen(directory.partitions(), topics):
+            log = directory.log(*key)
+            yield _name(key), [_MAKE] if key in absent else log.recovery
 
 
 def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each log, and what recovering it would change; nothing is.
 
     Raises:
-        CorruptRecordError: a broker would not start on a log.
+        LogInUseError: a broker, or another writer, is there.
+        CorruptRecordError: a broker would not start on a log, or a file of the directory is damaged.
         ValueError: an unknown topic, or no log directory.
     """
-    root = Root(path)
+    root = _checked(path, topics)
+    absent = _absent(root)
     for name in sorted(root.journal.partitions) if root.journal is not None else ():
         yield name, [_ROLL_FORWARD]
-    logs = {(log.topic, log.partition): log for log in LogDir(path).logs() if log.topic is not None}
-    keys = [(topic, partition) for topic, partition in logs if topic is not None and partition is not None]
-    settings = topic_settings(path, root.node_id)
-    keys = sorted(key for key in keys if key[0] != "__cluster_metadata")
-    for key in _chosen(keys, topics):
+    for key in _chosen(sorted(root.partitions), topics):
+        if key in absent:
+            yield _name(key), [_MAKE]
+            continue
         loaded = load(
-            logs[key].path,
-            settings.get(key[0], TopicSettings()),
+            f"{path}/{root.partitions[key]}",
+            root.settings_of(key[0]),
             is_clean=False,
             recovery_point=root.recovery_points.get(key, 0),
             log_start_offset=root.log_start_offsets.get(key, 0),
             now=time.time_ns() // 1_000_000,
         )
-        yield f"{key[0]}-{key[1]}", [str(step) for step in loaded.changes.steps]
+        loaded.check_losses(is_clean=False)
+        yield _name(key), [str(step) for step in loaded.changes.steps]
+
+
+def _checked(path: str, topics: Collection[str]) -> RootWriter:
+    """Return a log directory's own files as a writer will find them, or raise what would stop it. Takes no lock."""
+    names = storage.list_directory(path)
+    if files.is_partition_directory(names):
+        raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
+    if not Root.is_root(names):
+        raise ValueError(f"not a log directory: {path!r} has none of its files; give one of a broker's log.dirs")
+    check_free(f"{path}/{texts.LOCK}")
+    journal = Journal.read(path)
+    check_file(path)
+    root = RootWriter(path, journal)
+    _chosen(sorted(root.partitions), topics)
+    return root
+
+
+def _absent(root: RootWriter) -> set[tuple[str, int]]:
+    """Return the partitions that only the metadata name: a crash in the middle of making a topic leaves them so."""
+    return {key for key, name in root.partitions.items() if not storage.exists(f"{root.path}/{name}")}
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"{key[0]}-{key[1]}"
 
 
 def _chosen(keys: list[tuple[str, int]], topics: Collection[str]) -> list[tuple[str, int]]:

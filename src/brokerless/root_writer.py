@@ -8,6 +8,7 @@ one is an error: it stops a broker too.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from brokerless.kraft import Bootstrap
+    from brokerless.log.journal import Journal
     from brokerless.log.writer import LogWriter
 
 _T = TypeVar("_T")
@@ -35,8 +37,10 @@ class RootWriter:
 
     Args:
         path: the log directory.
+        journal: what is in force and not yet moved to its place; for who only looks at what a writer would find.
 
     Attributes:
+        journal: as given.
         meta: whose it is; None if the directory does not say.
         had_marker: whether the clean-shutdown marker was there.
         recovery_points: the checkpoint, by (topic, partition).
@@ -56,8 +60,9 @@ class RootWriter:
     made: set[tuple[str, int]]
     bootstrap: Bootstrap | None
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, journal: Journal | None = None) -> None:
         self.path = path
+        self.journal = journal
         self.settings: dict[str, TopicSettings] = {}
         self._load()
 
@@ -69,14 +74,20 @@ class RootWriter:
         self.first_dirty_offsets = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
         self.had_marker = storage.exists(self._file(texts.CLEAN_SHUTDOWN))
         self.partitions = {}
-        for name in storage.list_subdirectories(self.path):
+        directories = {name: self._file(name) for name in storage.list_subdirectories(self.path)}
+        if self.journal is not None:
+            directories = self.journal.applied(directories)
+        for name in sorted(directories):
+            place = os.path.relpath(directories[name], self.path)
             with contextlib.suppress(ValueError):
                 topic, partition, leftover = files.parse_directory_name(name)
                 if not leftover and topic != files.METADATA_TOPIC:
-                    other = self.partitions.setdefault((topic, partition), name)
-                    if other != name:
+                    other = self.partitions.setdefault((topic, partition), place)
+                    if other != place:
                         raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
-        self.bootstrap = bootstrap(self.path, self.meta.node_id if self.meta else None)
+        self.bootstrap = bootstrap(
+            self.path, self.meta.node_id if self.meta else None, file=self._read_from(texts.BOOTSTRAP)
+        )
         for topic, described in self.bootstrap.topics.items() if self.bootstrap else ():
             for partition in described.leader_epochs:
                 self.partitions.setdefault((topic, partition), f"{topic}-{partition}")
@@ -201,13 +212,18 @@ class RootWriter:
             disk.atomic_write(self._file(texts.CLEAN_SHUTDOWN), texts.format_clean_shutdown(-1))
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:
-        path = self._file(name)
+        path = self._read_from(name)
         try:
             content = storage.read_all(path)
         except FileNotFoundError:
             return None
         with located(path):
             return parse(content)
+
+    def _read_from(self, name: str) -> str:
+        if self.journal is not None and name in self.journal.files:
+            return f"{self.journal.path}/{name}"
+        return self._file(name)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -102,3 +102,64 @@ def test_a_dry_run_knows_the_settings_that_a_new_cluster_starts_with(tmp_path):
     expected = dict(planned(path))
     assert any(".index (32 bytes)" in step for step in expected["t-0"])
     assert dict(recovered(path)) == expected
+
+
+def test_there_is_nothing_to_do_after_a_clean_close(tmp_path):
+    """A broker removes the last snapshot before it checks the log, and writes it again: that is no change."""
+    with bl.Producer(tmp_path / "d", "t", transactional_id="x") as producer, producer.transaction():
+        producer.send([{"value": b"0"}, {"value": b"1"}])
+    before = contents(tmp_path / "d")
+    assert dict(planned(str(tmp_path / "d"))) == dict(recovered(str(tmp_path / "d"))) == {"t-0": []}
+    assert contents(tmp_path / "d") == before
+
+
+def test_a_snapshot_that_does_not_hold_any_more_says_why_it_goes(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", batch_size=1) as producer:
+        producer.send([{"value": b"0"}, {"value": b"1"}])
+    log = tmp_path / "d" / "t-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-7])
+    [(_, steps)] = planned(str(tmp_path / "d"))
+    why = "a producer snapshot of what is above 0, where the log is not believed"
+    assert f"remove {2:020d}.snapshot: {why}" in steps
+
+
+@pytest.mark.parametrize("name", [texts.HIGH_WATERMARKS, texts.RECOVERY_POINTS, "brokerless-transactional-ids.json"])
+def test_a_dry_run_stops_at_the_files_at_which_the_run_stops(tmp_path, name):
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        producer.send([{"value": b"0"}])
+    (tmp_path / "d" / name).write_text("damaged\n")
+    before = contents(tmp_path / "d")
+    said = []
+    for recover in (planned, recovered):
+        with pytest.raises(bl.CorruptRecordError) as raised:
+            list(recover(str(tmp_path / "d")))
+        said.append(str(raised.value))
+        assert contents(tmp_path / "d") == before
+    assert said[0] == said[1]
+    assert name in said[0]
+
+
+def test_a_dry_run_takes_only_what_the_run_takes(tmp_path):
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        producer.send([{"value": b"0"}])
+        for recover in (planned, recovered):
+            with pytest.raises(bl.LogInUseError, match="this process already writes"):
+                list(recover(str(tmp_path / "d")))
+    (tmp_path / "empty").mkdir()
+    for recover in (planned, recovered):
+        with pytest.raises(ValueError, match=r"not a log directory: .*/empty' has none of its files"):
+            list(recover(str(tmp_path / "empty")))
+        with pytest.raises(ValueError, match=r"not a log directory: .* one partition's"):
+            list(recover(str(tmp_path / "d" / "t-0")))
+        with pytest.raises(ValueError, match="unknown topic 'u'"):
+            list(recover(str(tmp_path / "d"), ["t", "u"]))
+
+
+def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as directory:
+        directory.create_topic("t", partitions=2)
+    (tmp_path / "d" / "t-1" / texts.PARTITION_METADATA).unlink()
+    (tmp_path / "d" / "t-1").rmdir()
+    said = dict(planned(str(tmp_path / "d")))
+    assert said["t-1"] == ["make its directory: the metadata of the new cluster name it"]
+    assert dict(recovered(str(tmp_path / "d"))) == said

@@ -17,7 +17,7 @@ def recover(path: str, topics: tuple[str, ...], dry_run: bool) -> None:
     Each log is cut at its first invalid batch behind the recovery point, its indexes and producer state are rebuilt,
     and leftovers of interrupted cleanings and deletions are finished or removed: step for step what a broker does when
     it starts without a clean-shutdown marker. When all logs are recovered the marker is written, so that the broker
-    starts at once. Each change is printed. Exit code 2: a broker would not start; the message names the cure.
+    starts at once. Each change is printed. Exit code 1: a broker would not start; the message names the cure.
 
     \b
     brokerless recover data --dry-run
@@ -32,4 +32,5 @@ def recover(path: str, topics: tuple[str, ...], dry_run: bool) -> None:
             for step in steps:
                 click.echo(f"{name}: {step}")
             changes += len(steps)
-    click.echo(f"{changes} changes {'to be made' if dry_run else 'made'} in {path}", err=True)
+    done = f"{changes} changes {'to be made' if dry_run else 'made'} in {path}"
+    click.echo(done if changes else f"{done}: a broker takes its logs as they are", err=True)

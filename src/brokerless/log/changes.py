@@ -152,6 +152,22 @@ class Changes:
             (kept if step.name.removesuffix(".deleted") in touched else moved).append(step)
         self.steps[to:] = [*moved, *between, *kept]
 
+    def drop_idle(self) -> None:
+        """Forget the removals of files that are written again just as they are."""
+        touched: dict[str, list[int]] = {}
+        for number, step in enumerate(self.steps):
+            for name in (step.name, step.to) if isinstance(step.to, str) and step.to else (step.name,):
+                touched.setdefault(name, []).append(number)
+        idle: set[int] = set()
+        for name, numbers in touched.items():
+            verbs = [self.steps[number].verb for number in numbers]
+            content = self.steps[numbers[-1]].to
+            if verbs == ["remove", "write"] and isinstance(content, bytes):
+                path = f"{self.directory}/{name}"
+                if storage.size(path) == len(content) and storage.read_all(path) == content:
+                    idle.update(numbers)
+        self.steps = [step for number, step in enumerate(self.steps) if number not in idle]
+
     def apply(self) -> None:
         """Do it all, in order. What is written is on the disk when this returns."""
         for step in self.steps:

@@ -50,6 +50,20 @@ class Loaded(NamedTuple):
     losses: list[str]
     max_timestamp: tuple[int, int] | None = None
 
+    def check_losses(self, *, is_clean: bool) -> None:
+        """Refuse a log of which a broker would lose something.
+
+        Raises:
+            CorruptRecordError: with the losses, and the cure.
+        """
+        if self.losses:
+            losses = "; ".join(dict.fromkeys(self.losses))
+            # Without the marker this is what recovering it comes to.
+            cure = "; `brokerless recover` on the log directory brings it in order" if is_clean else ""
+            raise CorruptRecordError(
+                f"a broker would lose data here without a word: {losses}{cure}", path=self.changes.directory
+            )
+
 
 def load(
     directory: str, settings: TopicSettings, *, is_clean: bool, recovery_point: int, log_start_offset: int, now: int
@@ -101,6 +115,7 @@ class _Loader:
         snapshots.rebuild(
             self.segments, start_offset, end_offset, self._replay, believe_absence=self.is_clean or self._is_legacy
         )
+        self.changes.drop_idle()
         return Loaded(
             self.changes,
             self.segments,

@@ -46,7 +46,7 @@ class Lock:
         with _guard:
             while True:
                 if _identity(path) in _held:
-                    raise LogInUseError(f"in use: this process already writes to {os.path.dirname(path)}")
+                    raise _held_here(path)
                 file = _opened(path)
                 try:
                     self._take(file)
@@ -82,10 +82,7 @@ class Lock:
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
-            holder = _name(_holder(file.fileno()))
-            raise LogInUseError(
-                f"in use: {holder} holds {self.path}; stop it first, or work on a copy of the directory"
-            ) from error
+            raise _held_by(_holder(file.fileno()), self.path) from error
 
 
 def is_held(path: str) -> bool:
@@ -98,6 +95,34 @@ def is_held(path: str) -> bool:
                 return _holder(file.fileno()) is not None
         except FileNotFoundError:
             return False
+
+
+def check_free(path: str) -> None:
+    """Raise what taking the lock would raise, without taking it.
+
+    Raises:
+        LogInUseError: another process, or this one, holds it.
+        ValueError: it is in an object store, which has no locks.
+    """
+    disk.check_local(path)
+    with _guard:
+        if _identity(path) in _held:
+            raise _held_here(path)
+        try:
+            with storage.open_regular(path) as file:
+                holder = _holder(file.fileno())
+        except FileNotFoundError:
+            return
+        if holder is not None:
+            raise _held_by(holder, path)
+
+
+def _held_here(path: str) -> LogInUseError:
+    return LogInUseError(f"in use: this process already writes to {os.path.dirname(path)}")
+
+
+def _held_by(holder: int | None, path: str) -> LogInUseError:
+    return LogInUseError(f"in use: {_name(holder)} holds {path}; stop it first, or work on a copy of the directory")
 
 
 # struct flock with its padding: the place of l_type, and that of l_pid.

@@ -93,8 +93,13 @@ class Snapshots:
 
     def _reload(self, start_offset: int, end_offset: int) -> None:
         for offset in self.offsets():
-            if offset > end_offset or offset <= start_offset:
-                self._remove(offset, f"a producer snapshot outside the log, {start_offset} to {end_offset}")
+            if offset <= start_offset:
+                self._remove(offset, f"a producer snapshot not above the start of the log, {start_offset}")
+            elif offset > end_offset:
+                # Not only behind the log: a recovery asks for the state at the start of what it is about to check.
+                self._remove(
+                    offset, f"a producer snapshot of what is above {end_offset}, where the log is not believed"
+                )
         if end_offset == self.end_offset:
             return
         for offset in reversed(self.offsets()):

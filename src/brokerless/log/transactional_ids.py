@@ -59,7 +59,7 @@ class TransactionalIds:
         self._path = f"{directory}/{FILE}"
         self._writer = writer
         self._partitions = partitions
-        self._states: dict[str, _State] = _read(self._path) if storage.exists(self._path) else {}
+        self._states = _states(self._path)
 
     def finish(self) -> None:
         """End what a crash left open: as was decided before it, or else with an abort."""
@@ -153,6 +153,19 @@ def new_producer_id() -> int:
     True
     """
     return (1 << 62) + secrets.randbelow(1 << 62)
+
+
+def check_file(directory: str) -> None:
+    """Raise what opening a log directory would raise at its transactional ids.
+
+    Raises:
+        CorruptRecordError: the file cannot be read.
+    """
+    _states(f"{directory}/{FILE}")
+
+
+def _states(path: str) -> dict[str, _State]:
+    return _read(path) if storage.exists(path) else {}
 
 
 def _read(path: str) -> dict[str, _State]:

@@ -11,7 +11,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from brokerless.errors import CorruptRecordError
 from brokerless.log.changes import Changes
 from brokerless.log.compact import Compact
 from brokerless.log.convert import Convert
@@ -97,11 +96,7 @@ class LogWriter(OpenLog):
             log_start_offset=log_start_offset,
             now=now(),
         )
-        if loaded.losses:
-            losses = "; ".join(dict.fromkeys(loaded.losses))
-            # Without the marker this is what recovering it comes to.
-            cure = "; `brokerless recover` on the log directory brings it in order" if is_clean else ""
-            raise CorruptRecordError(f"a broker would lose data here without a word: {losses}{cure}", path=directory)
+        loaded.check_losses(is_clean=is_clean)
         steps = [str(step) for step in loaded.changes.steps]
         loaded.changes.apply()
         known = loaded.leader_epochs.entries()

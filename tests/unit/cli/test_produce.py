@@ -166,6 +166,17 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert done.out == planned.out
     assert bl.Root(str(path)).is_clean
     assert run("recover", path, "--topic", "crash-zst").code == 2
+    again = run("recover", path)
+    assert (again.code, again.out) == (0, "")
+    assert again.err == f"0 changes made in {path}: a broker takes its logs as they are\n"
+
+
+def test_recover_ends_with_the_code_of_damage_where_a_broker_does_not_start(golden, run, copied):
+    path = copied("kafka-4.1-crashed", "crash-zstd-0").parent
+    (path / "crash-zstd-0" / "leader-epoch-checkpoint").write_text("damaged\n")
+    for options in ([], ["--dry-run"]):
+        result = run("recover", path, *options)
+        assert (result.code, "a broker does not start" in result.err) == (1, True)
 
 
 def test_a_topic_keeps_its_id(run, tmp_path):
