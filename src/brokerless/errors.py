@@ -102,6 +102,10 @@ class CorruptRecordError(_PlacedError):
     hint = '\nhint: a read can skip it and report what is lost (on corrupt: "skip"); a dump shows the batches up to it'
 
 
+_RAISE_THE_CAP = "; raise max_batch_bytes to read it"
+_CONVERT_FIRST = ': Convert(compression="none") in Python, with a larger max_batch_bytes, makes a log that can be read'
+
+
 class UnsupportedFormatError(_PlacedError):
     """Legal Kafka that is not read here: an unknown magic or codec, a batch beyond the size cap. Same attributes."""
 
@@ -109,6 +113,19 @@ class UnsupportedFormatError(_PlacedError):
         '\nhint: a read can skip it and report what is lost (on corrupt: "skip"); '
         'see "What is supported" in the documentation'
     )
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        position: int | None = None,
+        base_offset: int | None = None,
+        next_position: int | None = None,
+    ) -> None:
+        # The native advice is for its own callers: a read has no such argument, and its cap stays.
+        message = message.replace(_RAISE_THE_CAP, _CONVERT_FIRST)
+        super().__init__(message, path=path, position=position, base_offset=base_offset, next_position=next_position)
 
 
 class OffsetOutOfRangeError(BrokerlessError):

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import brokerless as bl
-from brokerless import errors
+from brokerless import _native, errors
 from brokerless.errors import located, unknown
 
 
@@ -25,6 +25,21 @@ def test_what_is_wrong_with_a_log_comes_with_what_can_be_done_in_words_for_pytho
     _, hint = str(error_class("x", path="00000000000000000000.log")).splitlines()
     assert 'on corrupt: "skip"' in hint
     assert not {"on_corrupt", "--on-corrupt", "onCorrupt", "brokerless dump"} & set(hint.replace("=", " ").split())
+
+
+def test_the_advice_about_a_batch_that_is_too_large_can_be_followed(tmp_path):
+    with bl.Producer(tmp_path / "d", "t", compression="zstd") as producer:
+        producer.send([{"value": bytes(4096)}])
+    log = f"t-0/{0:020d}.log"
+    with pytest.raises(bl.UnsupportedFormatError) as caught:
+        _native.Decoder(["value"], max_batch_bytes=1000).decode((tmp_path / "d" / log).read_bytes(), 0)
+    what, _, advice = str(caught.value).partition(": ")
+    assert what.startswith("batch decompresses to more than max_batch_bytes (1000) at")
+    assert advice.startswith('Convert(compression="none") in Python, with a larger max_batch_bytes')
+    bl.rewrite(bl.Convert(compression="none", max_batch_bytes=5000), tmp_path / "d", topics=["t"], to=tmp_path / "copy")
+    content = (tmp_path / "copy" / log).read_bytes()
+    rows, _ = _native.Decoder(["value"], max_batch_bytes=1000).decode(content, 0)
+    assert rows["value"].to_pylist() == [bytes(4096)]
 
 
 def test_the_innermost_path_stays():
