@@ -269,3 +269,32 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
         return ValueError(f"unknown {kind} {name!r}: did you mean {nearest[0]!r}?")
     some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
+
+
+def check_several(option: str, values: object) -> None:
+    """Refuse a string where several names or numbers are meant: its letters would be taken for them.
+
+    >>> check_several("topics", "orders")
+    Traceback (most recent call last):
+    TypeError: topics: several are expected, not the string 'orders'; give ['orders']
+    """
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{option}: several are expected, not the string {values!r}; give [{values!r}]")
+
+
+def check_partition(number: object) -> None:
+    """Refuse a string in place of a partition's number: no partition is found by it."""
+    if isinstance(number, str):
+        raise TypeError(f"partition: a number is expected, not the string {number!r}")
+
+
+def check_time(option: str, value: object) -> None:
+    """Refuse what is no number of milliseconds.
+
+    >>> check_time("start_timestamp", "2024-05-01")
+    Traceback (most recent call last):
+    TypeError: start_timestamp: ms since the epoch are expected, an integer, not '2024-05-01'
+    """
+    if not hasattr(value, "__index__"):
+        cure = "; of a datetime: int(1000 * it.timestamp())" if hasattr(value, "timestamp") else ""
+        raise TypeError(f"{option}: ms since the epoch are expected, an integer, not {value!r}{cure}")

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import storage
-from brokerless.errors import unknown
+from brokerless.errors import check_partition, check_several, unknown
 from brokerless.log import files, journal
 from brokerless.log.log import Log
 from brokerless.log.root import Root
@@ -120,7 +120,10 @@ class LogDir:
 
         Raises:
             ValueError: a topic or partition that is not here.
+            TypeError: a string in place of several topics, or of a partition's number.
         """
+        check_several("topics", topics)
+        check_several("partitions", partitions)
         # Only what is asked for is compared with its replicas: that opens files, and damage elsewhere is no matter.
         chosen = self._by_partition
         if topics is not None:
@@ -130,6 +133,8 @@ class LogDir:
             chosen = [replicas for replicas in chosen if replicas[0].topic in wanted]
         if partitions is not None:
             numbers = set(partitions)
+            for number in numbers:
+                check_partition(number)
             known = {replicas[0].partition for replicas in chosen} - {None}
             for number in sorted(numbers - known):
                 raise unknown("partition", str(number), map(str, known))

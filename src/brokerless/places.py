@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brokerless import disk, storage
-from brokerless.errors import unknown
+from brokerless.errors import check_several, unknown
 from brokerless.log import files
 from brokerless.log.root import Root
 
@@ -42,7 +42,10 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
 
     Raises:
         ValueError: a topic or partition is nowhere; no topic is named; a path is no such directory.
+        TypeError: a string in place of several topics.
     """
+    check_several("topics", topics)
+    check_several("partitions", partitions)
     found = [_at(path, topics) for path in paths]
     for topic, number in (key for place in found if place.is_partition for key in place.directories):
         if (topics and topic not in topics) or (partitions and number not in partitions):

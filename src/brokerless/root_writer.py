@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, metadata_configs
-from brokerless.errors import CorruptRecordError, located, unknown
+from brokerless.errors import CorruptRecordError, check_partition, located, unknown
 from brokerless.log import files, texts
 from brokerless.log.settings import TopicSettings
 
@@ -112,7 +112,12 @@ class RootWriter:
         return self.meta is not None and self.meta.version >= 1
 
     def unknown(self, topic: str, partition: int) -> ValueError:
-        """Return the error that this partition is not here."""
+        """Return the error that this partition is not here.
+
+        Raises:
+            TypeError: a string in place of its number.
+        """
+        check_partition(partition)
         if topic == files.METADATA_TOPIC:
             return ValueError(f"{files.METADATA_TOPIC} is the Raft layer's: its records are not written here")
         of_topic = sorted(number for name, number in self.partitions if name == topic)

@@ -212,6 +212,15 @@ def test_a_selection_that_cannot_be_meant_is_refused(selection, message):
         Erase(**selection)
 
 
+@pytest.mark.parametrize(
+    "selection", [{"keys": ("a",)}, {"keys": b"a"}, {"key_prefixes": b"a"}, {"keys": "a"}, {"headers": (("h", "v"),)}]
+)
+def test_what_is_to_be_erased_is_named_in_bytes(selection):
+    (option,) = selection
+    with pytest.raises(TypeError, match=f"{option}: a tuple of bytes is expected, .* not (str|bytes)"):
+        Erase(**selection)
+
+
 def test_digests_tell_selections_apart():
     selections = [
         {"keys": (b"ab",)},

@@ -1,10 +1,12 @@
 """Several paths seen as one set of topics."""
 
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 
 import brokerless as bl
+from brokerless.spark import check, export, profile, restore
 from building import batch, write_segment
 
 
@@ -212,3 +214,43 @@ def test_what_is_nothing_of_kafka_is_said_to_be(tmp_path):
         bl.LogDir()
     with pytest.raises(ValueError, match="not a partition directory"):
         bl.Log(tmp_path)
+
+
+def test_a_string_is_not_taken_for_its_letters(golden, tmp_path):
+    directory = bl.LogDir(golden / "logs/kafka-4.1")
+    log = directory.logs()[0]
+    for call in (
+        lambda: log.read(columns="offset"),
+        lambda: directory.logs(topics="orders"),
+        lambda: directory.logs(partitions="0"),
+        lambda: bl.rewrite(bl.Compact(), tmp_path, topics="orders"),
+        lambda: profile(None, tmp_path, topics="orders"),
+        lambda: profile(None, tmp_path, by="topic"),
+        lambda: check(None, tmp_path, topics="orders"),
+        lambda: export(None, str(tmp_path), str(tmp_path / "to"), topics="orders"),
+        lambda: restore(None, str(tmp_path), str(tmp_path / "to"), topics="orders"),
+    ):
+        with pytest.raises(TypeError, match=r"several are expected, not the string '(offset|orders|topic|0)'"):
+            call()
+
+
+def test_a_partition_is_a_number(golden, tmp_path):
+    directory = bl.LogDir(golden / "logs/kafka-4.1")
+    with pytest.raises(TypeError, match="partition: a number is expected, not the string '0'"):
+        directory.log(directory.topics()[0], "0")
+    with bl.LogDir.create(tmp_path / "d") as writer:
+        writer.create_topic("t")
+        with pytest.raises(TypeError, match="partition: a number is expected, not the string '0'"):
+            writer.log("t", "0")
+
+
+def test_a_time_is_milliseconds(golden):
+    log = bl.LogDir(golden / "logs/kafka-4.1").logs()[0]
+    for time in ("2024-05-01", datetime(2024, 5, 1, tzinfo=UTC), 1.5):
+        for call in (
+            lambda time=time: log.read(start_timestamp=time),
+            lambda time=time: log.read(end_timestamp=time),
+            lambda time=time: log.offsets_for_times(time),
+        ):
+            with pytest.raises(TypeError, match="timestamp: ms since the epoch are expected, an integer, not"):
+                call()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from brokerless.errors import OffsetOutOfRangeError, unknown
+from brokerless.errors import OffsetOutOfRangeError, check_time, unknown
 from brokerless.log import times
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Stretch
@@ -58,6 +58,9 @@ def bounds(
 ) -> Bounds:
     """Resolve the arguments of `Log.plan`."""
     check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
+    for option, time in (("start_timestamp", start_timestamp), ("end_timestamp", end_timestamp)):
+        if time is not None:
+            check_time(option, time)
     is_committed = isolation_level == "read_committed"
     visible = visible_end(log, end_offset)
     limits = [visible] if visible < log.log_end_offset or end_offset == "high-watermark" else []

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from brokerless import _native, storage
 from brokerless.log import files
@@ -120,6 +120,7 @@ class Erase:
 
     Raises:
         ValueError: nothing is asked for, or an empty prefix, which every key starts with.
+        TypeError: keys, prefixes or headers that are not tuples of bytes.
 
     >>> Erase(keys=(b"user-1",)).digest() == Erase(keys=(b"user-1", b"user-1")).digest()
     True
@@ -132,6 +133,10 @@ class Erase:
     max_batch_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
+        _check_bytes("keys", self.keys)
+        _check_bytes("key_prefixes", self.key_prefixes)
+        for header in self.headers:
+            _check_bytes("headers", header)
         if not (self.keys or self.key_prefixes or self.headers):
             raise ValueError("nothing to erase: give keys, key prefixes or headers")
         if b"" in self.key_prefixes:
@@ -265,6 +270,16 @@ def _leftovers(directory: str) -> list[str]:
                 if other.leftover and (other.topic, other.partition) == (own.topic, own.partition):
                     found.append(f"{around}/{name}")
     return sorted(found)
+
+
+def _check_bytes(option: str, values: Any) -> None:  # noqa: ANN401 - whatever was given
+    """Refuse what can match no key; the values are not named, for they may be what is to be forgotten."""
+    expected = f'{option}: a tuple of bytes is expected, such as (b"user-1",), not '
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{expected}{type(values).__name__}")
+    for value in values:
+        if not isinstance(value, bytes):
+            raise TypeError(f"{expected}{type(value).__name__} in it: encode it first")
 
 
 def _framed(content: bytes) -> bytes:

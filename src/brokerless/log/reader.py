@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import pyarrow as pa
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located, unknown
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_several, located, unknown
 from brokerless.log.segment import Entry, cut_batch, open_log
 from brokerless.log.window import MAX_BATCH, Window, batch_at, sweep
 
@@ -53,6 +53,7 @@ class Reader:
         check_crcs: bool = True,
         spark: bool = False,
     ) -> None:
+        check_several("columns", columns)
         self._columns = list(KAFKA_COLUMNS if columns is None else columns)
         for column in self._columns:
             if column not in _native.ROW_COLUMNS:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import located
+from brokerless.errors import check_time, located
 from brokerless.log.window import sweep
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ NONE = OffsetAndTimestamp(-1)
 
 def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
     """Answer as `Log.offsets_for_times`, with nothing at or above `end`."""
+    check_time("timestamp", timestamp)
     epochs = log.leader_epochs
     if timestamp == LATEST:
         return OffsetAndTimestamp(end, -1, epochs[-1].epoch if epochs else 0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from brokerless import _native, storage
-from brokerless.errors import unknown
+from brokerless.errors import check_several, unknown
 from brokerless.log import files
 from brokerless.log.root import Root
 from brokerless.spark.jobs.export_directory import ExportDirectory
@@ -168,6 +168,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
 
 def _given(path: str | Sequence[str], topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of the read."""
+    check_several("topics", topics)
     for name in options:
         if name.lower() in ("path", "paths", "view", "includeheaders"):
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.errors import unknown
+from brokerless.errors import check_several, unknown
 from brokerless.log.profile import FACTS
 from brokerless.spark.jobs.reading import read
 
@@ -44,16 +44,18 @@ def profile(
 
     Raises:
         ValueError: there is no such group.
+        TypeError: a string in place of several topics or groups.
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's usual name
 
+    check_several("by", by)
     for name in by:
         if name not in GROUPS:
             raise unknown("group", name, GROUPS)
     groups = list(dict.fromkeys(by))
+    sums = read(spark, paths, topics, view="sums")
     add = {"sum": F.sum, "min": F.min, "max": F.max}
     facts = [add[how](name).alias(name) for name, how in FACTS.items()]
-    sums = read(spark, paths, topics, view="sums")
     of_partitions = sums.groupBy(*dict.fromkeys([*groups, "topic", "partition"])).agg(
         *facts, F.collect_set("magic").alias("magics"), F.collect_set("compression").alias("compressions")
     )

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from brokerless import storage
+from brokerless.errors import check_several
 from brokerless.spark.options import Options
 from brokerless.spark.tasks import select
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 def read(spark: SparkSession, paths: Collection[Path], topics: Collection[str], **options: str) -> DataFrame:
     """Return a view of logs; `options` are those of the source."""
-    return spark.read.format("brokerless").options(**_options(paths, topics), **options).load()
+    given = _options(paths, topics)
+    return spark.read.format("brokerless").options(**given, **options).load()
 
 
 def replicas(paths: Collection[Path], topics: Collection[str]) -> list[Log]:
@@ -31,6 +33,7 @@ def replicas(paths: Collection[Path], topics: Collection[str]) -> list[Log]:
 
 
 def _options(paths: Collection[Path], topics: Collection[str]) -> dict[str, str]:
+    check_several("topics", topics)
     # Spark plans in a process that may work in another directory.
     options = {"path": json.dumps([storage.absolute(os.fspath(path)) for path in paths])}
     return options | ({"subscribe": ",".join(topics)} if topics else {})

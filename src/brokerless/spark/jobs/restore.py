@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
 from brokerless.committing import Write
-from brokerless.errors import LogInUseError, unknown
+from brokerless.errors import LogInUseError, check_several, unknown
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
 from brokerless.log.shares import in_shares
@@ -100,6 +100,7 @@ def restore(
 
         restore(spark, "/exports/orders", "/restored/kafka-data")
     """
+    check_several("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
     manifest = _read(directory)
     for topic in (*topics, *(topic_ids or {})):
