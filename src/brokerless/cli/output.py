@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
@@ -71,18 +73,57 @@ def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
 
 @contextmanager
 def _whole_file(path: str) -> Iterator[BufferedWriter]:
-    """Open a file that takes the name `path` at the end: also after damage, whose rows before it are the output."""
-    directory, name = os.path.split(path)
+    """Open a file that takes the name `path` at the end: also after damage, whose rows before it are the output.
+
+    A link stays, and what it leads to is replaced. What is no regular file (/dev/null, a FIFO) is written to.
+    """
+    target = os.path.realpath(path)
+    before = _mode(path)
+    # The shell has opened what these stand for: also where it is a file, it goes on there.
+    is_open = path in ("/dev/stdout", "/dev/stderr") or path.startswith(("/dev/fd/", "/proc/"))
+    if is_open or (before is not None and not stat.S_ISREG(before)):
+        with _open(path, path, "ab") as file:
+            yield file
+        return
+    directory, name = os.path.split(target)
     temporary = os.path.join(directory, f".{name}.{os.getpid()}.partial")
     try:
-        with open(temporary, "xb") as file:
+        with _open(temporary, path, "xb") as file:
+            if before is not None:
+                os.chmod(temporary, stat.S_IMODE(before))
             try:
                 yield file
             except (CorruptRecordError, UnsupportedFormatError):
                 file.close()
-                os.replace(temporary, path)
+                os.replace(temporary, target)
                 raise
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _mode(path: str) -> int | None:
+    """Return the mode of what is there, behind links; None: nothing."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _open(path: str, shown: str, mode: str) -> BufferedWriter:
+    return io.BufferedWriter(_Named(path, shown, mode))
+
+
+class _Named(io.FileIO):
+    """A file whose errors have its name: what the system says of a full disk does not."""
+
+    def __init__(self, path: str, shown: str, mode: str) -> None:
+        super().__init__(path, mode)
+        self._shown = shown
+
+    def write(self, content: Any, /) -> int:  # noqa: ANN401 - any buffer
+        try:
+            return super().write(content)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._shown) from error

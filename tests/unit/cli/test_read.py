@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import stat
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -209,3 +210,46 @@ def test_a_reader_that_goes_away_is_no_error(golden):
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == (b"", 0)
     process.stderr.close()
+
+
+@pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
+def test_a_pipe_is_written_to_not_replaced(form, golden, run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        result = run("read", golden / "logs/kafka-4.1/headers-0", "--format", form, "--output", pipe)
+        content = reader.communicate(timeout=30)[0]
+    assert (result.code, result.err) == (0, "")
+    run("read", golden / "logs/kafka-4.1/headers-0", "--format", form, "--output", tmp_path / "rows")
+    assert content == (tmp_path / "rows").read_bytes()
+    assert pipe.is_fifo()
+
+
+def test_a_device_is_written_to_not_replaced(golden, run, tmp_path):
+    # By a link: should the device be replaced after all, it is the link that goes.
+    full = tmp_path / "full"
+    full.symlink_to("/dev/full")
+    result = run("read", golden / "logs/kafka-4.1/headers-0", "--limit", 1, "--output", full)
+    assert (result.code, result.err) == (2, f"brokerless: [Errno 28] No space left on device: '{full}'\n")
+    assert full.is_char_device()
+
+
+def test_a_link_and_the_permissions_of_its_file_stay(golden, run, tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "rows", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    assert run("read", golden / "logs/kafka-4.1/headers-0", "--limit", 1, "--output", link).code == 0
+    assert link.is_symlink()
+    assert (target.read_text().count("\n"), stat.S_IMODE(target.stat().st_mode)) == (1, 0o640)
+    assert (sorted(os.listdir(tmp_path)), os.listdir(target.parent)) == (["link", "there"], ["rows"])
+
+
+def test_what_the_shell_opened_goes_on(golden, tmp_path):
+    (tmp_path / "rows").write_text("before\n")
+    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1/headers-0", "--limit", "1"]
+    with (tmp_path / "rows").open("a") as file:
+        subprocess.run([*command, "--output", "/dev/fd/1"], stdout=file, check=True)
+    before, row = (tmp_path / "rows").read_text().splitlines()
+    assert (before, json.loads(row)["offset"]) == ("before", 0)
