@@ -100,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = FAILURE
     except (CorruptRecordError, UnsupportedFormatError) as error:
         click.echo(f"brokerless: {error}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            click.echo(f"note: {note}", err=True)
         code = DAMAGE
     except (BrokerlessError, ValueError, OSError) as error:
         click.echo(f"brokerless: {error}", err=True)

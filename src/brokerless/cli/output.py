@@ -1,4 +1,4 @@
-"""Where `read` puts its rows: JSON lines, an Arrow IPC file or a Parquet file. A file appears when it is whole."""
+"""Where `read` puts its rows: JSON lines, an Arrow IPC file or a Parquet file. A file appears when it is finished."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
 
 @contextmanager
 def _whole_file(path: str) -> Iterator[BufferedWriter]:
-    """Open a file that takes the name `path` at the end: also after damage, whose rows before it are the output.
+    """Open a file that takes the name `path` at the end.
 
+    After damage it has the rows before it, and takes the name only if nothing is there that it would make shorter.
     A link stays, and what it leads to is replaced. What is no regular file (/dev/null, a FIFO) is written to.
     """
     target = os.path.realpath(path)
@@ -93,9 +94,12 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
                 os.chmod(temporary, stat.S_IMODE(before))
             try:
                 yield file
-            except (CorruptRecordError, UnsupportedFormatError):
+            except (CorruptRecordError, UnsupportedFormatError) as error:
                 file.close()
-                os.replace(temporary, target)
+                if before is None:
+                    os.replace(temporary, target)
+                else:
+                    error.add_note(f"{path} was left as it was; for the rows before the damage, name a new file")
                 raise
         os.replace(temporary, target)
     finally:

@@ -47,7 +47,7 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
 @click.option("--no-check-crcs", is_flag=True, help="Do not verify checksums.")
 @bytes_as
 @click.option("--format", "form", type=click.Choice(["json", "arrow", "parquet"]), default="json", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file; it appears when it is whole.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file; it appears when it is finished.")
 def read(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -68,7 +68,8 @@ def read(
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
     Of a whole log directory every topic but Kafka's internal ones is read; --topic chooses, also one of those.
-    Times are ms since 1970 or ISO 8601. At damage the output ends with the record before it, exit 1.
+    Times are ms since 1970 or ISO 8601. At damage the output ends with the record before it, exit 1;
+    a file that --output would replace is left as it was.
 
     \b
     brokerless read orders-0 --start-offset 1000 --limit 10

@@ -184,6 +184,19 @@ def test_damage_ends_the_output_after_the_rows_before_it(to_file, copied, run, t
     assert first.exists()
 
 
+@pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
+def test_damage_does_not_cost_the_file_that_was_there(form, copied, run, tmp_path):
+    directory = copied("kafka-4.1", "codec-zstd-0")
+    second = max(directory.glob("*.log"))
+    flip_bit(second, second.stat().st_size // 2)
+    output = tmp_path / "rows"
+    output.write_text("whole")
+    result = run("read", directory, "--format", form, "--output", output)
+    assert (result.code, output.read_text()) == (1, "whole")
+    assert result.err.splitlines()[-1].startswith(f"note: {output} was left as it was")
+    assert sorted(os.listdir(tmp_path)) == ["kafka-4.1", "rows"]
+
+
 def test_skipped_damage_is_reported(copied, run):
     directory = copied("kafka-4.1", "codec-none-0")
     path = min(directory.glob("*.log"))
