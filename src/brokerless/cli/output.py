@@ -6,8 +6,8 @@ import io
 import os
 import stat
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -20,8 +20,16 @@ if TYPE_CHECKING:
 
     Write = Callable[[pa.RecordBatch], None]
 
+_DAMAGE = (CorruptRecordError, UnsupportedFormatError)
 # Rows come in pieces of some 2 MB: far too small for row groups.
 _ROW_GROUP_BYTES = 64 << 20
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+_WriterT = TypeVar("_WriterT", bound=_Closable)
 
 
 @contextmanager
@@ -34,7 +42,7 @@ def open_sink(form: str, output: str | None, bytes_as: str, schema: pa.Schema) -
         if form == "json":
             yield _json_writer(file, bytes_as)
         elif form == "arrow":
-            with pa.ipc.new_file(file, schema) as writer:
+            with _finished(pa.ipc.new_file(file, schema)) as writer:
                 yield writer.write_batch
         else:
             with _parquet_writer(file, schema) as write:
@@ -64,11 +72,29 @@ def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
         if sum(batch.nbytes for batch in pending) >= _ROW_GROUP_BYTES:
             flush()
 
-    with pq.ParquetWriter(file, schema) as writer:
+    with _finished(pq.ParquetWriter(file, schema)) as writer:
         try:
             yield write
-        finally:
+        except _DAMAGE:
             flush()
+            raise
+        flush()
+
+
+@contextmanager
+def _finished(writer: _WriterT) -> Iterator[_WriterT]:
+    """Close a writer, so that its file can be read: also after damage. Of errors the first one is told."""
+    try:
+        yield writer
+    except _DAMAGE:
+        writer.close()
+        raise
+    except BaseException:
+        # The disk is full, say: then a writer fails once more, with less to say.
+        with suppress(Exception):
+            writer.close()
+        raise
+    writer.close()
 
 
 @contextmanager
@@ -94,7 +120,7 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
                 os.chmod(temporary, stat.S_IMODE(before))
             try:
                 yield file
-            except (CorruptRecordError, UnsupportedFormatError) as error:
+            except _DAMAGE as error:
                 file.close()
                 if before is None:
                     os.replace(temporary, target)

@@ -1,6 +1,7 @@
 """`read` prints what a consumer returns, and goes about damage, pipes and files as a command should."""
 
 import base64
+import io
 import json
 import os
 import stat
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from brokerless.cli import output
 from damage import cut, flip_bit
 from expected import DATA, consumed, text, value
 
@@ -245,6 +247,39 @@ def test_a_device_is_written_to_not_replaced(golden, run, tmp_path):
     result = run("read", golden / "logs/kafka-4.1/headers-0", "--limit", 1, "--output", full)
     assert (result.code, result.err) == (2, f"brokerless: [Errno 28] No space left on device: '{full}'\n")
     assert full.is_char_device()
+
+
+@pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
+def test_a_full_disk_is_named(form, golden, run, tmp_path):
+    full = tmp_path / "full"
+    full.symlink_to("/dev/full")
+    result = run("read", golden / "logs/kafka-4.1", "--format", form, "--output", full)
+    assert (result.code, result.err) == (2, f"brokerless: [Errno 28] No space left on device: '{full}'\n")
+
+
+class Full(io.BytesIO):
+    """A file on a disk that fills up."""
+
+    errors = 0
+
+    def write(self, content):
+        if self.tell() > 1000:
+            self.errors += 1
+            raise OSError(f"error {self.errors}")
+        return super().write(content)
+
+
+def test_of_a_parquet_files_errors_the_first_is_told(monkeypatch):
+    monkeypatch.setattr(output, "_ROW_GROUP_BYTES", 0)
+    rows = pa.record_batch({"offset": list(range(1000))})
+
+    def fill():
+        with output._parquet_writer(Full(), rows.schema) as write:
+            while True:
+                write(rows)
+
+    with pytest.raises(OSError, match=r"^error 1$"):
+        fill()
 
 
 def test_a_link_and_the_permissions_of_its_file_stay(golden, run, tmp_path):
