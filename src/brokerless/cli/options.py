@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -94,6 +95,12 @@ bytes_as = click.option(
     show_default=True,
     help='How keys, values and header values are written. With utf8, one that is not UTF-8 becomes {"base64": ...}.',
 )
+
+
+def format_of(path: str | None, form: str | None) -> str:
+    """Return the format of a file of rows: what is asked for, else what its name says, else json."""
+    suffix = os.path.splitext(path or "")[1].removeprefix(".")
+    return form or (suffix if suffix in ("arrow", "parquet") else "json")
 
 
 class Progress:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import Progress, bytes_as, chosen, isolation_level, moment, offset_or, paths
+from brokerless.cli.options import Progress, bytes_as, chosen, format_of, isolation_level, moment, offset_or, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,12 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
 )
 @click.option("--no-check-crcs", is_flag=True, help="Do not verify checksums.")
 @bytes_as
-@click.option("--format", "form", type=click.Choice(["json", "arrow", "parquet"]), default="json", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "arrow", "parquet"]),
+    help="Of the output.  [default: by its name, else json]",
+)
 @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file; it appears when it is finished.")
 def read(
     paths: tuple[str, ...],
@@ -62,7 +67,7 @@ def read(
     on_corrupt: OnCorrupt,
     no_check_crcs: bool,
     bytes_as: str,
-    form: str,
+    form: str | None,
     output: str | None,
 ) -> None:
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
@@ -76,11 +81,12 @@ def read(
     brokerless read data --topic orders --isolation-level read_committed
     brokerless read data --topic orders --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
     brokerless read orders-0 --columns offset,key,compression,position
-    brokerless read data --topic orders --format parquet --output orders.parquet
+    brokerless read data --topic orders --output orders.parquet
     """
     from brokerless.cli.output import open_sink
     from brokerless.log.reader import Reader
 
+    form = format_of(output, form)
     if form != "json" and output is None:
         raise click.UsageError(f"--format {form} needs --output FILE")
     shown = columns or (_JSON_COLUMNS if form == "json" else None)

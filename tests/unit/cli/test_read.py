@@ -149,6 +149,25 @@ def test_files(form, golden, run, tmp_path):
     assert os.listdir(tmp_path) == ["rows"]
 
 
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("rows.parquet", b"PAR1"),
+        ("rows.arrow", b"ARROW1"),
+        ("rows.jsonl", b'{"topic"'),
+        ("parquet", b'{"topic"'),
+        ("a.parquet/rows", b'{"topic"'),
+    ],
+)
+def test_a_files_name_says_its_format(name, start, golden, run, tmp_path):
+    output = tmp_path / name
+    output.parent.mkdir(exist_ok=True)
+    assert run("read", golden / "logs/kafka-4.1/headers-0", "--output", output).code == 0
+    assert output.read_bytes().startswith(start)
+    assert run("read", golden / "logs/kafka-4.1/headers-0", "--output", output, "--format", "json").code == 0
+    assert output.read_bytes().startswith(b'{"topic"')
+
+
 @pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
 def test_a_file_of_no_rows_is_whole(form, golden, run, tmp_path):
     output = tmp_path / "rows"
