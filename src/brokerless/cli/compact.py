@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from brokerless.cli.options import LONG_MAX, long_from
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -26,9 +27,13 @@ def size(text: str) -> int:
     536870912
     """
     digits, shift = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 0))
-    if not (digits.isascii() and digits.isdigit()) or int(digits) == 0:
+    if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
         raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
-    return int(digits) << shift
+    # Python refuses numbers of thousands of digits in words of its own.
+    number = int(digits.lstrip("0")[:20]) << shift
+    if number > LONG_MAX:
+        raise click.BadParameter(f"{text!r} is more than {LONG_MAX} bytes")
+    return number
 
 
 def compaction(function: _Command) -> _Command:
@@ -41,12 +46,12 @@ def compaction(function: _Command) -> _Command:
     for decorate in (
         click.option(
             "--delete-retention-ms",
-            type=click.IntRange(min=0),
+            type=long_from(0),
             help="How long tombstones and markers stay, in place of the topic's setting.",
         ),
         click.option(
             "--min-compaction-lag-ms",
-            type=click.IntRange(min=0),
+            type=long_from(0),
             help="Leave segments with younger records alone, in place of the topic's setting.",
         ),
         click.option("--from-start", is_flag=True, help="Take all for dirty, whatever the cleaner's checkpoint says."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from brokerless.cli.options import INT_MAX, int_from
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ def convert_options(function: _Command) -> _Command:
             multiple=True,
             help="What may be left out where --magic lacks it. Repeatable.",
         ),
+        click.option("--batch-size", type=int_from(62), help="Join batches up to so many bytes, uncompressed."),
         click.option(
-            "--batch-size", type=click.IntRange(min=62), help="Join batches up to so many bytes, uncompressed."
-        ),
-        click.option(
-            "--compression-level", type=int, help="Compress again, too, what has the codec.  [default: the topic's]"
+            "--compression-level",
+            type=click.IntRange(-INT_MAX, INT_MAX),
+            help="Compress again, too, what has the codec.  [default: the topic's]",
         ),
         click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"])),
         click.option(

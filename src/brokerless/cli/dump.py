@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from brokerless.cli.options import bytes_as, existing_file
+from brokerless.cli.options import bytes_as, existing_file, long_from
 
 
 @click.command(short_help="Show single files, batch by batch.")
@@ -17,7 +17,7 @@ from brokerless.cli.options import bytes_as, existing_file
 @click.option("--skip-record-metadata", is_flag=True, help="Of a record show only its key and value.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
 @click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
-@click.option("--max-bytes", type=click.IntRange(min=0), help="Read at most so many bytes of each .log.")
+@click.option("--max-bytes", type=long_from(0), help="Read at most so many bytes of each .log.")
 @click.option("--records", is_flag=True, help="With --format json: the records of each batch too.")
 @bytes_as
 def dump(

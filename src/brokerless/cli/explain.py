@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from brokerless.cli.compact import compaction
+from brokerless.cli.options import int_from
 from brokerless.cli.rewriting import Where
 
 
@@ -14,7 +15,7 @@ from brokerless.cli.rewriting import Where
 @click.argument("path", type=click.Path(exists=True, file_okay=False))
 @click.argument("key")
 @click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable.")
-@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable.")
+@click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
 @click.option("--hex", "is_hex", is_flag=True, help="KEY is bytes in hexadecimal, not text.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @compaction

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PROGRESS_SECONDS = 0.2
+# Kafka's int and long: no larger number means anything in a log.
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+
+
+def int_from(least: int) -> click.IntRange:
+    """Make an option's type: a Kafka int that is not below `least`."""
+    return click.IntRange(least, INT_MAX)
+
+
+def long_from(least: int) -> click.IntRange:
+    """Make an option's type: a Kafka long that is not below `least`."""
+    return click.IntRange(least, LONG_MAX)
 
 
 def moment(**words: int) -> Callable[[str], int]:
@@ -29,7 +41,7 @@ def moment(**words: int) -> Callable[[str], int]:
     def time(text: str) -> int:
         if text in known:
             return known[text]
-        if re.fullmatch(r"-?\d+", text):
+        if re.fullmatch(r"-?\d{1,19}", text) and -LONG_MAX <= int(text) <= LONG_MAX:
             return int(text)
         try:
             moment = datetime.fromisoformat(text)
@@ -51,9 +63,10 @@ def offset_or(*words: str) -> Callable[[str], int | str]:
     def offset(text: str) -> int | str:
         if text in words:
             return text
-        if re.fullmatch(r"\d+", text):
+        if re.fullmatch(r"\d{1,19}", text) and int(text) <= LONG_MAX:
             return int(text)
-        raise click.BadParameter(f"{text!r} is no offset: give a number or {' or '.join(words)}")
+        others = "".join(f" or {word}" for word in words)
+        raise click.BadParameter(f"{text!r} is no offset: give a number up to {LONG_MAX}{others}")
 
     return offset
 
@@ -71,7 +84,9 @@ existing_path, existing_file = _PathOrUrl(exists=True), _PathOrUrl(exists=True, 
 def paths(function: _Command) -> _Command:
     """PATH... with --topic and --partition."""
     for decorate in (
-        click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
+        click.option(
+            "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
+        ),
         click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable."),
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path),
     ):

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import Progress, bytes_as, chosen, format_of, isolation_level, moment, offset_or, paths
+from brokerless.cli.options import (
+    Progress,
+    bytes_as,
+    chosen,
+    format_of,
+    isolation_level,
+    long_from,
+    moment,
+    offset_or,
+    paths,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +45,7 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
 @click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
 @click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
 @isolation_level
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many records.")
+@click.option("--limit", type=long_from(0), help="Stop after so many records.")
 @click.option("--columns", callback=_names, help="Which, separated by commas: also position, compression, ...")
 @click.option(
     "--on-corrupt",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import moment, offset_or
+from brokerless.cli.options import long_from, moment, offset_or
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ _HIGH_WATERMARK = -1
 
 @click.command(short_help="Delete what is too old, too much, or too new.")
 @rewriting
-@click.option("--retention-ms", type=click.IntRange(min=0), help="Delete segments older than this, by their records.")
-@click.option("--retention-bytes", type=click.IntRange(min=0), help="Keep at least so many bytes of each partition.")
+@click.option("--retention-ms", type=long_from(0), help="Delete segments older than this, by their records.")
+@click.option("--retention-bytes", type=long_from(0), help="Keep at least so many bytes of each partition.")
 @click.option("--before-offset", type=offset_or("latest"), help="Delete the records before it (a number, or latest).")
 @click.option("--until", type=moment(), help="Leave out what was appended since: ms since 1970, or ISO 8601.")
 @click.option("--until-offset", type=offset_or(), help="Leave out this offset and what follows.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from brokerless.cli.options import Progress
+from brokerless.cli.options import Progress, int_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def rewriting(function: _Command) -> _Command:
         ),
         click.option(
             "--jobs",
-            type=click.IntRange(min=1),
+            type=int_from(1),
             default=1,
             show_default=True,
             help="Partitions at a time, a process each.",
@@ -118,7 +118,9 @@ def rewriting(function: _Command) -> _Command:
         click.option(
             "--to", type=click.Path(), help="Leave them, and make this new directory of the same kind as PATH."
         ),
-        click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
+        click.option(
+            "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
+        ),
         click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable."),
         click.argument("path", type=click.Path(exists=True, file_okay=False)),
     ):

@@ -43,6 +43,8 @@ _RECORDS_AT_ONCE = 1 << 26
 ALL_HASHES = (0, 0)
 # Of a file, for several threads: enough that each has many batches.
 _WINDOW = 4 << 20
+# Of Kafka's times.
+_LATEST = (1 << 63) - 1
 # What waits to be written.
 _PENDING = 1 << 20
 
@@ -82,6 +84,11 @@ class Plan:
     is_left: bool
     active: tuple[int, int]
     is_rolled: bool
+
+    @property
+    def delete_horizon_ms(self) -> int:
+        """What tombstones and markers are stamped with: of a retention without end, the latest time there is."""
+        return min(self.now + self.delete_retention_ms, _LATEST)
 
 
 class Decision(NamedTuple):
@@ -226,7 +233,7 @@ def rewrite(
     native = _native.CompactionRewrite(
         plan.producers,
         end_offset=plan.found.first_uncleanable_offset,
-        delete_horizon_ms=plan.now + plan.delete_retention_ms,
+        delete_horizon_ms=plan.delete_horizon_ms,
         max_batch_bytes=_MAX_BATCH,
         threads=threads(),
     )

@@ -188,7 +188,7 @@ def _tombstone(row: _Row, plan: Plan, behind: str) -> tuple[bool, str]:
                             f"{what}: its segment was last modified at {segment.modified}, up to {until} they go",
                         )
                     if horizon is None:
-                        until = plan.now + plan.delete_retention_ms
+                        until = plan.delete_horizon_ms
                         return False, f"a tombstone without a delete horizon; the next pass sets {until}{behind}"
                     if horizon <= plan.now:
                         return True, f"a tombstone whose delete horizon {horizon} has come"

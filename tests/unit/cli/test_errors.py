@@ -27,6 +27,52 @@ def test_could_not_run(arguments, message, golden, run):
     assert "Traceback" not in result.err
 
 
+_TOO_LARGE = "9" * 23
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["read", "{}", "--limit"],
+        ["read", "{}", "--start-offset"],
+        ["read", "{}", "--start-timestamp"],
+        ["ls", "{}", "--partition"],
+        ["compact", "{}", "--dry-run", "--delete-retention-ms"],
+        ["compact", "{}", "--dry-run", "--min-compaction-lag-ms"],
+        ["compact", "{}", "--dry-run", "--memory"],
+        ["convert", "{}", "--dry-run", "--batch-size"],
+        ["convert", "{}", "--dry-run", "--compression", "gzip", "--compression-level"],
+        ["retain", "{}", "--dry-run", "--retention-ms"],
+        ["retain", "{}", "--dry-run", "--retention-bytes"],
+        ["retain", "{}", "--dry-run", "--before-offset"],
+        ["dump", "{}/00000000000000000000.log", "--max-bytes"],
+    ],
+)
+@pytest.mark.parametrize("number", [_TOO_LARGE, _TOO_LARGE * 200])
+def test_a_number_that_no_log_holds_is_a_usage_error(arguments, number, golden, run):
+    path = str(golden / "logs/kafka-4.1/codec-zstd-0")
+    result = run(*(argument.replace("{}", path) for argument in arguments), number)
+    assert (result.code, result.out) == (2, "")
+    assert f"Invalid value for '{arguments[-1]}'" in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["read", "--limit"],
+        ["read", "--end-timestamp"],
+        ["compact", "--dry-run", "--drop-unkeyed", "--delete-retention-ms"],
+        ["compact", "--dry-run", "--drop-unkeyed", "--min-compaction-lag-ms"],
+        ["compact", "--dry-run", "--drop-unkeyed", "--memory"],
+        ["retain", "--dry-run", "--retention-ms"],
+        ["retain", "--dry-run", "--retention-bytes"],
+    ],
+)
+def test_the_largest_number_is_a_number(arguments, golden, run):
+    verb, *options = arguments
+    assert run(verb, golden / "logs/kafka-4.1/codec-zstd-0", *options, 2**63 - 1).code == 0
+
+
 @pytest.mark.parametrize("verb", [[], ["ls"], ["read"], ["dump"], ["offsets"]])
 def test_help_teaches_by_examples(verb, run):
     result = run(*verb, "--help")

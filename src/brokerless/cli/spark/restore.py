@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli.options import int_from
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of the batches.",
 )
-@click.option("--batch-size", type=click.IntRange(min=1), default=16384, show_default=True, help="Bytes of a batch.")
+@click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes of a batch.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has replicas of these partitions: do not warn.")
 @report_form
 @on_spark

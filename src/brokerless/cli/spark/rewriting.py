@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli.compact import size
-from brokerless.cli.options import Progress
+from brokerless.cli.options import Progress, int_from
 from brokerless.cli.rewriting import print_result
 from brokerless.cli.spark.session import on_spark
 from brokerless.cli.table import print_table
@@ -119,12 +119,12 @@ def rewriting_on_spark(function: _Command) -> _Command:
             show_default=True,
             help="A larger partition is divided among tasks of about so many bytes.",
         ),
-        click.option(
-            "--jobs", type=click.IntRange(min=1), help="Tasks at a time.  [default: as many as Spark has cores]"
-        ),
+        click.option("--jobs", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
         click.option("--in-place", is_flag=True, help="Change the logs themselves."),
-        click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition. Repeatable."),
+        click.option(
+            "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
+        ),
         click.option("--topic", "topics", multiple=True, help="A topic of the log directories. Repeatable."),
         click.argument(
             "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False)
