@@ -143,4 +143,7 @@ def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:
-    return rows[name].cast(data_type).combine_chunks()
+    try:
+        return rows[name].cast(data_type).combine_chunks()
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise ValueError(f"column {name!r} is {rows[name].type}: cast it to {data_type} first") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from brokerless.cli import cli
+from brokerless.cli.group import cli
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

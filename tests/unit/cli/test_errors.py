@@ -1,6 +1,15 @@
 """Usage errors and missing things: exit 2, a line that says what to do, no traceback."""
 
+import os
+import signal
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+
+from brokerless.cli import group
 
 
 @pytest.mark.parametrize(
@@ -92,3 +101,67 @@ def test_a_warning_is_one_line_without_python_in_it(copied, run):
     assert result.err.startswith("warning: ")
     assert "log-start-offset-checkpoint" in result.err
     assert ".py" not in result.err
+
+
+def test_a_column_that_is_no_bytes(run, tmp_path):
+    pq.write_table(pa.table({"key": [1.5], "value": ["v"]}), tmp_path / "rows.parquet")
+    result = run("produce", tmp_path / "data", "--topic", "t", "--input", tmp_path / "rows.parquet")
+    assert (result.code, result.err) == (2, "brokerless: column 'key' is double: cast it to binary first\n")
+
+
+def fail(error):
+    def _run(_arguments):
+        raise error
+
+    return _run
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "brokerless: not enough memory\n"),
+        (pa.ArrowNotImplementedError("no such cast"), "brokerless: no such cast\n"),
+        (AttributeError("no such thing"), "unexpected AttributeError"),
+        (OverflowError("too large"), "unexpected OverflowError"),
+    ],
+)
+def test_whatever_fails_is_no_traceback(error, message, run, monkeypatch):
+    monkeypatch.setattr(group, "_run", fail(error))
+    result = run("ls")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def test_what_an_interrupt_came_to_is_an_interrupt(run, monkeypatch):
+    error = OSError("the connection that it was to be stopped by is gone")
+    error.__context__ = KeyboardInterrupt()
+    monkeypatch.setattr(group, "_run", fail(error))
+    assert run("ls") == (130, "", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("verb", ["ls", "read", "dump"])
+def test_closed_streams_do_not_matter(closed, verb, golden):
+    path = golden / "logs/kafka-4.1/codec-zstd-0"
+    command = [sys.executable, "-m", "brokerless.cli", verb, path / f"{0:020}.log" if verb == "dump" else path]
+    result = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *command], capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert (result.stdout == b"") == (closed != "2>&-")
+
+
+def test_what_cannot_be_told_is_told_by_the_exit_code(golden):
+    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1"]
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert (result.returncode, result.stderr) == (2, b"brokerless: [Errno 28] No space left on device\n")
+        assert subprocess.run([*command, "--nonsense"], stdout=full, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("module", ["click", "pyarrow"])
+def test_an_interrupt_of_an_import_is_no_traceback(module, golden, tmp_path):
+    (tmp_path / module).with_suffix(".py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1"]
+    result = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, b"", b"")

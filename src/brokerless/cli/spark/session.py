@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import glob
 import importlib.util
+import logging
 import os
 import re
+import signal
 import sys
 import threading
 from functools import wraps
@@ -52,7 +54,8 @@ def on_spark(function: _Command) -> _Command:
         settings = (_LOCAL if is_local else {}) | _SETTINGS | dict(_setting(text) for text in conf)
         if master is not None:
             settings["spark.master"] = master
-        with _session(settings) as spark, _in_short():
+        _find_spark()
+        with _in_short(), _session(settings) as spark:
             return function(spark=spark, **options)
 
     for decorate in (
@@ -95,18 +98,26 @@ def _setting(text: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
-    _find_spark()
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger().addFilter(_is_no_interrupt)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        # PySpark's own handler calls the JVM, in the midst of whatever call is being made.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Leave out the traceback that py4j logs of an interrupt, which it passes on all the same."""
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 def _find_spark() -> None:
@@ -121,15 +132,17 @@ def _find_spark() -> None:
 @contextlib.contextmanager
 def _in_short() -> Iterator[None]:
     """Turn what Spark quotes of an error in Python, tracebacks and all, into that error's own words."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (Py4JJavaError, PySparkException) as error:
+    except (Py4JError, PySparkException) as error:
         causes = _CAUSE.findall(str(error))
         if not causes:
-            raise click.ClickException(str(error)) from error
+            # Behind what was being called, if py4j says that, comes Java's own error, and below it its stack.
+            _, _, of_java = str(error).partition("\n: ")
+            raise click.ClickException((of_java or str(error)).partition("\n")[0]) from error
         kind, message = causes[-1]
         click.echo(f"brokerless: {message}", err=True)
         raise SystemExit(1 if kind in _DAMAGE else 2) from error

@@ -1,0 +1,154 @@
+"""The group of verbs, and what their errors come to: a line on stderr and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from contextlib import suppress
+from traceback import extract_tb
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from brokerless.cli.compact import compact
+from brokerless.cli.convert import convert
+from brokerless.cli.dump import dump
+from brokerless.cli.erase import erase
+from brokerless.cli.explain import explain
+from brokerless.cli.ls import ls
+from brokerless.cli.offsets import offsets
+from brokerless.cli.produce import produce
+from brokerless.cli.read import read
+from brokerless.cli.recover import recover
+from brokerless.cli.retain import retain
+from brokerless.cli.spark import spark
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DAMAGE = 1
+FAILURE = 2
+INTERRUPTED = 130
+_STDERR = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="brokerless")
+def cli() -> None:
+    """Read and write Kafka log directories with no broker running.
+
+    PATH is, throughout, the data directory of a broker (its log.dirs, or a copy or snapshot of it), one
+    topic-partition directory in it, or one .log file.
+
+    \b
+    brokerless ls /var/lib/kafka/data                    what is there
+    brokerless read /var/lib/kafka/data/orders-0         its records, as JSON lines
+    brokerless offsets orders-0 --timestamp 2024-05-01   where a day begins
+    brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
+    brokerless produce data --topic orders --input F     records into a topic
+    brokerless recover data                              after a crash: what a broker does when it starts
+    brokerless retain data --topic T --retention-ms N    old segments go; or a copy as of some moment
+    brokerless compact data --topic T                    the last record of each key stays
+    brokerless explain data KEY --topic T                why a record is still there
+    brokerless convert data --topic T --compression C    another codec or message format
+    brokerless erase data --topic T --key K              records of a key, or their values
+    brokerless spark ...                                 verbs as Spark jobs, for a whole cluster's logs
+
+    Exit codes: 0 done, 1 damage was met, 2 could not run.
+    """
+
+
+for command in (ls, read, offsets, dump, produce, recover, retain, compact, explain, convert, erase, spark):
+    cli.add_command(command)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    # Not cli.main: it answers a broken pipe with 1, which here means damage.
+    try:
+        with cli.make_context("brokerless", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    finally:
+        sys.stdout.flush()  # data before words, where both go to one place
+    return 0
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Leave out the line of code, which Python shows too."""
+    click.echo(f"warning: {message}", err=True)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Raises:
+        SystemExit: a verb has one of its own.
+    """
+    _open_closed()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            return _run(arguments)
+    except BrokenPipeError:
+        # Whoever read us (`| head`) has what it wanted.
+        return 0
+    except Exception as error:  # noqa: BLE001 - a traceback tells no user what to do
+        return _told(error)
+    finally:
+        _settle(sys.stdout)
+        _settle(sys.stderr)
+
+
+def _told(error: Exception) -> int:
+    """Say what went wrong, and return the exit code of that."""
+    if _was_interrupted(error):
+        return INTERRUPTED
+    # Where nobody can be told, the exit code still says it.
+    with suppress(OSError):
+        if isinstance(error, click.ClickException):
+            error.show()
+        else:
+            click.echo(f"brokerless: {_in_words(error)}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            click.echo(f"note: {note}", err=True)
+    return DAMAGE if isinstance(error, CorruptRecordError | UnsupportedFormatError) else FAILURE
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, BrokerlessError | ValueError | OSError) or type(error).__module__.startswith("pyarrow."):
+        return str(error)
+    frames = [frame for frame in extract_tb(error.__traceback__) if "brokerless" in frame.filename]
+    at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    return f"unexpected {type(error).__name__}{at}: {error}; please report this, with what was run"
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error is what an interrupt came to: of one within an import, or of what was being stopped."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _open_closed() -> None:
+    """Let nothing lead nowhere: with `2>&-`, what is opened next would be taken for stderr by all but Python."""
+    if sys.stdout is not None and sys.stderr is not None:
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - until the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - until the end
+
+
+def _settle(stream: TextIO) -> None:
+    """Let go what cannot be written, with which the interpreter would fail once more at its end."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
