@@ -44,7 +44,7 @@ class StagedCopy:
     Raises:
         FileExistsError: there is something at `to`.
         FileNotFoundError: the directory around it does not exist.
-        ValueError: a broker would stop at a directory of that name there.
+        ValueError: a broker would stop at a directory of that name there; or it would be in a partition's.
     """
 
     def __init__(self, to: str) -> None:
@@ -54,10 +54,13 @@ class StagedCopy:
         parent, name = os.path.split(self._to)
         if not storage.is_directory(parent):
             raise FileNotFoundError(errno.ENOENT, "no directory to make the copy in: make it first", parent)
+        around = storage.list_directory(parent)
+        if files.is_partition_directory(around):
+            raise ValueError(f"cannot make {to}: it would be in a partition's directory; name one elsewhere")
         try:
             topic, partition, _ = files.parse_directory_name(name)
         except ValueError:
-            if Root.is_root(storage.list_directory(parent)):
+            if Root.is_root(around):
                 raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
             topic, partition = name, 0
         self.path = f"{parent}/{files.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"

@@ -58,7 +58,7 @@ def compaction(function: _Command) -> _Command:
         click.option(
             "--roll",
             is_flag=True,
-            help="Roll the active segment first, which is never compacted. The roll stays if the rest is refused.",
+            help="Roll the active segment first, which is never compacted.",
         ),
     ):
         command = decorate(command)
@@ -93,7 +93,8 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers,
     old message formats and sequences of producers are treated by the rules of Kafka 4.1. The active segment is left
-    alone, and all from the first open transaction on; a dry run says how much that is.
+    alone, and all from the first open transaction on; a dry run says how much that is. With --roll, the roll stays if
+    the rest is refused.
 
     \b
     brokerless compact data --topic users --dry-run

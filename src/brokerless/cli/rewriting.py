@@ -42,7 +42,9 @@ class Where:
         from brokerless.rewriting import rewrite_each
 
         if bool(self.to) + self.in_place + self.dry_run != 1:
-            raise click.UsageError("one of --to DIR, --in-place and --dry-run is needed: nothing is changed unasked")
+            raise click.UsageError(
+                "exactly one of --to DIR, --in-place and --dry-run is needed: nothing is changed unasked"
+            )
         reports = []
         read: dict[str, int] = {}
         with Progress(prints=True) as show:
@@ -69,9 +71,7 @@ class Where:
                         "so: put that into the log-start-offset-checkpoint of the log directory it goes to",
                         err=True,
                     )
-        what = (
-            "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "changed in place"
-        )
+        what = "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "done in place"
         click.echo(f"{len(reports)} partition{'s'[: len(reports) != 1]} {what}", err=True)
         return reports
 

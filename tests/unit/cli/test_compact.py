@@ -28,7 +28,7 @@ def offsets(path):
 
 def test_in_place(data, run):
     result = run("compact", data, "--topic", "t", "--in-place", "--jobs", 2)
-    assert (result.code, result.err.splitlines()) == (0, ["2 partitions changed in place"])
+    assert (result.code, result.err.splitlines()) == (0, ["2 partitions done in place"])
     assert sorted(result.out.splitlines())[:3] == [
         "t-0: 166 bytes to 88, 5 records to 2, 2 keys, up to offset 5: the active segment begins there",
         "t-0: segment 0: 88 bytes to 0, 3 records to 0: 3 superseded",

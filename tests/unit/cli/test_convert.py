@@ -33,7 +33,7 @@ def values(path):
 
 def test_in_place(data, run):
     result = run("convert", data, "--topic", "t", "--compression", "zstd", "--in-place")
-    assert (result.code, result.err.splitlines()) == (0, ["1 partition changed in place"])
+    assert (result.code, result.err.splitlines()) == (0, ["1 partition done in place"])
     before, after = 1079, batches(data / "t-0")[0]["size"]
     assert result.out.splitlines() == [
         "t-0: 1 of 1 batches converted",
@@ -78,7 +78,7 @@ def test_an_estimate_says_what_each_form_takes(data, run):
     ("options", "message"),
     [
         (["--in-place"], "nothing to convert"),
-        (["--compression", "zstd"], "one of --to DIR, --in-place and --dry-run"),
+        (["--compression", "zstd"], "exactly one of --to DIR, --in-place and --dry-run"),
         (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 knows no zstd"),
         (["--estimate", "--dry-run"], "--estimate only looks"),
     ],

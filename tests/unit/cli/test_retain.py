@@ -33,7 +33,7 @@ def test_in_place(data, run):
         "t-1: 1 of 3 segments go, 70 of 210 bytes",
         "t-1: the log starts at 1, and ends at 3",
     ]
-    assert result.err.splitlines() == ["1 partition changed in place"]
+    assert result.err.splitlines() == ["1 partition done in place"]
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [1, 2]}
 
 
@@ -81,8 +81,11 @@ def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--retention-ms", 1], "one of --to DIR, --in-place and --dry-run is needed"),
-        (["--retention-ms", 1, "--in-place", "--dry-run"], "one of --to DIR, --in-place and --dry-run is needed"),
+        (["--retention-ms", 1], "exactly one of --to DIR, --in-place and --dry-run is needed"),
+        (
+            ["--retention-ms", 1, "--in-place", "--dry-run"],
+            "exactly one of --to DIR, --in-place and --dry-run is needed",
+        ),
         (["--in-place"], "no limit"),
         (["--until", 1, "--in-place"], "need --to"),
         (["--until", 1, "--until-offset", 1, "--dry-run"], "stand alone"),
@@ -101,3 +104,10 @@ def test_what_is_refused(data, run, options, message):
 def test_nothing_that_was_not_named(data, run):
     result = run("retain", data, "--retention-bytes", 0, "--in-place")
     assert (result.code, result.err.count("no topic named")) == (2, 1)
+
+
+def test_a_copy_is_not_made_inside_a_partition(data, run):
+    result = run("retain", data, "--topic", "t", "--before-offset", 1, "--to", data / "t-0/sub")
+    assert (result.code, result.out) == (2, "")
+    assert "it would be in a partition's directory" in result.err
+    assert not (data / "t-0/sub").exists()
