@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import Progress, bytes_as
+from brokerless.cli.options import Progress, bytes_as, format_of, int_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,14 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.command(short_help="Write records into a topic.")
 @click.argument("path", type=click.Path(file_okay=False))
 @click.option("--topic", required=True, help="Made if it is not there.")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many a new topic has.  [default: 1]")
+@click.option("--partitions", type=int_from(1), help="How many a new topic has.  [default: 1]")
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of a new topic, by Kafka's name: retention.ms=-1. Repeatable.",
+)
 @click.option("--topic-id", help="The id of a new topic, where a cluster has given it one (22 characters).")
 @click.option(
     "--input", "source", default="-", type=click.Path(dir_okay=False), help="Rows; - for stdin.  [default: -]"
@@ -33,8 +41,8 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 )
 @bytes_as
 @click.option("--compression", type=click.Choice(_CODECS), default="none", show_default=True)
-@click.option("--compression-level", type=int, help="Kafka's default unless given.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=16384, show_default=True, help="Bytes.")
+@click.option("--compression-level", type=int_from(-(1 << 31)), help="Kafka's default unless given.")
+@click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes.")
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")
 @click.option("--idempotent", is_flag=True, help="Give batches a producer id and sequences.")
 @click.option("--transactional-id", help="Write all of the input in one transaction.")
@@ -44,6 +52,7 @@ def produce(
     path: str,
     topic: str,
     partitions: int | None,
+    configs: tuple[str, ...],
     topic_id: str | None,
     source: str,
     form: str | None,
@@ -63,6 +72,9 @@ def produce(
     headers, timestamp (ms), partition, and with --keep-offsets offset, leaderEpoch and timestampType. Without a
     partition, the key decides as in Kafka's own producer. A row's topic is not looked at.
 
+    A broker that takes the directory over deletes what is older than retention.ms, 7 days unless --config says
+    otherwise.
+
     With --keep-offsets, reading the copy gives the identical JSON lines. Not copied are transaction markers, producer
     state and codecs: where an aborted transaction matters, read with --isolation-level read_committed.
 
@@ -72,6 +84,7 @@ def produce(
     """
     from brokerless.producer import Producer
 
+    settings = _settings(configs, path, topic)
     # The first rows that cannot be read are said before anything is made.
     batches = _rows(source, form, bytes_as)
     first = list(islice(batches, 1))
@@ -94,6 +107,7 @@ def produce(
         keep_offsets=keep_offsets,
         magic=magic,
         sole_replica=sole_replica,
+        **settings,
     )
     try:
         with producer, Progress(prints=False) as progress:
@@ -123,8 +137,24 @@ def _has_no_epochs(rows: pa.RecordBatch) -> bool:
     return "leaderEpoch" not in rows.schema.names or rows["leaderEpoch"].null_count == rows.num_rows
 
 
+def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]:
+    from brokerless.log.settings import TopicSettings
+    from brokerless.log_dir import LogDir
+
+    given = {}
+    for config in configs:
+        name, equals, value = config.partition("=")
+        if not equals:
+            raise click.UsageError(f"--config {config}: NAME=VALUE is wanted, such as retention.ms=-1")
+        given[name.strip()] = value
+    if given and os.path.isdir(path) and os.listdir(path) and topic in LogDir(path).topics():
+        raise click.UsageError(
+            f"--config is for new topics, and {topic} is there: its settings are those of its cluster"
+        )
+    return TopicSettings.named(given)
+
+
 def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[pa.RecordBatch]:
     from brokerless.cli.input import open_rows
 
-    suffix = source.rpartition(".")[2]
-    return open_rows(source, form or (suffix if suffix in ("arrow", "parquet") else "json"), bytes_as)
+    return open_rows(source, format_of(source, form), bytes_as)

@@ -150,6 +150,23 @@ class TopicSettings:
         return configs
 
     @classmethod
+    def named(cls, configs: Mapping[str, str]) -> dict[str, object]:
+        """Return the settings that these configurations name, by our names; all of them have to be known.
+
+        Raises:
+            ValueError: an unknown name, or a value that its setting cannot have.
+
+        >>> TopicSettings.named({"retention.ms": "-1"})
+        {'retention_ms': -1}
+        """
+        known = {name.replace("_", "."): name for name in _defaults() if name not in _NOT_IN_TOPICS}
+        for config in configs:
+            if config not in known:
+                raise unknown("topic config", config, known)
+        settings = cls.from_configs(configs)
+        return {known[config]: getattr(settings, known[config]) for config in configs}
+
+    @classmethod
     def from_configs(cls, configs: Mapping[str, str]) -> TopicSettings:
         """Read a topic's configuration in Kafka; what does not concern writing is passed over.
 

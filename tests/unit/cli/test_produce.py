@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
+from brokerless.cluster_metadata import bootstrap
 
 # Every message format, codec and timestamp type, gaps from compaction, nulls, headers and transactions.
 PARTITIONS = [
@@ -226,3 +227,42 @@ def test_what_was_written_before_a_bad_line_is_counted(run, tmp_path):
     done = run("produce", tmp_path / "e", "--topic", "t", "--input", file, "--transactional-id", "loader")
     assert done.code == 2
     assert "records were written" not in done.err
+
+
+def test_settings_of_a_new_topic(run, tmp_path):
+    """Without them a broker deletes what is older than a week, and a large record cannot be written at all."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "%s"}\n' % ("x" * 2_000_000))
+    options = ["produce", tmp_path / "d", "--topic", "t", "--input", file]
+    assert run(*options).code == 2
+    done = run(
+        *options[:1],
+        tmp_path / "e",
+        *options[2:],
+        "--config",
+        "max.message.bytes=3000000",
+        "--config",
+        "retention.ms=-1",
+    )
+    assert (done.code, done.err) == (0, f"1 records written to t in {tmp_path}/e\n")
+    assert bootstrap(str(tmp_path / "e"), 1).topics["t"].configs == {"max.message.bytes": "3000000", "retention.ms": "-1"}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("retention.ms", "NAME=VALUE is wanted"),
+        ("retention.sm=1", "did you mean 'retention.ms'"),
+        ("retention.ms=long", "int expected"),
+        ("segment.bytes=1", "14 to 2147483647 allowed"),
+    ],
+)
+def test_settings_that_a_topic_cannot_have(run, tmp_path, config, message):
+    (tmp_path / "rows.jsonl").write_text('{"value": "a"}\n')
+    options = ["produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl"]
+    refused = run(*options, "--config", config)
+    assert refused.code == 2
+    assert message in refused.err
+    assert not (tmp_path / "d").exists()
+    assert run(*options).code == 0
+    assert "--config is for new topics, and t is there" in run(*options, "--config", "retention.ms=1").err
