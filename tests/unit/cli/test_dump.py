@@ -258,3 +258,22 @@ def test_a_large_index_is_not_as_many_python_objects(tmp_path):
         tracemalloc.stop()
     # the file twice (4 MB each), and one slice
     assert peak < 24 << 20
+
+
+def test_checks_of_an_index_see_what_kafkas_tool_sees(run, tmp_path):
+    """Empty ones are not checked; zeros behind the entries, as a killed broker leaves them, are entries."""
+    for name in ("index", "timeindex"):
+        (tmp_path / f"{0:020d}.{name}").write_bytes(b"")
+    result = run("dump", tmp_path / f"{0:020d}.index", "--index-sanity-check")
+    assert result.out.endswith(f"{0:020d}.index is empty.\n")
+    (tmp_path / f"{0:020d}.timeindex").write_bytes((1_700_000_000_000).to_bytes(8) + (1).to_bytes(4) + bytes(12))
+    result = run("dump", tmp_path / f"{0:020d}.timeindex", "--index-sanity-check")
+    assert result.code == 1
+    assert "last timestamp 0, below its first 1700000000000" in result.err
+
+
+def test_what_is_behind_a_part_of_a_log_is_not_called_invalid(run, tmp_path):
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(building.batch(0, [b"v"]) + b"x" * 9)
+    assert "Found 9 invalid bytes" in run("dump", path).out
+    assert "invalid bytes" not in run("dump", path, "--max-bytes", 100_000).out
