@@ -33,7 +33,7 @@ from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.parts import DIRECTORY, Encoding, Staging, check_replaceable, claim, fingerprint
 from brokerless.staged_logs import append_parts, copied_log, new_log
-from brokerless.written_topics import by_topic, check_new, check_present, partitions_of
+from brokerless.written_topics import by_topic, check_new, check_present, partitions_of, topics_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -98,6 +98,9 @@ class Write:
         for topic in self.topics:
             files.check_topic_name(topic, self.topics.keys() - {topic})
             files.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
+        given = [new.topic_id for new in self.topics.values() if new.topic_id is not None]
+        if len(given) > len(set(given)):
+            raise ValueError("two topics with one id: of these, a broker loads one")
         if self.others is None and not self.topics:
             raise ValueError("a write to no topic")
         if self.others is not None and self.overwrite:
@@ -202,11 +205,12 @@ class Write:
         (root,) = found.roots
         needs_id = root.is_kraft and bootstrap(root.path, root.node_id) is None
         before = partitions_of(found)
+        ids = topics_by_id(found) if any(new.topic_id for new in self.topics.values()) else {}
         partitions = dict(before) if self.others is not None else {}
         for topic, new in self.topics.items():
             check_replaceable(self.path, topic, before.get(topic, ()))
             if self.overwrite or topic not in before:
-                check_new(found, topic, new, before.keys(), needs_id=needs_id)
+                check_new(found, topic, new, before.keys(), ids, needs_id=needs_id)
                 partitions[topic] = new.numbers(before.get(topic, ()))
             else:
                 check_present(found, topic, new, before[topic])

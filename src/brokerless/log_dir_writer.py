@@ -120,7 +120,7 @@ class LogDirWriter:
 
     def topic_id(self, topic: str) -> str | None:
         """Return the id of a topic that is here; None: it has none."""
-        return self._root.topic_ids().get(topic)
+        return self._root.topic_ids(only=topic).get(topic)
 
     def create_topic(
         self,

@@ -341,7 +341,13 @@ class Producer:
             )
         batches = self._encoders[partition].encode(rows, timestamp=_now())
         origin: Literal["client", "replication"] = "replication" if self._keep_offsets else "client"
-        appended = self._log(partition).append_each(batches, origin=origin, is_encoded_here=True)
+        log = self._log(partition)
+        before = log.log_end_offset
+        try:
+            appended = log.append_each(batches, origin=origin, is_encoded_here=True)
+        finally:
+            # Also of a request that failed in its middle: what was appended until then stays.
+            self.records += self._taken(rows, log.log_end_offset, before)
         if appended.duplicates:
             # Nothing is ever sent twice here.
             raise AppendError(
@@ -349,7 +355,15 @@ class Producer:
                 f"{appended.duplicates} batches were taken for those and not stored: leave producer_id out, or give "
                 "another one"
             )
-        self.records += rows.num_rows
+
+    def _taken(self, rows: pa.RecordBatch, end: int, before: int) -> int:
+        """Return how many of the rows the log has taken that ended at `before`, and ends at `end`."""
+        if not self._keep_offsets:
+            return end - before
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        offsets: Any = rows["offset"]
+        return int(pc.sum(pc.less(offsets, pa.scalar(end, pa.int64()))).as_py() or 0)
 
     def _log(self, partition: int) -> LogWriter:
         return self._dir.log(self.topic, partition, **self._log_settings)

@@ -138,12 +138,12 @@ class RootWriter:
         """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
         return metadata_configs(self._file(f"{files.METADATA_TOPIC}-0"))
 
-    def topic_ids(self) -> dict[str, str]:
-        """Return the ids of all topics that have one: by the metadata that is written here, or by their files."""
+    def topic_ids(self, *, only: str | None = None) -> dict[str, str]:
+        """Return topics' ids, of all that have one or of one: by the metadata that is written here, or their files."""
         known = {name: topic.topic_id for name, topic in self.bootstrap.topics.items()} if self.bootstrap else {}
         for (topic, _), name in self.partitions.items():
             path = self._file(f"{name}/{texts.PARTITION_METADATA}")
-            if topic not in known and storage.exists(path):
+            if only in (None, topic) and topic not in known and storage.exists(path):
                 with located(path):
                     known[topic] = texts.parse_partition_metadata(storage.read_all(path)).topic_id
         return known

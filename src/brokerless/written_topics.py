@@ -69,7 +69,9 @@ def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, .
                 raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 
-def check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str], *, needs_id: bool) -> None:
+def check_new(
+    found: LogDir, topic: str, new: NewTopic, before: Collection[str], ids: Mapping[str, str], *, needs_id: bool
+) -> None:
     """Check that a topic can be made.
 
     Args:
@@ -77,6 +79,7 @@ def check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str],
         topic: the name.
         new: what it is to be.
         before: the topics that are there.
+        ids: their topics by those that they have.
         needs_id: a cluster has been started on the directory, and knows it by its id.
 
     Raises:
@@ -84,16 +87,22 @@ def check_new(found: LogDir, topic: str, new: NewTopic, before: Collection[str],
     """
     files.check_topic_name(topic, set(before) - {topic})
     if new.topic_id is not None:
-        if new.topic_id == topic_id_of(found, topic):
+        other = ids.get(new.topic_id)
+        if other == topic:
             raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
-        for other in before:
-            if new.topic_id == topic_id_of(found, other):
-                raise ValueError(f"topic id {new.topic_id} is that of topic {other!r}")
+        if other is not None:
+            raise ValueError(f"topic id {new.topic_id} is that of topic {other!r}: of two, a broker loads one")
     elif needs_id:
         raise ValueError(
             f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "
             "give its id; without it a broker renames the directory -stray"
         )
+
+
+def topics_by_id(found: LogDir) -> dict[str, str]:
+    """Return the topics that have an id, by it."""
+    first = {log.topic: log for log in reversed(found.logs()) if log.topic is not None}
+    return {log.topic_id: topic for topic, log in first.items() if log.topic_id is not None}
 
 
 def partitions_of(found: LogDir) -> dict[str, tuple[int, ...]]:

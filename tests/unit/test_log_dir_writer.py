@@ -381,6 +381,8 @@ def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
     new = NewTopic(topic_id=topic_id)
     with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
         Write(path=str(tmp_path / "d"), topics={"u": new}, sole_replica=True).begin()
+    with pytest.raises(ValueError, match="two topics with one id"):
+        Write(path=str(tmp_path / "d"), topics={"v": NewTopic(topic_id="B" * 22), "w": NewTopic(topic_id="B" * 22)})
 
 
 def test_an_open_log_directory_is_not_copied(tmp_path):

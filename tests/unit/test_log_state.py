@@ -9,6 +9,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.log import files
+from brokerless.log.load import load
 from brokerless.log.settings import TopicSettings
 from brokerless.log.writer import LogWriter
 from building import NOW, batch, marker
@@ -157,3 +158,47 @@ def test_recovery_takes_the_snapshot_where_the_producers_batches_end(tmp_path):
     assert [path.name for path in sorted(directory.glob("*.snapshot"))] == [
         files.segment_file(offset, files.SNAPSHOT) for offset in (1, 2)
     ]
+
+
+def test_a_crash_while_indexes_are_rebuilt_is_made_good(tmp_path):
+    """Below the recovery point nothing but a missing offset index says that the others are to be rebuilt, too."""
+
+    def prepared(directory):
+        with open_log(directory) as log:
+            log.append(batch(0, [b"1"], timestamp=NOW, producer_id=1, base_sequence=0, transactional=True))
+            log.append(marker(0, 1, commit=False, timestamp=NOW), origin="coordinator")
+            log.roll()
+        for kind in (files.INDEX, files.TIMEINDEX, files.TXNINDEX):
+            (directory / files.segment_file(0, kind)).unlink()
+
+    def load_here(directory):
+        return load(
+            str(directory), TopicSettings(), is_clean=True, recovery_point=2, log_start_offset=0, now=NOW
+        ).changes
+
+    prepared(tmp_path / "whole-0")
+    changes = load_here(tmp_path / "whole-0")
+    count = len(changes.steps)
+    assert count >= 3
+    changes.apply()
+    found = {path.name: path.read_bytes() for path in (tmp_path / "whole-0").iterdir()}
+    assert found[files.segment_file(0, files.TXNINDEX)]
+    for steps in range(count):
+        crashed = tmp_path / f"t-{steps}"
+        prepared(crashed)
+        changes = load_here(crashed)
+        del changes.steps[steps:]
+        changes.apply()
+        load_here(crashed).apply()
+        assert {path.name: path.read_bytes() for path in crashed.iterdir()} == found
+
+
+def test_an_empty_active_segment_stays_where_all_are_deleted(tmp_path):
+    with open_log(tmp_path / "t-0") as log:
+        log.append(batch(0, [b"1"], timestamp=NOW))
+        log.roll()
+        log.delete_segments(2)
+        log.append(batch(0, [b"2"], timestamp=NOW))
+    log = bl.Log(tmp_path / "t-0")
+    assert [value for rows in log.read() for value in rows["value"].to_pylist()] == [b"2"]
+    assert [segment.base_offset for segment in log.segments] == [1]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from brokerless.cli.exit_codes import INTERRUPTED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -22,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from brokerless.cli.group import run
 
         code = run(arguments)
-    except KeyboardInterrupt:
-        code = _INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        for note in getattr(interrupt, "__notes__", ()):
+            if sys.stderr is not None:
+                sys.stderr.write(f"note: {note}\n")
+        code = INTERRUPTED
     sys.exit(code)

@@ -15,6 +15,7 @@ from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
+from brokerless.cli.exit_codes import DAMAGE, FAILURE, INTERRUPTED
 from brokerless.cli.explain import explain
 from brokerless.cli.ls import ls
 from brokerless.cli.offsets import offsets
@@ -28,9 +29,6 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DAMAGE = 1
-FAILURE = 2
-INTERRUPTED = 130
 _STDERR = 2
 
 
@@ -93,9 +91,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             return _run(arguments)
-    except BrokenPipeError:
-        # Whoever read us (`| head`) has what it wanted.
-        return 0
+    except BrokenPipeError as error:
+        # Whoever read us (`| head`) has what it wanted. A pipe that was named is another matter.
+        return 0 if error.filename is None else _told(error)
     except Exception as error:  # noqa: BLE001 - a traceback tells no user what to do
         return _told(error)
     finally:
@@ -137,11 +135,12 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def _open_closed() -> None:
     """Let nothing lead nowhere: with `2>&-`, what is opened next would be taken for stderr by all but Python."""
-    if sys.stdout is not None and sys.stderr is not None:
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         os.set_inheritable(number, True)
     os.close(number)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - until the end
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - until the end
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - until the end
 

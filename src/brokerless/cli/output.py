@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
 import stat
 import sys
 from contextlib import contextmanager, suppress
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     Write = Callable[[pa.RecordBatch], None]
 
+_OPENED = re.compile(r"/dev/stdout|/dev/stderr|(?:/dev|/proc/self)/fd/(\d+)")
+_STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError)
 # Rows come in pieces of some 2 MB: far too small for row groups.
 _ROW_GROUP_BYTES = 64 << 20
@@ -104,12 +108,15 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
     After damage it has the rows before it, and takes the name only if nothing is there that it would make shorter.
     A link stays, and what it leads to is replaced. What is no regular file (/dev/null, a FIFO) is written to.
     """
+    if path.endswith("/"):
+        raise IsADirectoryError(errno.EISDIR, "the name of a directory, and a file is written", path)
     target = os.path.realpath(path)
     before = _mode(path)
-    # The shell has opened what these stand for: also where it is a file, it goes on there.
-    is_open = path in ("/dev/stdout", "/dev/stderr") or path.startswith(("/dev/fd/", "/proc/"))
-    if is_open or (before is not None and not stat.S_ISREG(before)):
-        with _open(path, path, "ab") as file:
+    opened = _OPENED.fullmatch(path)
+    if opened or (before is not None and not stat.S_ISREG(before)):
+        # What the shell has opened goes on where it is: opened again, it would begin anew.
+        source = os.dup(int(opened[1] or _STANDARD[path])) if opened else path
+        with _open(source, path, "wb" if opened else "ab") as file:
             yield file
         return
     directory, name = os.path.split(target)
@@ -141,14 +148,14 @@ def _mode(path: str) -> int | None:
         return None
 
 
-def _open(path: str, shown: str, mode: str) -> BufferedWriter:
+def _open(path: str | int, shown: str, mode: str) -> BufferedWriter:
     return io.BufferedWriter(_Named(path, shown, mode))
 
 
 class _Named(io.FileIO):
     """A file whose errors have its name: what the system says of a full disk does not."""
 
-    def __init__(self, path: str, shown: str, mode: str) -> None:
+    def __init__(self, path: str | int, shown: str, mode: str) -> None:
         super().__init__(path, mode)
         self._shown = shown
 

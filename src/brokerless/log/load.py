@@ -298,7 +298,9 @@ class _Loader:
                 f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
             )
         self.changes.truncate(log, recovery.valid_bytes, why)
-        for kind, content in zip(_INDEXES, (recovery.index, recovery.timeindex, recovery.txnindex), strict=True):
+        rebuilt = (recovery.index, recovery.timeindex, recovery.txnindex)
+        # The offset index last: below the recovery point, only one that is missing has the others looked at again.
+        for kind, content in reversed(list(zip(_INDEXES, rebuilt, strict=True))):
             name = files.segment_file(base_offset, kind)
             if content or name in self.changes or kind != files.TXNINDEX:
                 self.changes.write(name, content, "rebuilt from the segment")

@@ -297,7 +297,9 @@ class LogWriter(OpenLog):
         base_offsets = [segment.base_offset for segment in segments_in(self.directory)]
         if count >= len(base_offsets):
             self.roll()
-            base_offsets.append(self.log_end_offset)
+            # An empty active segment is rolled into itself.
+            base_offsets = [base for base in base_offsets if base < self.log_end_offset] + [self.log_end_offset]
+            count = len(base_offsets) - 1
         self.flush()
         self._is_broken = True
         changes = Changes(self.directory)

@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import subprocess
 import sys
 
 import pyarrow as pa
@@ -269,3 +270,25 @@ def test_settings_that_a_topic_cannot_have(run, tmp_path, config, message):
     assert not (tmp_path / "d").exists()
     assert run(*options).code == 0
     assert "--config is for new topics, and t is there" in run(*options, "--config", "retention.ms=1").err
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_was_written_before_a_refused_record_is_counted(run, tmp_path, keeps):
+    """The records before it may be in the log although they came in the same call."""
+    rows = [{"value": "v", "offset": 3 * i} for i in range(5)] + [{"value": "x" * 2_000_000, "offset": 20}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--keep-offsets", "--config", "max.message.bytes=1000"] if keeps else []
+    done = run(
+        *("produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl", "--batch-size", 1), *options
+    )
+    if keeps:
+        # A follower takes what its leader has.
+        assert (done.code, "6 records written" in done.err) == (0, True)
+    else:
+        assert (done.code, "5 records were written" in done.err) == (2, True)
+
+
+def test_no_input(tmp_path):
+    command = f"{sys.executable} -m brokerless.cli produce {tmp_path}/d --topic t <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert "unexpected" not in done.stderr

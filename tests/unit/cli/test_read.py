@@ -314,9 +314,26 @@ def test_a_link_and_the_permissions_of_its_file_stay(golden, run, tmp_path):
 
 
 def test_what_the_shell_opened_goes_on(golden, tmp_path):
-    (tmp_path / "rows").write_text("before\n")
     command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1/headers-0", "--limit", "1"]
-    with (tmp_path / "rows").open("a") as file:
-        subprocess.run([*command, "--output", "/dev/fd/1"], stdout=file, check=True)
-    before, row = (tmp_path / "rows").read_text().splitlines()
-    assert (before, json.loads(row)["offset"]) == ("before", 0)
+    with (tmp_path / "rows").open("w") as file:
+        for output in ("/dev/fd/1", "/dev/stdout", "/proc/self/fd/1"):
+            subprocess.run([*command, "--output", output], stdout=file, check=True)
+            subprocess.run(["echo", "between"], stdout=file, check=True)
+    lines = (tmp_path / "rows").read_text().splitlines()
+    assert lines[1::2] == ["between"] * 3
+    assert [json.loads(line)["offset"] for line in lines[::2]] == [0] * 3
+
+
+def test_an_output_that_is_no_files_name(golden, run, tmp_path):
+    result = run("read", golden / "logs/kafka-4.1/headers-0", "--output", f"{tmp_path}/new/")
+    assert (result.code, os.listdir(tmp_path)) == (2, [])
+
+
+def test_a_named_pipe_that_nobody_reads_any_more(golden, tmp_path):
+    """What was asked for has not been written."""
+    os.mkfifo(tmp_path / "pipe")
+    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1", "--output", tmp_path / "pipe"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        os.close(os.open(tmp_path / "pipe", os.O_RDONLY))
+        assert b"Broken pipe" in process.communicate()[1]
+    assert process.returncode == 2
