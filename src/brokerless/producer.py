@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import pyarrow as pa
 
@@ -19,32 +19,17 @@ from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.partitioner import Partitioner, divisible, join
+from brokerless.sent_rows import batches_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from brokerless.log.writer import LogWriter
-
-    Rows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch] | Iterable[Mapping[str, Any]]
+    from brokerless.sent_rows import Rows
 
 # Rows wait up to this many bytes, so that sending them one by one makes the same batches as sending them together.
 _MAX_WAITING = 4 << 20
-# Python objects are turned into Arrow so many at a time.
-_DICTS = 4096
-_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("headers", _HEADERS),
-        pa.field("timestamp", pa.timestamp("ms", "UTC")),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("leaderEpoch", pa.int32()),
-        pa.field("timestampType", pa.int32()),
-    ]
-)
 
 
 class Producer:
@@ -197,7 +182,7 @@ class Producer:
         self._check_usable()
         if self.transactional_id is not None and not self._is_in_transaction:
             raise ValueError("a transactional producer sends in a transaction: call begin first")
-        for batch in map(divisible, _batches(rows)):
+        for batch in map(divisible, batches_of(rows)):
             if batch.num_rows:
                 self._waiting.append(batch)
                 self._waiting_bytes += batch.nbytes
@@ -378,29 +363,3 @@ def _check_numbers(producer_id: int | None, batch_size: int) -> None:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
-    if isinstance(rows, pa.RecordBatch):
-        yield rows
-    elif isinstance(rows, pa.Table):
-        yield from rows.to_batches()
-    else:
-        dicts: list[Mapping[str, Any]] = []
-        for row in rows:
-            if isinstance(row, pa.RecordBatch):
-                yield row
-                continue
-            dicts.append(row)
-            if len(dicts) == _DICTS:
-                yield _from_dicts(dicts)
-                dicts = []
-        if dicts:
-            yield _from_dicts(dicts)
-
-
-def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
-    unknown = {name for row in rows for name in row} - set(_SCHEMA.names)
-    if unknown:
-        raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
-    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)

@@ -126,8 +126,8 @@ impl CompactionScan {
 #[pymethods]
 impl CompactionScan {
     #[new]
-    #[pyo3(signature = (txnindexes, *, log_start_offset, first_dirty_offset, now, hash_key, hash_range, max_bytes, max_batch_bytes,
-        threads=1))]
+    #[pyo3(signature = (txnindexes, *, log_start_offset, first_dirty_offset, now, hash_key, hash_range, max_bytes,
+        max_batch_bytes, threads=1))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from brokerless.log.load import Loaded
+    from brokerless.log.loaded import Loaded
     from brokerless.log.settings import TopicSettings
 
 # The settings that are not about what an append does.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from brokerless import _native
 from brokerless.log import files, texts
 from brokerless.log.changes import Changes
-from brokerless.log.load import Loaded
+from brokerless.log.loaded import Loaded
 from brokerless.log.snapshots import Snapshots
 from brokerless.log.walks import headers, replay
 

@@ -1,0 +1,55 @@
+"""Rows as they are handed to a producer: Arrow, or dicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Rows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch] | Iterable[Mapping[str, Any]]
+
+# Python objects are turned into Arrow so many at a time.
+_DICTS = 4096
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", _HEADERS),
+        pa.field("timestamp", pa.timestamp("ms", "UTC")),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("leaderEpoch", pa.int32()),
+        pa.field("timestampType", pa.int32()),
+    ]
+)
+
+
+def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table, of batches or of dicts."""
+    if isinstance(rows, pa.RecordBatch):
+        yield rows
+    elif isinstance(rows, pa.Table):
+        yield from rows.to_batches()
+    else:
+        dicts: list[Mapping[str, Any]] = []
+        for row in rows:
+            if isinstance(row, pa.RecordBatch):
+                yield row
+                continue
+            dicts.append(row)
+            if len(dicts) == _DICTS:
+                yield _from_dicts(dicts)
+                dicts = []
+        if dicts:
+            yield _from_dicts(dicts)
+
+
+def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
+    unknown = {name for row in rows for name in row} - set(_SCHEMA.names)
+    if unknown:
+        raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
+    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
