@@ -152,10 +152,10 @@ impl Bytes {
     /// # Safety
     /// `length + SLACK` bytes are readable at `from`, and there is room for them and for the offset.
     #[inline(always)]
-    unsafe fn push(&mut self, index: usize, from: *const u8, length: usize) {
+    unsafe fn push(&mut self, index: usize, from: *const u8, length: usize, ahead: usize) {
         unsafe {
             prefetch(self.data, self.length + WRITTEN_AHEAD);
-            copy(self.data.add(self.length), from, length);
+            copy(self.data.add(self.length), from, length, ahead);
             self.length += length;
             *self.offsets.add(index) = self.length as i32;
         }
@@ -270,7 +270,7 @@ impl HeaderBytes {
                 if !is_ascii(key, length) {
                     return false;
                 }
-                keys.push(index, key, length);
+                keys.push(index, key, length, 0);
                 let Some((length, value)) = varint(start, at) else {
                     return false;
                 };
@@ -282,7 +282,7 @@ impl HeaderBytes {
                     if at > end {
                         return false;
                     }
-                    values.push(index, start.add(value), (length >> 1) as usize);
+                    values.push(index, start.add(value), (length >> 1) as usize, 0);
                 }
             }
         }
@@ -375,7 +375,7 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
                     break;
                 }
                 if KEYS {
-                    keys.push(taken, start.add(key), (key_length >> 1) as usize);
+                    keys.push(taken, start.add(key), (key_length >> 1) as usize, 0);
                 }
             } else if KEYS {
                 keys.push_null(taken);
@@ -390,7 +390,7 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
                     break;
                 }
                 if VALUES {
-                    values.push(taken, start.add(value), (value_length >> 1) as usize);
+                    values.push(taken, start.add(value), (value_length >> 1) as usize, next_batch);
                 }
             } else if VALUES {
                 values.push_null(taken);
@@ -511,7 +511,7 @@ fn zigzag(value: u64) -> i64 {
 /// # Safety
 /// `length + SLACK` bytes are readable at `from` and writable at `to`, and do not overlap.
 #[inline(always)]
-unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
+unsafe fn copy(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
     unsafe {
         if length <= 16 {
             blocks::<1>(to, from);
@@ -520,7 +520,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
         } else if length <= SLACK {
             blocks::<8>(to, from);
         } else {
-            copy_long(to, from, length);
+            copy_long(to, from, length, ahead);
         }
     }
 }
@@ -530,12 +530,13 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
 /// # Safety
 /// As of [`copy`].
 #[inline(never)]
-unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize) {
+unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
     unsafe {
         if length <= 4096 {
             let mut done = 0;
             while done < length {
                 prefetch(to, done + SLACK + WRITTEN_AHEAD);
+                prefetch(from, done + ahead);
                 blocks::<8>(to.add(done), from.add(done));
                 done += SLACK;
             }
