@@ -147,18 +147,23 @@ impl Bytes {
         }
     }
 
-    /// Appends `length` bytes from `from` as value number `index`.
+    /// Appends `length` bytes from `from` as value number `index`. What lies `ahead` of long ones is asked for.
     ///
     /// # Safety
     /// `length + SLACK` bytes are readable at `from`, and there is room for them and for the offset.
     #[inline(always)]
     unsafe fn push(&mut self, index: usize, from: *const u8, length: usize, ahead: usize) {
         unsafe {
-            prefetch(self.data, self.length + WRITTEN_AHEAD);
             copy(self.data.add(self.length), from, length, ahead);
             self.length += length;
             *self.offsets.add(index) = self.length as i32;
         }
+    }
+
+    /// Asks for the memory that is to be written a little later.
+    #[inline(always)]
+    fn prefetch(&self) {
+        prefetch(self.data, self.length + WRITTEN_AHEAD);
     }
 
     /// Appends null as value number `index`.
@@ -375,6 +380,7 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
                     break;
                 }
                 if KEYS {
+                    keys.prefetch();
                     keys.push(taken, start.add(key), (key_length >> 1) as usize, 0);
                 }
             } else if KEYS {
@@ -390,7 +396,13 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
                     break;
                 }
                 if VALUES {
-                    values.push(taken, start.add(value), (value_length >> 1) as usize, next_batch);
+                    values.prefetch();
+                    values.push(
+                        taken,
+                        start.add(value),
+                        (value_length >> 1) as usize,
+                        next_batch,
+                    );
                 }
             } else if VALUES {
                 values.push_null(taken);
@@ -525,7 +537,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
     }
 }
 
-/// The same of more than `SLACK` bytes.
+/// The same of more than `SLACK` bytes; what lies `ahead` of them is asked for.
 ///
 /// # Safety
 /// As of [`copy`].
@@ -535,7 +547,6 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
         if length <= 4096 {
             let mut done = 0;
             while done < length {
-                prefetch(to, done + SLACK + WRITTEN_AHEAD);
                 prefetch(from, done + ahead);
                 blocks::<8>(to.add(done), from.add(done));
                 done += SLACK;
