@@ -47,7 +47,7 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
 
 
 def topic_settings(path: str, node_id: int | None) -> dict[str, TopicSettings]:
-    """Return the settings of each topic that a log directory itself knows of.
+    """Return the settings of each topic that a log directory itself describes.
 
     Raises:
         CorruptRecordError: what says so is damaged.
@@ -60,7 +60,7 @@ def topic_settings(path: str, node_id: int | None) -> dict[str, TopicSettings]:
 
 
 def metadata_configs(directory: str) -> dict[str, dict[str, str]]:
-    """Return the settings of each topic, by Kafka's names; nothing where there is no metadata log.
+    """Return the settings of each topic, by Kafka's names, {} for its defaults; no topic where there is no metadata log.
 
     Args:
         directory: the `__cluster_metadata-0` of a log directory.

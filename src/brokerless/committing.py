@@ -348,7 +348,8 @@ class Write:
     ) -> dict[str, list[str]]:
         """Stage the partitions' directories, with the parts appended; return the names of the files in each."""
         # Opened here, one after the other: a log directory is not for several threads.
-        continued = {key: directory.log(*key) for key in chosen if key[0] not in made}
+        settings = {topic: new.settings for topic, new in self.topics.items()}
+        continued = {key: directory.log(*key, **settings.get(key[0], {})) for key in chosen if key[0] not in made}
         for log in continued.values():
             log.close()
 

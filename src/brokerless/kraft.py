@@ -7,7 +7,8 @@ there comes up with all of them, and without that a broker renames them `-stray`
 A record is: varint frame version 1, varint message id, varint message version, then Kafka's generated message in its
 flexible form: strings and arrays with an unsigned varint of length + 1, a count of tagged fields at the end. The
 messages are those in `metadata/src/main/resources/common/metadata` of Kafka's source: FeatureLevelRecord 12,
-TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4. Others are kept as they are.
+TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4; of a running cluster's log also
+RemoveTopicRecord 9. Others are kept as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FRAME = 1
-_TOPIC, _PARTITION, _CONFIG, _FEATURE = (2, 0), (3, 1), (4, 0), (12, 0)
+_TOPIC, _PARTITION, _CONFIG, _REMOVED_TOPIC, _FEATURE = (2, 0), (3, 1), (4, 0), (9, 0), (12, 0)
 # What `StorageTool format` of 4.1.0 writes: the newest levels that are not marked unstable.
 _FEATURES = {
     "metadata.version": 27,
@@ -133,16 +134,25 @@ class Bootstrap:
 
 
 def topic_configs(records: Iterable[bytes]) -> dict[str, dict[str, str]]:
-    """Return the settings of each topic that metadata records, in the order of the log, leave it with.
+    """Return the settings of each topic that metadata records, in the order of the log, leave; {} for Kafka's defaults.
 
     Raises:
         CorruptRecordError: a record is cut.
         UnsupportedFormatError: a record of a later frame version.
     """
     configs: dict[str, dict[str, str]] = {}
+    names: dict[str, str] = {}
     for record in records:
         reader = _Reader(record)
-        if reader.kind() == _CONFIG and (config := reader.topic_config()).topic:
+        kind = reader.kind()
+        if kind == _TOPIC:
+            name, topic_id = reader.string(), reader.uuid()
+            names[topic_id] = name
+            configs.setdefault(name, {})
+        elif kind == _REMOVED_TOPIC:
+            # Its settings go with it (ConfigurationsDelta): another topic of the name begins without.
+            configs.pop(names.pop(reader.uuid(), ""), None)
+        elif kind == _CONFIG and (config := reader.topic_config()).topic:
             # the empty text stands for null too: the setting was removed
             configs.setdefault(config.topic, {})[config.name] = config.value
     return {topic: {name: value for name, value in found.items() if value} for topic, found in configs.items()}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class NewTopic:
     """What a topic is to be if a write makes it. Of one that is there: what it has to be already.
 
+    Settings that the log directory itself does not tell, as one of ZooKeeper's times, are taken to be these.
+
     Attributes:
         partitions: how many; None: as many as the topic has that is overwritten, else 1.
         topic_id: needed where its cluster has been started on the directory; None: a random one, or none, as
@@ -63,9 +65,9 @@ def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, .
     if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
         raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
     if new.settings:
-        known = topic_settings(found.roots[0].path, found.roots[0].node_id).get(topic, TopicSettings())
+        known = topic_settings(found.roots[0].path, found.roots[0].node_id).get(topic)
         for name, value in new.settings.items():
-            if value != getattr(known, name):
+            if known is not None and value != getattr(known, name):
                 raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 

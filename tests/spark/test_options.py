@@ -199,3 +199,18 @@ def test_numbers_of_a_sink_that_no_machine_has_room_for(option, most):
     sink_options.parse({"path": "p", option: str(most)}, overwrite=False)
     with pytest.raises(ValueError, match=f"option {option} must be at most {most}, not {most + 1}"):
         sink_options.parse({"path": "p", option: str(most + 1)}, overwrite=False)
+
+
+def test_settings_of_a_new_topic_have_the_names_of_kafka():
+    options = {"path": "p", "Topic.Retention.ms": " -1", "topic.cleanup.policy": "compact", "segmentBytes": "1048576"}
+    assert sink_options.is_of_sink({"path": "p", "topic.retention.ms": "-1"})
+    new = sink_options.parse({**options, "topic": "t"}, overwrite=False).topics["t"]
+    assert new.settings == {"retention_ms": -1, "cleanup_policy": "compact", "segment_bytes": 1 << 20}
+    assert sink_options.parse(options, overwrite=False).others.settings == new.settings
+    for wrong, message in (
+        ({"topic.retention.mss": "1"}, "unknown topic config 'retention.mss'.*retention.ms"),
+        ({"topic.retention.ms": "long"}, "int expected"),
+        ({"topic.segment.bytes": "1048576", "segmentBytes": "1048576"}, "give one of them"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sink_options.parse({"path": "p", "topic": "t", **wrong}, overwrite=False)

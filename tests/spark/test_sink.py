@@ -90,6 +90,16 @@ def test_transactional_tasks_each_commit(spark, save, tmp_path):
     assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == 302
 
 
+def test_a_new_topic_has_the_settings_that_options_name(spark, save, tmp_path):
+    save(numbers(spark, 0, 10), topic__retention__ms="-1", **{"topic.message.timestamp.type": "LogAppendTime"})
+    save(numbers(spark, 10, 20))
+    assert {row[0] for row in rows(tmp_path / "d", ["timestampType"])} == {1}
+    with bl.LogDir.open(tmp_path / "d") as directory:
+        assert directory.log("t", 0).settings.retention_ms == -1
+    with pytest.raises(Exception, match="has retention_ms=-1, not 5"):
+        save(numbers(spark, 0, 10), topic__retention__ms="5")
+
+
 def test_overwrite_makes_the_topic_anew(spark, save, tmp_path):
     save(numbers(spark, 0, 100), partitions=2, segmentBytes=1 << 20)
     save(numbers(spark, 0, 5), topic="other")

@@ -4,7 +4,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.kraft import Bootstrap, Topic, _values
+from brokerless.kraft import Bootstrap, Topic, _values, topic_configs
 
 # What `kafka.tools.StorageTool format` of 4.1.0 wrote.
 FORMATTED = bytes.fromhex(
@@ -105,3 +105,17 @@ def test_a_topic_is_not_named_out_of_the_log_directory(tmp_path):
     with pytest.raises(bl.CorruptRecordError, match="not a topic name"):
         bl.LogDir.open(path)
     assert not (tmp_path / "out-0").exists()
+
+
+def test_settings_go_with_the_topic_they_were_of():
+    """One that is deleted and made again has Kafka's defaults."""
+    bootstrap = Bootstrap(node_id=1)
+    bootstrap.topics["t"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0})
+    bootstrap.topics["other"] = Topic("_" * 22, {}, {0: 0})
+    records = _values(bootstrap.format(timestamp=0))
+    assert topic_configs(records) == {"t": {"cleanup.policy": "compact"}, "other": {}}
+    removed = bytes.fromhex("010900" + "000102030405060708090a0b0c0d0e0f" + "00")
+    assert topic_configs([*records, removed]) == {"other": {}}
+    again = Bootstrap(node_id=1)
+    again.topics["t"] = Topic("A" * 22, {}, {0: 0})
+    assert topic_configs([*records, removed, *_values(again.format(timestamp=0))]) == {"other": {}, "t": {}}

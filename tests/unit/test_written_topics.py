@@ -212,3 +212,15 @@ def test_a_topic_behind_a_link_that_only_rows_name(linked, tmp_path):
         write.commit(parts)
     assert (linked / "u-0").is_symlink()
     assert values(linked, "u") == [1]
+
+
+def test_options_of_a_topic_may_stay_where_its_settings_are_not_told(tmp_path):
+    """A directory of ZooKeeper's times does not say them, and a streaming query gives its options at every epoch."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
+    settings = {"message_timestamp_type": "LogAppendTime"}
+    for value in (1, 2):
+        written(tmp_path / "d", value, settings=settings, sole_replica=True)
+    assert values(tmp_path / "d") == [1, 2]
+    found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["timestampType"])
+    assert [kind for rows in found for kind in rows["timestampType"].to_pylist()] == [1, 1]

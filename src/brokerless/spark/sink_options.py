@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.committing import Write
 from brokerless.log.files import MOST_PARTITIONS
+from brokerless.log.settings import TopicSettings
 from brokerless.parts import Encoding
 from brokerless.spark.option_values import boolean, canonical, choice, local, positive
 from brokerless.written_topics import NewTopic
@@ -29,6 +30,8 @@ OF_SINKS = (
     "checkpointLocation",
     "queryName",
 )
+# Before the name that Kafka has for a topic's setting: topic.retention.ms.
+_SETTING = "topic."
 # Of Spark's Kafka sink alone; Spark itself refuses them. So these are a sink's, too.
 _ASYNCHRONOUS = ("asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs")
 # Headers are written where there is a column; a source has this option, too.
@@ -49,7 +52,8 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
         ValueError: an unknown option (with the nearest name), a value that its option does not have, or options that
             do not go together.
     """
-    given = canonical(options, ("path", *OF_SINKS), _IGNORED)
+    others = {option: value for option, value in options.items() if not _is_setting(option)}
+    given = canonical(others, ("path", *OF_SINKS), _IGNORED)
     if not given.get("path"):
         raise ValueError("option path is missing: a Kafka log directory, made if there is none")
     topic = given.get("topic")
@@ -58,11 +62,10 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
             raise ValueError("overwriting needs option topic: the topics in the rows do not say which are to go")
         if "topicId" in given:
             raise ValueError("option topicId is that of one topic: it needs option topic")
-    segment_bytes = positive(given, "segmentBytes")
     new = NewTopic(
         partitions=positive(given, "partitions", most=MOST_PARTITIONS),
         topic_id=given.get("topicId"),
-        settings={} if segment_bytes is None else {"segment_bytes": segment_bytes},
+        settings=_settings(options, segment_bytes=positive(given, "segmentBytes")),
     )
     return Write(
         path=local(given["path"]),
@@ -80,7 +83,24 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
     )
 
 
+def _is_setting(option: str) -> bool:
+    return option.lower().startswith(_SETTING)
+
+
+def _settings(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:
+    """Return what a new topic's settings are, by our names."""
+    configs = {
+        option.lower().removeprefix(_SETTING): value.strip() for option, value in options.items() if _is_setting(option)
+    }
+    settings = TopicSettings.named(configs)
+    if segment_bytes is None:
+        return settings
+    if "segment_bytes" in settings:
+        raise ValueError("options segmentBytes and topic.segment.bytes are one setting: give one of them")
+    return {**settings, "segment_bytes": segment_bytes}
+
+
 def is_of_sink(options: Mapping[str, str]) -> bool:
     """Tell whether options are those of a write: Spark makes the source before it says what for."""
     of_sinks = {name.lower() for name in (*OF_SINKS, *_ASYNCHRONOUS)}
-    return not of_sinks.isdisjoint(option.lower() for option in options)
+    return any(option.lower() in of_sinks or _is_setting(option) for option in options)
