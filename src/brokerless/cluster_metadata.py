@@ -60,7 +60,7 @@ def topic_settings(path: str, node_id: int | None) -> dict[str, TopicSettings]:
 
 
 def metadata_configs(directory: str) -> dict[str, dict[str, str]]:
-    """Return the settings of each topic, by Kafka's names, {} for its defaults; no topic where there is no metadata log.
+    """Return the settings of each topic, {} for Kafka's defaults; no topic where there is no metadata log.
 
     Args:
         directory: the `__cluster_metadata-0` of a log directory.

@@ -18,7 +18,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, topic_settings
@@ -348,7 +348,7 @@ class Write:
     ) -> dict[str, list[str]]:
         """Stage the partitions' directories, with the parts appended; return the names of the files in each."""
         # Opened here, one after the other: a log directory is not for several threads.
-        settings = {topic: new.settings for topic, new in self.topics.items()}
+        settings: dict[str, Mapping[str, Any]] = {topic: new.settings for topic, new in self.topics.items()}
         continued = {key: directory.log(*key, **settings.get(key[0], {})) for key in chosen if key[0] not in made}
         for log in continued.values():
             log.close()

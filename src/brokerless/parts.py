@@ -24,6 +24,7 @@ from brokerless import _native, disk, storage
 from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.partitioner import Partitioner, divisible, join
+from brokerless.sent_rows import check_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -283,7 +284,7 @@ class PartWriter:
         part = self._parts.get((topic, partition)) or self._new_part(topic, partition)
         first, last = part.first_offset, part.last_offset
         if self._staging.encoding.keep_offsets:
-            _check_times(rows)
+            check_times(rows)
             bounds: Any = pc.min_max(rows["offset"])
             least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
             if least is None:
@@ -312,13 +313,3 @@ class PartWriter:
         self._encoders[topic, partition] = self._staging.encoding.encoder(self._producer_id)
         before = self._staging.before.get(topic, fingerprint(()))
         return Part(path=path, topic=topic, partition=partition, before=before, producer_id=self._producer_id)
-
-
-def _check_times(rows: pa.RecordBatch) -> None:
-    """Refuse a null timestamp of a row that keeps its offset: the copy would have the present time there."""
-    nulls = rows["timestamp"].null_count if "timestamp" in rows.schema.names else 0
-    if nulls:
-        raise ValueError(
-            f"{nulls} rows that keep their offsets have no timestamp: Spark has null for those beyond its range, which "
-            "Python and the command copy as they are; filter these rows, or leave the column out for the present time"
-        )

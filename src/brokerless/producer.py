@@ -19,7 +19,7 @@ from brokerless.log import files
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.partitioner import Partitioner, divisible, join
-from brokerless.sent_rows import batches_of
+from brokerless.sent_rows import batches_of, check_times
 
 if TYPE_CHECKING:
     import os
@@ -33,7 +33,7 @@ _MAX_WAITING = 4 << 20
 
 
 class Producer:
-    """Sends rows to one topic of a log directory, which must not be in use by a broker.
+    """Sends rows to one topic of a log directory, which must not be in use by a broker. Not for several threads.
 
     A row's partition is that of its `partition` column, or else the one that Kafka's murmur2 gives its key; rows
     without a key go to one partition after the other, a batch each.
@@ -173,7 +173,7 @@ class Producer:
         """Send rows: an Arrow table or batch, an iterable of Arrow batches, or one of dicts.
 
         Columns are `key`, `value`, `headers`, `timestamp` and `partition`; all but one of key and value may be missing.
-        A row without a timestamp gets the present time.
+        A row without a timestamp gets the present time; where rows keep their offsets, none has a time or each.
 
         Raises:
             AppendError: a broker would refuse a batch. Nothing later was appended, and the producer is of no more use.
@@ -183,6 +183,8 @@ class Producer:
         if self.transactional_id is not None and not self._is_in_transaction:
             raise ValueError("a transactional producer sends in a transaction: call begin first")
         for batch in map(divisible, batches_of(rows)):
+            if self._keep_offsets:
+                check_times(batch)
             if batch.num_rows:
                 self._waiting.append(batch)
                 self._waiting_bytes += batch.nbytes

@@ -52,4 +52,20 @@ def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     unknown = {name for row in rows for name in row} - set(_SCHEMA.names)
     if unknown:
         raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
-    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+    batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+    return batch if any("timestamp" in row for row in rows) else batch.drop_columns("timestamp")
+
+
+def check_times(rows: pa.RecordBatch) -> None:
+    """Refuse a null timestamp of a row that keeps its offset: the copy would have the present time there.
+
+    Raises:
+        ValueError: there is one.
+    """
+    nulls = rows["timestamp"].null_count if "timestamp" in rows.schema.names else 0
+    if nulls:
+        raise ValueError(
+            f"{nulls} rows that keep their offsets have no timestamp, and would get the present time: give each its "
+            "own, -1 for none, or leave the column out. Spark has null for times beyond its range, which Python and "
+            "the command copy as they are"
+        )

@@ -344,3 +344,14 @@ def test_a_producer_counts_what_is_in_the_log(tmp_path):
             producer.flush()
             producer.commit() if is_committed else producer.abort()
         assert producer.records == 8
+
+
+def test_a_copy_does_not_make_up_times(tmp_path):
+    """A row without a time gets the present one, which no row of the source had."""
+    with bl.Producer(tmp_path / "d", "t", keep_offsets=True) as producer:
+        producer.send([{"offset": 3, "value": b"1", "timestamp": 1_700_000_000_000}])
+        with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
+            producer.send([{"offset": 4, "timestamp": 1_700_000_000_000}, {"offset": 5, "value": b"3"}])
+        producer.send([{"offset": 6, "value": b"4"}])
+    found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["offset"])
+    assert [offset for rows in found for offset in rows["offset"].to_pylist()] == [3, 6]

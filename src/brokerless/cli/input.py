@@ -78,10 +78,15 @@ def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
         whole, newline, rest = block.rpartition(b"\n")
         if newline:
             whole = b"".join([*begun, whole])
-            yield _native.json_rows(whole, bytes_as, line)
+            yield _timed(_native.json_rows(whole, bytes_as, line))
             line += whole.count(b"\n") + 1
             begun = []
         begun.append(rest)
     left = b"".join(begun)
     if left:
-        yield _native.json_rows(left, bytes_as, line)
+        yield _timed(_native.json_rows(left, bytes_as, line))
+
+
+def _timed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Leave out the times of lines that have none at all."""
+    return rows if rows["timestamp"].null_count < rows.num_rows else rows.drop_columns("timestamp")
