@@ -20,6 +20,7 @@ from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.partitioner import Partitioner, divisible, join
 from brokerless.sent_rows import batches_of, check_times
+from brokerless.written_topics import NewTopic
 
 if TYPE_CHECKING:
     import os
@@ -93,8 +94,6 @@ class Producer:
         if producer_id is not None and not idempotent and transactional_id is None:
             raise ValueError("a producer_id is for idempotent or transactional producers")
         _check_numbers(producer_id, batch_size)
-        if partitions is not None:
-            files.check_partitions(topic, partitions)
         has_producer = idempotent or transactional_id is not None
         self._encoding: dict[str, Any] = {
             "magic": magic,
@@ -111,6 +110,7 @@ class Producer:
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         files.check_topic_name(topic)
         files.check_writable_topic(topic, is_copy=keep_offsets)
+        NewTopic(partitions=partitions, topic_id=topic_id, settings=settings)
         self.topic = topic
         self.transactional_id = transactional_id
         self._owns_dir = not isinstance(path, LogDirWriter)

@@ -168,6 +168,8 @@ def test_many_rows_in_many_segments_are_read_back(tmp_path):
         {"partitions": 0},
         {"idempotent": True, "magic": 1},
         {"idempotent": True, "producer_id": -5},
+        {"topic_id": "short"},
+        {"segment_bytes": -1},
     ],
 )
 def test_impossible_arguments_are_refused_before_anything_is_made(tmp_path, arguments):
