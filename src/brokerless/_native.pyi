@@ -844,14 +844,17 @@ class Appender:
         segment_jitter_seed: int = 0,
         max_batch_bytes: int = ...,
     ) -> Self: ...
-    def append(self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
-        """Take one produce request: the whole batches in `data`, all or none; a cut one at the end is ignored.
+    def append(
+        self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client", may_be_cut: bool = True
+    ) -> Appended:
+        """Take one produce request: the whole batches in `data`, all or none.
 
         Args:
             data: from a client one batch of magic 2 with base offset 0; with given offsets ("replication") any number.
             leader_epoch: what a leader stores in the batches; with given offsets, batches of a higher one are left out.
             now: the clock, ms.
             origin: who appends; what is checked depends on it.
+            may_be_cut: a batch that is cut at the end is left out, as a broker does.
 
         Raises:
             AppendError: the leaf for Kafka's own answer.
@@ -907,9 +910,6 @@ class Appender:
 
     def set_high_watermark(self, offset: int | None) -> None:
         """Pin the high watermark, within log start and end. None: it follows the log end, as with a single replica."""
-
-    def assign_epoch(self, epoch: int) -> bool:
-        """Say that a new leader begins at the log end. True: something changed."""
 
     def remove_expired_producers(self, now: int) -> list[int]:
         """Forget producers idle for `producer_id_expiration_ms`; return their ids."""

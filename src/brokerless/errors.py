@@ -83,6 +83,10 @@ _CURES = {
     "leader-epoch-checkpoint": "move it aside; recovering the log finds the epochs again",
     "partition.metadata": "move it aside to read; a broker needs the topic's id in it",
     "meta.properties": "move it aside to read; a broker needs the ids in it",
+    "recovery-point-offset-checkpoint": "move it aside; all segments are looked at then, as Kafka does without it",
+    "log-start-offset-checkpoint": "move it aside; logs start at their first segment then: deleted records come back",
+    "cleaner-offset-checkpoint": "move it aside; a cleaner begins anew without it",
+    "replication-offset-checkpoint": "move it aside; a high watermark is found anew",
 }
 
 

@@ -18,7 +18,6 @@ import warnings
 from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import disk, storage
-from brokerless.errors import CorruptRecordError
 from brokerless.kraft import Bootstrap, Topic
 from brokerless.log import files, journal, texts
 from brokerless.log.lock import Lock
@@ -156,8 +155,7 @@ class LogDirWriter:
         # A copy of one of Kafka's own topics needs it to be there.
         files.check_writable_topic(name, is_copy=True)
         files.check_partitions(name, partitions)
-        if leader_epoch < 0:
-            raise ValueError(f"leader epoch {leader_epoch} of topic {name!r}: 0 or more needed")
+        _check_leader_epoch(name, leader_epoch)
         if topic_id is not None:
             texts.check_topic_id(topic_id)
             for other, known in self._root.topic_ids().items():
@@ -199,6 +197,8 @@ class LogDirWriter:
             CorruptRecordError: a broker would not load it either.
         """
         self._check_open()
+        if leader_epoch is not None:
+            _check_leader_epoch(topic, leader_epoch)
         key = (topic, partition)
         if key not in self._root.partitions:
             raise self._root.unknown(topic, partition)
@@ -219,24 +219,18 @@ class LogDirWriter:
             if not storage.exists(self._file(f"{topic}-{partition}/{texts.PARTITION_METADATA}")):
                 self._root.make_partition(topic, partition, described.topic_id)
                 disk.sync_directory(self.path)
-        is_unsure = key in self._unsure
-        self._unsure.add(key)
-        try:
-            log = LogWriter.open(
-                self._file(self._root.partitions[key]),
-                settings=chosen,
-                is_clean=(self.was_clean or key in self._root.made or before is not None) and not is_unsure,
-                recovery_point=before.recovery_point if before else self._root.recovery_points.get(key, 0),
-                log_start_offset=before.log_start_offset if before else self._root.log_start_offsets.get(key, 0),
-                leader_epoch=leader_epoch,
-                first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
-            )
-        except CorruptRecordError:
-            # Found before anything is changed.
-            if not is_unsure:
-                self._unsure.remove(key)
-            raise
-        self._unsure.remove(key)
+        log = LogWriter.open(
+            self._file(self._root.partitions[key]),
+            settings=chosen,
+            is_clean=(self.was_clean or key in self._root.made or before is not None) and key not in self._unsure,
+            recovery_point=before.recovery_point if before else self._root.recovery_points.get(key, 0),
+            log_start_offset=before.log_start_offset if before else self._root.log_start_offsets.get(key, 0),
+            leader_epoch=leader_epoch,
+            first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
+            # What fails until then leaves the directory as clean as it is.
+            before_changes=lambda: self._unsure.add(key),
+        )
+        self._unsure.discard(key)
         self._logs[key], self._opened_with[key] = log, chosen
         return log
 
@@ -355,6 +349,11 @@ def open_or_create(path: str | os.PathLike[str], *, sole_replica: bool = False) 
     if storage.exists(name) and not _is_unused(name):
         return LogDirWriter(name, sole_replica=sole_replica)
     return create_log_dir(name, cluster_id=None, node_id=1, directory_id=None, kraft=True)
+
+
+def _check_leader_epoch(topic: str, leader_epoch: int) -> None:
+    if not 0 <= leader_epoch < 1 << 31:
+        raise ValueError(f"leader epoch {leader_epoch} of topic {topic!r}: 0 to {(1 << 31) - 1} are allowed")
 
 
 def _is_unused(path: str) -> bool:

@@ -59,7 +59,10 @@ class Partitioner:
         counts: dict[int, int] = {count["values"]: count["counts"] for count in counted.to_pylist()}
         for number in counts:
             if number not in self._partitions:
-                raise ValueError(f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}")
+                raise ValueError(
+                    f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}, and the last of "
+                    f"them is {max(self._partitions)}"
+                )
         for number, part in _divided(rows, numbers, counts):
             for batch in part.combine_chunks().to_batches():
                 yield number, batch

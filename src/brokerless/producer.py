@@ -172,7 +172,7 @@ class Producer:
     def send(self, rows: Rows) -> None:
         """Send rows: an Arrow table or batch, an iterable of Arrow batches, or one of dicts.
 
-        Columns are `key`, `value`, `headers`, `timestamp` and `partition`; all but one of key and value may be missing.
+        Columns are `key`, `value`, `headers`, `timestamp` and `partition`; all but `value` may be missing.
         A row without a timestamp gets the present time; where rows keep their offsets, none has a time or each.
 
         Raises:

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from brokerless import storage
-from brokerless.errors import unknown
-from brokerless.log import files, texts
+from brokerless.errors import CorruptRecordError, unknown
+from brokerless.log import files, journal, texts
 from brokerless.log.journal import Journal
 from brokerless.log.load import load
 from brokerless.log.lock import check_free
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
+# Of tiered storage (RemoteIndexCache.DIR_NAME).
+_REMOTE_INDEXES = "remote-log-index-cache"
 _MAKE = "make its directory: the metadata of the new cluster name it"
 
 
@@ -77,11 +79,28 @@ def _checked(path: str, topics: Collection[str]) -> RootWriter:
     if not Root.is_root(names):
         raise ValueError(f"not a log directory: {path!r} has none of its files; give one of a broker's log.dirs")
     check_free(f"{path}/{texts.LOCK}")
-    journal = Journal.read(path)
+    pending = Journal.read(path)
     check_file(path)
-    root = RootWriter(path, journal)
+    root = RootWriter(path, pending)
     _chosen(sorted(root.partitions), topics)
+    for name in storage.list_subdirectories(path):
+        _check_name(path, name)
+    root.topic_ids()
     return root
+
+
+def _check_name(path: str, name: str) -> None:
+    """Refuse a directory that is no partition's (LogManager.loadLogs)."""
+    if name in (_REMOTE_INDEXES, journal.NAME):
+        return
+    try:
+        files.parse_directory_name(name)
+    except ValueError:
+        raise CorruptRecordError(
+            f"a broker does not start: the name of directory {name!r} is not that of a partition, <topic>-<number>; "
+            "move it out",
+            path=path,
+        ) from None
 
 
 def _absent(root: RootWriter) -> set[tuple[str, int]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from brokerless import _native
+from brokerless.errors import unknown
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     Rows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch] | Iterable[Mapping[str, Any]]
 
@@ -31,14 +35,16 @@ _SCHEMA = pa.schema(
 def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table, of batches or of dicts."""
     if isinstance(rows, pa.RecordBatch):
-        yield rows
+        yield _known(rows)
     elif isinstance(rows, pa.Table):
-        yield from rows.to_batches()
+        yield from map(_known, rows.to_batches())
+    elif isinstance(rows, Mapping):
+        raise TypeError(f"rows: several are expected, not one dict; give [{rows!r}]")
     else:
         dicts: list[Mapping[str, Any]] = []
         for row in rows:
             if isinstance(row, pa.RecordBatch):
-                yield row
+                yield _known(row)
                 continue
             dicts.append(row)
             if len(dicts) == _DICTS:
@@ -48,11 +54,22 @@ def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
             yield _from_dicts(dicts)
 
 
+def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Pass on rows of columns that a read has, too: one of another name is a slip, and would be lost."""
+    for name in rows.schema.names:
+        if name not in _native.ROW_COLUMNS:
+            raise unknown("column", name, _native.ROW_COLUMNS)
+    return rows
+
+
 def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     unknown = {name for row in rows for name in row} - set(_SCHEMA.names)
     if unknown:
         raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
-    batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+    try:
+        batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"a row has a value that its column does not take: {error}") from error
     return batch if any("timestamp" in row for row in rows) else batch.drop_columns("timestamp")
 
 

@@ -1,5 +1,6 @@
 """A stream's offsets move on as those of Spark's Kafka source do, and loss is told from what is none."""
 
+import json
 import shutil
 
 import pytest
@@ -223,3 +224,27 @@ def test_available_now_does_not_go_back(path):
         following.freeze()
         assert following.latest({"t": {"0": 0}}) == {"t": {"0": 4}}
         assert following.latest(end) == end
+
+
+def test_files_without_a_name_of_their_own_are_not_taken_for_one(path, tmp_path):
+    for topic in ("a", "b"):
+        send(path, 3, topic=topic, partitions=1)
+        (tmp_path / topic).mkdir()
+        shutil.copy(next((path / f"{topic}-0").glob("*.log")), tmp_path / topic)
+    logs = [str(next((tmp_path / topic).glob("*.log"))) for topic in ("a", "b")]
+    following, _ = follower(logs[0], startingOffsets="earliest")
+    assert following.latest(following.initial()) != {}
+    parsed = Options.parse({"paths": json.dumps(logs), "startingOffsets": "earliest"})
+    following = Follower(parsed.for_stream(is_admission_controlled=True))
+    with pytest.raises(ValueError, match="by topic and partition"):
+        following.latest(following.initial())
+
+
+def test_what_appeared_counts_towards_the_least_that_a_batch_has(path):
+    send(path, 10, partitions=1)
+    following, _ = follower(
+        path, startingOffsets="earliest", minOffsetsPerTrigger="100", maxTriggerDelay="15m", subscribePattern=".*"
+    )
+    start = following.latest(following.initial())
+    send(path, 1000, topic="u", partitions=1)
+    assert following.latest(start) == {"t": {"0": 10}, "u": {"0": 1000}}

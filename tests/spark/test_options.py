@@ -214,3 +214,8 @@ def test_settings_of_a_new_topic_have_the_names_of_kafka():
     ):
         with pytest.raises(ValueError, match=message):
             sink_options.parse({"path": "p", "topic": "t", **wrong}, overwrite=False)
+
+
+def test_a_pattern_that_java_would_understand_otherwise():
+    with pytest.raises(ValueError, match=r"no regular expression.*set intersection"):
+        parse(subscribePattern="[a-z&&[^b]]+")

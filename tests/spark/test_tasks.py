@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import brokerless as bl
 import building
 from brokerless.spark import findings, tasks
 from brokerless.spark.options import Options
@@ -191,3 +192,10 @@ def test_findings_come_in_pieces(copied, monkeypatch):
     pieces = [batch.num_rows for batch in read(path, view="findings")]
     assert len(pieces) > 1
     assert set(pieces[:-1]) == {2}
+
+
+def test_a_partition_without_anything_to_read_is_no_task(tmp_path):
+    with bl.Producer(tmp_path, "t", partitions=2) as producer:
+        producer.send([{"value": b"a", "partition": 0}])
+    found = read(tmp_path, maxRecordsPerPartition="5")
+    assert [rows.num_rows for rows in found] == [1]

@@ -228,3 +228,10 @@ def test_a_cut_older_segment_is_not_called_healthy(three_segments):
     with pytest.raises(bl.CorruptRecordError, match="record batch is cut") as caught:
         log.header_walk()
     assert caught.value.path == path
+
+
+def test_what_lies_below_an_offset_that_was_passed_is_not_read(tmp_path):
+    """As with a consumer. No checksum covers a message's offset, or a batch's first."""
+    batches = [batch(0, [b"0"]), batch(7, [b"7"]), batch(4, [b"4"]), batch(8, [b"8"])]
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
+    assert [offset for rows in log.read(columns=["offset"]) for offset in rows["offset"].to_pylist()] == [0, 7, 8]

@@ -39,8 +39,9 @@ class FakeWriter:
         self.first_dirty_offset = first_dirty_offset
 
     @classmethod
-    def open(cls, directory, **arguments):
+    def open(cls, directory, *, before_changes, **arguments):
         assert os.path.isdir(directory)
+        before_changes()
         cls.opened.append((os.path.basename(directory), arguments))
         return cls(directory, **arguments)
 

@@ -202,3 +202,14 @@ def test_an_empty_active_segment_stays_where_all_are_deleted(tmp_path):
     log = bl.Log(tmp_path / "t-0")
     assert [value for rows in log.read() for value in rows["value"].to_pylist()] == [b"2"]
     assert [segment.base_offset for segment in log.segments] == [1]
+
+
+def test_a_topic_of_an_old_format_forgets_producers_whatever_snapshots_say(tmp_path):
+    """Log.rebuildProducerState of 2.8: it takes empty snapshots, and the next batch of the producer is its first."""
+    with bl.LogDir.create(tmp_path / "d") as directory:
+        directory.create_topic("t")
+        directory.log("t", 0).append(batch(0, [b"a"], producer_id=7, base_sequence=0))
+    with bl.LogDir.open(tmp_path / "d") as directory:
+        directory.log("t", 0, message_format=1)
+    with bl.LogDir.open(tmp_path / "d") as directory:
+        directory.log("t", 0).append(batch(0, [b"b"], producer_id=7, base_sequence=5))

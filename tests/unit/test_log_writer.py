@@ -227,3 +227,66 @@ def test_the_cleaner_looks_again_at_what_was_truncated(path):
         log.append(batch(0, [b"b"]))
     with open(checkpoint) as file:
         assert file.read() == "0\n2\nt 0 4\nt 1 3\n"
+
+
+@pytest.mark.parametrize("cut", [1, 60, 62])
+def test_a_batch_that_is_cut_is_not_left_out_in_silence(path, cut):
+    """A broker leaves it out, for its next fetch brings it; a restore would have a gap."""
+    whole, late = batch(0, [b"a"]), batch(1, [b"b"])
+    with open_quietly(path) as directory:
+        log = directory.log("t", 0)
+        for append, content in (
+            (log.append, whole[:-cut]),
+            (log.append_as_follower, whole + late[:-cut]),
+            (log.append, b"abc"),
+        ):
+            with pytest.raises(bl.CorruptRecordError, match=r"the last batch is cut, \d+ bytes are left of it"):
+                append(content)
+        assert log.log_end_offset == 0
+        assert log.append_as_follower(whole + late).consumed == len(whole + late)
+    assert values(path) == [b"a", b"b"]
+
+
+def test_less_than_no_segments_cannot_be_deleted(path):
+    with open_quietly(path) as directory:
+        log = directory.log("t", 0)
+        for value in (b"a", b"b", b"c"):
+            log.append(batch(0, [value]))
+            log.roll()
+        with pytest.raises(ValueError, match="-1 segments cannot be deleted"):
+            log.delete_segments(-1)
+    assert len(values(path)) == 3
+
+
+def test_a_file_that_cannot_be_read_leaves_the_directory_as_clean_as_it_was(path, monkeypatch):
+    """Nothing has been changed by then; without its marker a broker would recover every log."""
+
+    def fails(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    with open_quietly(path) as directory:
+        with monkeypatch.context() as patched:
+            patched.setattr("brokerless.log.writer.load", fails)
+            with pytest.raises(PermissionError):
+                directory.log("t", 0)
+        directory.log("t", 1)
+    assert bl.Root(path).is_clean
+
+
+def test_a_lock_file_that_is_gone_is_no_reason_to_fail_a_close(path):
+    with open_quietly(path) as directory:
+        directory.log("t", 0).append(batch(0, [b"a"]))
+        os.remove(f"{path}/.lock")
+    assert values(path) == [b"a"]
+    assert bl.Root(path).is_clean
+
+
+@pytest.mark.parametrize("leader_epoch", [-1, 1 << 31])
+def test_a_leader_epoch_that_no_batch_can_have_changes_nothing(path, leader_epoch):
+    with open_quietly(path) as directory:
+        with pytest.raises(ValueError, match="0 to 2147483647 are allowed"):
+            directory.create_topic("new", leader_epoch=leader_epoch)
+        with pytest.raises(ValueError, match="0 to 2147483647 are allowed"):
+            directory.log("t", 0, leader_epoch=leader_epoch)
+        directory.create_topic("new")
+    assert bl.Root(path).is_clean

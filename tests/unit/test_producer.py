@@ -357,3 +357,23 @@ def test_a_copy_does_not_make_up_times(tmp_path):
         producer.send([{"offset": 6, "value": b"4"}])
     found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["offset"])
     assert [offset for rows in found for offset in rows["offset"].to_pylist()] == [3, 6]
+
+
+def test_a_column_of_another_name_is_not_lost_in_silence(tmp_path):
+    rows = pa.table({"Key": [b"k"], "value": [b"v"]})
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        for found in (rows, rows.to_batches()[0], rows.to_batches()):
+            with pytest.raises(ValueError, match="unknown column 'Key': did you mean 'key'"):
+                producer.send(found)
+        producer.send(pa.table({"value": [b"v"], "topic": ["elsewhere"], "position": [7]}))
+    assert values(tmp_path / "d") == [b"v"]
+
+
+def test_what_is_no_row_is_said_in_one_line(tmp_path):
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        with pytest.raises(TypeError, match="not one dict"):
+            producer.send({"value": b"v"})
+        with pytest.raises(ValueError, match="a value that its column does not take"):
+            producer.send([{"value": 5}])
+        with pytest.raises(ValueError, match="a value that its column does not take"):
+            producer.send([{"value": b"v", "partition": 1 << 40}])

@@ -163,3 +163,18 @@ def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
     said = dict(planned(str(tmp_path / "d")))
     assert said["t-1"] == ["make its directory: the metadata of the new cluster name it"]
     assert dict(recovered(str(tmp_path / "d"))) == said
+
+
+def test_what_a_broker_would_not_start_on_is_said(crashed):
+    """It stops at a directory whose name is no partition's, wherever the damage is that it was started after."""
+    (crashed / "remote-log-index-cache").mkdir()
+    list(planned(str(crashed)))
+    (crashed / "foo").mkdir()
+    for verb in (planned, recovered):
+        with pytest.raises(bl.CorruptRecordError, match="directory 'foo' is not that of a partition"):
+            list(verb(str(crashed)))
+    (crashed / "foo").rmdir()
+    next(crashed.glob("*/partition.metadata")).write_text("nonsense")
+    for verb in (planned, recovered):
+        with pytest.raises(bl.CorruptRecordError, match=r"partition\.metadata"):
+            list(verb(str(crashed)))

@@ -78,6 +78,13 @@ def test_a_segment_smaller_than_brokers_take_goes_by_the_name_that_they_take():
 
 def test_configs_as_people_type_them():
     assert TopicSettings.from_configs({"preallocate": " TRUE"}).preallocate
-    assert not TopicSettings.from_configs({"preallocate": "no"}).preallocate
+    assert not TopicSettings.from_configs({"preallocate": "False"}).preallocate
     with pytest.raises(ValueError, match=r"topic config segment\.ms='7d': int expected"):
         TopicSettings.from_configs({"segment.ms": "7d"})
+
+
+@pytest.mark.parametrize(("text", "is_true"), [("true", True), (" False ", False)])
+def test_a_boolean_is_true_or_false(text, is_true):
+    assert TopicSettings.named({"preallocate": text}) == {"preallocate": is_true}
+    with pytest.raises(ValueError, match="preallocate='yes': bool expected"):
+        TopicSettings.named({"preallocate": "yes"})

@@ -1,10 +1,14 @@
 """Time queries where no golden log shows what a broker answers; where one does, see test_golden."""
 
 import os
+import struct
+import zlib
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
+from brokerless import _native
 from building import NOW, batch, marker, write_segment
 
 NONE = (-1, -1, None)
@@ -80,3 +84,31 @@ def test_no_other_negative_number_is_a_query(tmp_path, timestamp):
     log = bl.Log(write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"])]).parent)
     with pytest.raises(ValueError, match="neither ms since the epoch nor one of -1 to -5"):
         log.offsets_for_times(timestamp)
+
+
+def test_messages_of_magic_0_have_the_time_of_their_append_in_the_index_alone(tmp_path):
+    """Kafka 2.8 stamps it there with LogAppendTime, and every broker goes by it before it goes by the file's time."""
+    directory = tmp_path / "t-0"
+    row = pa.RecordBatch.from_pydict({"value": [b"x"]})
+    old = [bytes(_native.Encoder(magic=0, base_offset=offset).encode(row, timestamp=-1)) for offset in range(3)]
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(b"".join(old))
+    write_segment(directory, 3, [batch(3, [b"x"], timestamp=NOW + 100)])
+    os.utime(directory / f"{0:020d}.log", (NOW // 1000 + 60, NOW // 1000 + 60))
+    assert bl.Log(directory).offsets_for_times(NOW + 50) == NONE
+    (directory / f"{0:020d}.timeindex").write_bytes(struct.pack(">qi", NOW + 6, 1))
+    assert bl.Log(directory).offsets_for_times(NOW + 50) == (3, NOW + 100, 0)
+    # of a batch that has a time, the entry is held against it
+    (directory / f"{3:020d}.timeindex").write_bytes(struct.pack(">qi", NOW + 6, 0))
+    assert bl.Log(directory).offsets_for_times(NOW + 50) == (3, NOW + 100, 0)
+
+
+def test_the_first_batch_that_claims_the_largest_time_is_believed(tmp_path):
+    """Kafka does not look for a second one where no record of the first has it."""
+    rows = pa.RecordBatch.from_pydict({"value": [b"x"], "timestamp": [NOW]})
+    wrapper = bytearray(_native.Encoder(magic=1, compression="gzip").encode(rows, timestamp=NOW))
+    wrapper[18:26] = struct.pack(">q", NOW + 9)
+    wrapper[12:16] = struct.pack(">I", zlib.crc32(wrapper[16:]))
+    found = batch(1, [b"x"], timestamp=NOW + 9)
+    assert bl.Log(write_segment(tmp_path / "t-0", 0, [bytes(wrapper), found]).parent).offsets_for_times(-3) == NONE
+    assert bl.Log(write_segment(tmp_path / "u-0", 0, [found]).parent).offsets_for_times(-3) == (1, NOW + 9, 0)

@@ -84,8 +84,9 @@ pub fn find_timestamp(
             };
             let found = find_in_batch(&header, entry, target, decompressor)
                 .map_err(|error| error.at(header.position, Some(header.base_offset)))?;
-            if found.is_some() {
-                return Ok((found, at));
+            if found.is_some() || target.exact {
+                // The first batch that says so is believed, and Kafka looks no further.
+                return Ok((found, if found.is_some() { at } else { end }));
             }
         }
         at = header.end_position();

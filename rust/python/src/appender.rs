@@ -1,8 +1,8 @@
 //! `Appender`: the broker on produce, for one log.
 
 use brokerless_core::{
-    ActiveSegment, Answer, Answers, Effects, Error, LogAppender, Origin, Request, Rules,
-    SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, topic_codec,
+    ActiveSegment, Answer, Answers, Effects, Error, LogAppender, Next, Origin, Request, Rules,
+    SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, next, topic_codec,
 };
 use pyo3::prelude::*;
 
@@ -106,7 +106,7 @@ impl Appender {
         Ok(Self { log, settings })
     }
 
-    #[pyo3(signature = (data, *, leader_epoch, now, origin="client"))]
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", may_be_cut=true))]
     fn append(
         &mut self,
         py: Python<'_>,
@@ -114,10 +114,14 @@ impl Appender {
         leader_epoch: i32,
         now: i64,
         origin: &str,
+        may_be_cut: bool,
     ) -> PyResult<Appended> {
         let request = request(py, origin, leader_epoch, now)?;
         let mut effects = Effects::default();
         let length = data.as_slice().len();
+        if !may_be_cut {
+            check_whole(data.as_slice()).map_err(|error| to_py(py, error))?;
+        }
         let answer = py
             .detach(|| self.log.append(data.as_slice(), request, &mut effects))
             .map_err(|refused| refused_to_py(py, refused))?;
@@ -188,14 +192,6 @@ impl Appender {
 
     fn set_high_watermark(&mut self, offset: Option<i64>) {
         self.log.set_high_watermark(offset);
-    }
-
-    fn assign_epoch(&mut self, py: Python<'_>, epoch: i32) -> PyResult<bool> {
-        let start_offset = self.log.log_end_offset();
-        self.log
-            .epochs()
-            .assign(epoch, start_offset)
-            .map_err(|error| to_py(py, error))
     }
 
     fn remove_expired_producers(&mut self, now: i64) -> Vec<i64> {
@@ -296,6 +292,27 @@ fn active(settings: &Settings, state: &SegmentState) -> ActiveSegment {
         transactions: TransactionIndexEnd {
             last_offset: state.last_txn_offset,
         },
+    }
+}
+
+/// A broker leaves out a batch that is cut at the end, for a fetch may be cut anywhere. Others would lose it.
+fn check_whole(data: &[u8]) -> Result<(), Error> {
+    let mut position = 0;
+    loop {
+        let rest = data.get(position..).unwrap_or_default();
+        match next(rest, position as u64) {
+            Ok(Next::Batch(header, _)) => position += header.size(),
+            Ok(Next::NeedMore(_)) if rest.is_empty() => return Ok(()),
+            Ok(Next::NeedMore(_)) => {
+                let message = format!(
+                    "the last batch is cut, {} bytes are left of it; nothing was appended",
+                    rest.len()
+                );
+                return Err(Error::corrupt(message).at(position as u64, None));
+            }
+            // What is wrong with it is said in its turn.
+            Err(_) => return Ok(()),
+        }
     }
 }
 

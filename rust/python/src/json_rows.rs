@@ -41,20 +41,24 @@ struct Line<'a> {
 
 /// Bytes in the format that was asked for, or in base64 where they are no text.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "text, null or {\"base64\": text} expected")]
 enum Value<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
-    Base64 {
-        #[serde(borrow)]
-        base64: Cow<'a, str>,
-    },
+    Base64(#[serde(borrow)] Base64<'a>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Base64<'a> {
+    #[serde(borrow)]
+    base64: Cow<'a, str>,
 }
 
 impl Value<'_> {
     fn decode(&self, format: BytesFormat) -> Result<Vec<u8>> {
         match self {
             Self::Text(text) => format.decode(text),
-            Self::Base64 { base64 } => BytesFormat::Base64.decode(base64),
+            Self::Base64(Base64 { base64 }) => BytesFormat::Base64.decode(base64),
         }
     }
 }
@@ -80,11 +84,11 @@ pub(crate) fn json_rows<'py>(
 fn rows(data: &[u8], format: BytesFormat, first_line: usize) -> Result<RecordBatch> {
     let mut rows = Rows::new();
     for (index, line) in data.split(|&byte| byte == b'\n').enumerate() {
-        if line.iter().all(u8::is_ascii_whitespace) {
+        let line = line.trim_ascii();
+        if line.is_empty() {
             continue;
         }
-        serde_json::from_slice(line)
-            .map_err(|error| Error::invalid(error.to_string()))
+        parse(line)
             .and_then(|line| rows.push(&line, format))
             .map_err(|error| {
                 Error::invalid(format!("line {}: {}", first_line + index, error.message))
@@ -92,6 +96,19 @@ fn rows(data: &[u8], format: BytesFormat, first_line: usize) -> Result<RecordBat
     }
     rows.finish()
         .map_err(|error| Error::invalid(error.to_string()))
+}
+
+fn parse(line: &[u8]) -> Result<Line<'_>> {
+    // Otherwise an array would be taken for the fields in their order.
+    if !line.starts_with(b"{") {
+        return Err(Error::invalid(
+            "not a JSON object, such as {\"key\": \"k\", \"value\": \"v\"}",
+        ));
+    }
+    serde_json::from_slice(line).map_err(|error| {
+        let message = error.to_string();
+        Error::invalid(message.replacen(" at line 1 column ", ", at column ", 1))
+    })
 }
 
 struct Rows {

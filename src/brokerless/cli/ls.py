@@ -13,7 +13,7 @@ import click
 
 from brokerless.cli.options import Progress, paths
 from brokerless.cli.table import print_table
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,24 +151,10 @@ def _name_strays(logs: list[Log]) -> None:
 
 
 def _first_timestamp(log: Log) -> int | None:
-    for segment in log.segments:
-        headers = next(segment.scan(), None)
-        if headers is None:
-            continue
-        first = headers.slice(0, 1).to_pylist()[0]
-        if first["delete_horizon_ms"] is None:
-            base = first["base_timestamp"]
-            return _time(first["max_timestamp"] if base is None else base)
-        import pyarrow as pa
+    import pyarrow as pa
 
-        from brokerless._native import Decoder
-
-        # The cleaner keeps the delete horizon in the place of the base timestamp.
-        decoder = Decoder(["timestamp"], check_crcs=False, max_rows=1)
-        with segment.open() as file, located(segment.path):
-            rows, _ = decoder.decode(file.read(first["position"], first["size"]), first["position"])
-        return None if rows is None else _time(rows["timestamp"].cast(pa.int64())[0].as_py())
-    return None
+    rows = next(iter(log.read(columns=["timestamp"], check_crcs=False)), None)
+    return None if rows is None else _time(rows["timestamp"].cast(pa.int64())[0].as_py())
 
 
 def _time(timestamp: int | None) -> int | None:

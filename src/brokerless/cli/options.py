@@ -52,6 +52,9 @@ def moment(**words: int) -> Callable[[str], int]:
             ) from None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
+        if moment < _EPOCH:
+            # The numbers that they would be stand for other things in Kafka: -1 for the end of the log.
+            raise click.BadParameter(f"{text!r} is before 1970: no record has such a time")
         return (moment - _EPOCH) // timedelta(milliseconds=1)
 
     return time

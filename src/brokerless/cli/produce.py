@@ -124,7 +124,8 @@ def produce(
         if producer.records:
             click.echo(
                 f"{producer.records:,} records were written to {topic} in {path} before what follows, and stay: the "
-                "same input again would write them twice; --transactional-id writes all of it or nothing",
+                "same input again would write them twice; with --transactional-id, readers of read_committed see all "
+                "or nothing",
                 err=True,
             )
         raise

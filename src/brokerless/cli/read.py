@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.log.bounds import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.reader import Lost
     from brokerless.log.split import OnCorrupt
+
+_T = TypeVar("_T")
 
 _JSON_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
 
@@ -93,6 +96,8 @@ def read(
     brokerless read orders-0 --columns offset,key,compression,position
     brokerless read data --topic orders --output orders.parquet
     """
+    import pyarrow as pa
+
     from brokerless.cli.output import open_sink
     from brokerless.log.reader import Reader
 
@@ -103,7 +108,13 @@ def read(
     readers: list[Reader] = []
     done = 0
 
-    def rows_of_all(progress: Progress) -> Iterator[pa.RecordBatch]:
+    schema = Reader([], shown).schema
+    nothing = pa.RecordBatch.from_pylist([], schema=schema)
+
+    def lost() -> list[Lost]:
+        return [loss for reader in readers for loss in reader.lost]
+
+    def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
         nonlocal done
         for log in chosen(paths, topics, partitions, internal=False):
             if log.missing_offsets and start_offset in (None, "earliest"):
@@ -123,25 +134,27 @@ def read(
             for rows in reader:
                 done += rows.num_rows
                 progress(f"{done:,} records, now in {log.name}")
-                yield rows
+                yield rows, lost()
+        yield nothing, lost()
 
     with (
         Progress(prints=output is None) as progress,
-        open_sink(form, output, bytes_as, Reader([], shown).schema) as write,
+        open_sink(form, output, bytes_as, schema) as write,
     ):
-        for rows in _limited(_ahead(rows_of_all(progress)), limit):
+        met: list[Lost] = []
+        for rows, known in _limited(_ahead(rows_of_all(progress)), limit):
             write(rows)
-    lost = [loss for reader in readers for loss in reader.lost]
-    for loss in lost:
+            met = known
+    for loss in met:
         end = "the end" if loss.end_offset is None else loss.end_offset - 1
         click.echo(
             f"lost: offsets {loss.start_offset} to {end} at {loss.path}:{loss.position}: {loss.reason}", err=True
         )
-    if lost:
+    if met:
         raise SystemExit(1)
 
 
-def _ahead(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
     """Decode one piece ahead in a second thread: both decoding and writing release the interpreter lock."""
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, rows, None)
@@ -150,10 +163,12 @@ def _ahead(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _limited(rows: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    if limit is None:
-        yield from rows
-        return
-    while limit > 0 and (batch := next(rows, None)) is not None:
-        yield batch.slice(0, limit)
-        limit -= batch.num_rows
+def _limited(
+    found: Iterator[tuple[pa.RecordBatch, list[Lost]]], limit: int | None
+) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
+    """Stop after `limit` rows. What is lost behind them may be known by then, read ahead, and is left out."""
+    left = limit
+    while left != 0 and (pair := next(found, None)) is not None:
+        rows, lost = pair
+        yield rows.slice(0, left), lost
+        left = None if left is None else max(0, left - rows.num_rows)

@@ -33,4 +33,5 @@ def recover(path: str, topics: tuple[str, ...], dry_run: bool) -> None:
                 click.echo(f"{name}: {step}")
             changes += len(steps)
     done = f"{changes} changes {'to be made' if dry_run else 'made'} in {path}"
-    click.echo(done if changes else f"{done}: a broker takes its logs as they are", err=True)
+    whose = "those of these topics" if topics else "its logs"
+    click.echo(done if changes else f"{done}: a broker takes {whose} as they are", err=True)

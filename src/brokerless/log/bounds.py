@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import operator
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from brokerless.errors import OffsetOutOfRangeError, check_time, unknown
 from brokerless.log import times
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 StartOffset = int | Literal["earliest", "latest"]
 EndOffset = int | Literal["latest", "high-watermark"]
+_Offset = TypeVar("_Offset", StartOffset | None, EndOffset | None)
 
 
 class Bounds(NamedTuple):
@@ -61,6 +63,7 @@ def bounds(
     for option, time in (("start_timestamp", start_timestamp), ("end_timestamp", end_timestamp)):
         if time is not None:
             check_time(option, time)
+    start_offset, end_offset = _plain(start_offset), _plain(end_offset)
     is_committed = isolation_level == "read_committed"
     visible = visible_end(log, end_offset)
     limits = [visible] if visible < log.log_end_offset or end_offset == "high-watermark" else []
@@ -107,6 +110,11 @@ def stable_end(log: Log, end_offset: EndOffset | None = None) -> int:
     unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset))
     end = visible_end(log, end_offset)
     return end if unstable is None else min(unstable, end)
+
+
+def _plain(offset: _Offset) -> _Offset:
+    """Take numbers of other libraries for what they are."""
+    return offset if offset is None or isinstance(offset, str) else operator.index(offset)
 
 
 def check_word(option: str, word: str, known: tuple[str, ...]) -> None:

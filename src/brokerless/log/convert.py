@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless import _native
+from brokerless.errors import check_several
 from brokerless.log.rewrite import Outcome
 from brokerless.log.segment_rewrite import max_segment_bytes, renew, transaction_index
 from brokerless.log.shares import in_shares
@@ -120,6 +121,8 @@ class Convert:
     max_batch_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
+        check_several("drop", self.drop)
+        object.__setattr__(self, "drop", frozenset(self.drop))
         for name in sorted(self.drop - set(DROPS)):
             raise ValueError(f"cannot drop {name!r}: one of {', '.join(DROPS)} expected")
         self._native([], 0, 0)

@@ -74,7 +74,7 @@ class _Loader:
         snapshots = self._snapshots()
         snapshots.remove_strays(self.segments)
         snapshots.rebuild(
-            self.segments, start_offset, end_offset, self._replay, believe_absence=self.is_clean or self._is_legacy
+            self.segments, start_offset, end_offset, self._replay, is_legacy=self._is_legacy, is_clean=self.is_clean
         )
         self.changes.drop_idle()
         return Loaded(
@@ -236,9 +236,7 @@ class _Loader:
         """Recover one segment (LogSegment.recover). False: its offsets did not fit, so it was split."""
         log = files.segment_file(base_offset, files.LOG)
         snapshots = self._snapshots()
-        snapshots.rebuild(
-            self.segments, self.checkpointed_start, base_offset, self._replay, believe_absence=self._is_legacy
-        )
+        snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, self._replay, is_legacy=self._is_legacy)
         recovery = _native.SegmentRecovery(
             base_offset,
             producers=snapshots.producers,

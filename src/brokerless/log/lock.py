@@ -7,6 +7,7 @@ never opened a second time: not to lock it again, which the system would allow, 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -67,7 +68,9 @@ class Lock:
         with _guard:
             if self._identity in _held:
                 try:
-                    disk.remove(self.path)
+                    # Whoever removed it meanwhile left nothing to do.
+                    with contextlib.suppress(FileNotFoundError):
+                        disk.remove(self.path)
                 finally:
                     _held.discard(self._identity)
                     self._file.close()

@@ -148,7 +148,7 @@ class Segment:
         return entry.position if entry is not None and entry.holds(file) else 0
 
     def batch_of(self, file: storage.File, offset: int) -> dict[str, Any] | None:
-        """Return where the first batch that ends at or behind `offset` is, and its base offset and max timestamp."""
+        """Return where the first batch that ends at or behind `offset` is, with some of its header."""
         for batches in self.batches_since(file, offset):
             for i, last_offset in enumerate(batches["last_offset"].to_pylist()):
                 if last_offset is not None and last_offset >= offset:
@@ -243,7 +243,7 @@ def _no_swap(name: str) -> int:
 
 # A batch is looked for among those that share an index entry: 4 KiB of them, unless configured otherwise.
 _PROBE = 1 << 15
-_BATCH_FIELDS = ("position", "size", "base_offset", "max_timestamp")
+_BATCH_FIELDS = ("position", "size", "base_offset", "max_timestamp", "magic")
 
 
 def cut_batch(position: int, end: int) -> CorruptRecordError:

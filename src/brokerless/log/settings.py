@@ -183,7 +183,7 @@ class TopicSettings:
                 text = configs.get(_SMALL_SEGMENT, text)
             if text is not None and name not in _NOT_IN_TOPICS:
                 try:
-                    settings[name] = text.strip().lower() == "true" if default is False else _parse(text, default)
+                    settings[name] = _parse(text.strip(), default)
                 except ValueError:
                     kind = type(default).__name__
                     raise ValueError(f"topic config {name.replace('_', '.')}={text!r}: {kind} expected") from None
@@ -199,4 +199,10 @@ def _policies(text: str) -> set[str]:
 
 
 def _parse(text: str, default: object) -> object:
+    if type(default) is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+    if type(default) is int and "_" in text:
+        raise ValueError(text)
     return int(text) if type(default) is int else float(text) if type(default) is float else text

@@ -52,7 +52,8 @@ class Snapshots:
         end_offset: int,
         replay: Callable[[int, int, _native.Producers], None],
         *,
-        believe_absence: bool,
+        is_legacy: bool,
+        is_clean: bool = False,
     ) -> None:
         """Build the state at `end_offset` (UnifiedLog.rebuildProducerState), with snapshots on the way.
 
@@ -61,10 +62,11 @@ class Snapshots:
             start_offset: the log start offset: nothing below it counts.
             end_offset: where the state is wanted.
             replay: called with a segment's base offset, the offset to start at, and the state to be brought forward.
-            believe_absence: no snapshot means no producers: the log was shut down cleanly, or knows none (magic < 2).
+            is_legacy: the topic's format knows no producers, whatever snapshots say.
+            is_clean: the log was shut down cleanly: no snapshot means no producers.
         """
         wanted = [*base_offsets[-2:], end_offset]
-        if believe_absence and not self.offsets():
+        if is_legacy or (is_clean and not self.offsets()):
             for offset in wanted:
                 self._take_at(offset)
             return

@@ -143,4 +143,17 @@ def max_timestamp(segment: Segment, file: File, end: int) -> int:
         timestamp, position = -1, 0
     walk = _native.HeaderWalk()
     segment.walk(walk, file, position, end)
-    return max(timestamp, walk.max_timestamp)
+    largest = max(timestamp, walk.max_timestamp)
+    return largest if largest >= 0 or index is None else _stamped(segment, file, index)
+
+
+def _stamped(segment: Segment, file: File, index: _native.TimeIndex) -> int:
+    """Return the time at which a broker appended a message of magic 0, -1 for none: only the index has it.
+
+    That is so in topics of that format with LogAppendTime, and every broker goes by it.
+    """
+    if not len(index) or index.last_entry[1] < segment.base_offset:
+        return -1
+    timestamp, offset = index.last_entry
+    batch = segment.batch_of(file, offset)
+    return timestamp if batch is not None and batch["magic"] == 0 else -1

@@ -66,7 +66,7 @@ def truncate(
         start_offset,
         offset,
         lambda base, start, producers: replay(changes, base, start, producers),
-        believe_absence=settings.message_format < 2,
+        is_legacy=settings.message_format < 2,
     )
     return Loaded(
         changes,

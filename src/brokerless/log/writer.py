@@ -72,6 +72,7 @@ class LogWriter(OpenLog):
         leader_epoch: int | None = None,
         first_dirty_offset: int | None = None,
         now: Callable[[], int] = now_ms,
+        before_changes: Callable[[], object] = lambda: None,
     ) -> Self:
         """Open a partition directory, which is recovered first unless it was left clean.
 
@@ -84,6 +85,7 @@ class LogWriter(OpenLog):
             leader_epoch: what appended batches are stamped with; None: the last one known, 0 if none is.
             first_dirty_offset: as the cleaner checkpointed it; None: it did not.
             now: tells the time, ms since the epoch.
+            before_changes: called once it is known what is to be done, and nothing is yet.
 
         Raises:
             CorruptRecordError: a broker would not start on it, or would lose data silently.
@@ -97,6 +99,7 @@ class LogWriter(OpenLog):
             now=now(),
         )
         loaded.check_losses(is_clean=is_clean)
+        before_changes()
         steps = [str(step) for step in loaded.changes.steps]
         loaded.changes.apply()
         known = loaded.leader_epochs.entries()
@@ -130,7 +133,7 @@ class LogWriter(OpenLog):
             CorruptRecordError: the bytes are not whole, sound batches.
         """
         request = self._request(origin, leader_epoch)
-        return self._write(self._decide(partial(self._appender.append, batches, **request)))
+        return self._write(self._decide(partial(self._appender.append, batches, may_be_cut=False, **request)))
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> _native.Appended:
         """Append batches with the offsets they have, as a follower takes them over from its leader: to restore a log.
@@ -293,7 +296,12 @@ class LogWriter(OpenLog):
 
         Args:
             count: how many; for all of them, a new one begins at the log end first.
+
+        Raises:
+            ValueError: it is negative.
         """
+        if count < 0:
+            raise ValueError(f"{count} segments cannot be deleted")
         base_offsets = [segment.base_offset for segment in segments_in(self.directory)]
         if count >= len(base_offsets):
             self.roll()

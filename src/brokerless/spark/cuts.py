@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
@@ -35,7 +35,7 @@ def cut(splits: Sequence[Split], segments: Sequence[Segment], log_end_offset: in
     """Yield the pieces of splits, in order, each with at most `most` records."""
     by_path = {segment.path: segment for segment in segments}
     known: dict[str, list[int]] = {}
-    for split, following in zip(splits, [*splits[1:], None], strict=True):
+    for split, following in zip_longest(splits, splits[1:]):
         size = split.end_position - split.position
         low = max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
         high = min(split.end_offset, log_end_offset)

@@ -159,7 +159,8 @@ class Follower:
         least, now = self._options.min_offsets_per_trigger, time.monotonic()
         if least is None:
             return False
-        fresh = sum(end - begins.get(key, end) for key, end in ends.items())
+        known = self._begins(begins, ends)
+        fresh = sum(end - known[key] for key, end in ends.items())
         if fresh < least and now - self._last_trigger < self._options.max_trigger_delay:
             return True
         self._last_trigger = now
@@ -186,7 +187,15 @@ class DataLossError(ValueError):
 
 
 def _logs(options: Options) -> dict[Partition, Log]:
-    return {name_of(log): log for log in select(options)}
+    logs: dict[Partition, Log] = {}
+    for log in select(options):
+        other = logs.setdefault(name_of(log), log)
+        if other is not log:
+            raise ValueError(
+                f"a stream keeps where it is by topic and partition, which {other.path} and {log.path} both lack: put "
+                "each in a directory named <topic>-<partition>"
+            )
+    return logs
 
 
 def _name(partition: Partition) -> str:

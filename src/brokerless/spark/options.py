@@ -218,8 +218,11 @@ def _pattern(given: dict[str, str]) -> re.Pattern[str] | None:
     if text is None:
         return None
     try:
-        return re.compile(text)
-    except re.error as error:
+        with warnings.catch_warnings():
+            # Java has sets within sets, Python may have them one day: until then another pattern would be matched.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(text)
+    except (re.error, FutureWarning) as error:
         raise ValueError(f"option subscribePattern is no regular expression: {text!r}: {error}") from None
 
 

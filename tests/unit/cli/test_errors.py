@@ -97,7 +97,8 @@ def test_a_warning_is_one_line_without_python_in_it(copied, run):
     root = copied("kafka-4.1", "codec-gzip-0", "codec-zstd-0")
     (root / "log-start-offset-checkpoint").write_text("garbage\n")
     result = run("read", root, "--limit", "1")
-    assert (result.code, result.out.count("\n"), result.err.count("\n")) == (0, 1, 1)
+    assert (result.code, result.out.count("\n"), result.err.count("\n")) == (0, 1, 2)
+    assert "hint: move it aside" in result.err
     assert result.err.startswith("warning: ")
     assert "log-start-offset-checkpoint" in result.err
     assert ".py" not in result.err

@@ -142,3 +142,12 @@ def test_one_bad_file_does_not_stop_the_listing(harm, form, copied, run):
     else:
         rows = [json.loads(line) for line in lines]
         assert [row["log_end_offset"] for row in rows][::2] == [500, 500]
+
+
+@pytest.mark.parametrize("partition", ["log-append-time-0", "trimmed-delete-records-0"])
+def test_the_first_time_is_that_of_the_first_record(golden, run, partition):
+    """With LogAppendTime not the producer's, and not that of records below the log start."""
+    path = golden / "logs" / "kafka-4.1" / partition
+    (found,) = json.loads("[" + run("ls", path, "--format", "json").out + "]")
+    first = json.loads(run("read", path, "--limit", 1).out)
+    assert found["first_timestamp"] == first["timestamp"]

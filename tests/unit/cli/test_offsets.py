@@ -26,3 +26,9 @@ def test_golden(partition, golden, run):
 def test_text_has_a_line_a_partition(golden, run):
     result = run("offsets", golden / "logs/kafka-4.1", "--topic", "multi-partition", "--timestamp", "earliest")
     assert result.out == "".join(f"multi-partition-{partition}\t0\n" for partition in range(4))
+
+
+def test_a_time_before_1970_is_none_of_the_numbers_that_stand_for_something_else(golden, run):
+    path = golden / "logs" / "kafka-4.1" / "headers-0"
+    refused = run("offsets", path, "--timestamp", "1969-12-31T23:59:59.999")
+    assert (refused.code, "is before 1970" in refused.err) == (2, True)

@@ -292,3 +292,20 @@ def test_no_input(tmp_path):
     command = f"{sys.executable} -m brokerless.cli produce {tmp_path}/d --topic t <&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert "unexpected" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('["t", 0, 3, 1700000000000, "CreateTime", 0, "k", "v", []]', "line 2: not a JSON object"),
+        ('{"value": {"base64": "YQ==", "x": 1}}', 'line 2: text, null or {"base64": text} expected, at column 37'),
+        ('{"value": 5}', 'line 2: text, null or {"base64": text} expected, at column 12'),
+        ("\ufeff{}", "line 2: not a JSON object"),
+    ],
+)
+def test_lines_that_are_almost_rows(run, tmp_path, line, message):
+    (tmp_path / "rows.jsonl").write_text('{"value": "a"}\n' + line + "\n")
+    refused = run("produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl")
+    assert refused.code == 2
+    assert message in refused.err
+    assert not (tmp_path / "d").exists()

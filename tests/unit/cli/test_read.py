@@ -337,3 +337,17 @@ def test_a_named_pipe_that_nobody_reads_any_more(golden, tmp_path):
         os.close(os.open(tmp_path / "pipe", os.O_RDONLY))
         assert b"Broken pipe" in process.communicate()[1]
     assert process.returncode == 2
+
+
+def test_what_is_lost_behind_the_limit_does_not_count(copied, run):
+    """It is met all the same, for it is read ahead."""
+    directory = copied("kafka-4.1", "headers-0")
+    flip_bit(next(directory.glob("*.log")), -1)
+    skipping = ["read", directory, "--on-corrupt", "skip"]
+    whole = run(*skipping)
+    assert (whole.code, "lost: offsets" in whole.err) == (1, True)
+    count = len(objects(whole.out))
+    assert count > 1
+    for limit, code in ((0, 0), (1, 0), (count, 0), (count + 1, 1)):
+        found = run(*skipping, "--limit", limit)
+        assert (found.code, found.out) == (code, "".join(whole.out.splitlines(keepends=True)[:limit]))
