@@ -105,17 +105,12 @@ def read(
     if form != "json" and output is None:
         raise click.UsageError(f"--format {form} needs --output FILE")
     shown = columns or (_JSON_COLUMNS if form == "json" else None)
-    readers: list[Reader] = []
-    done = 0
-
     schema = Reader([], shown).schema
-    nothing = pa.RecordBatch.from_pylist([], schema=schema)
-
-    def lost() -> list[Lost]:
-        return [loss for reader in readers for loss in reader.lost]
 
     def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
-        nonlocal done
+        """Yield rows, each with all that was lost before; none at the end."""
+        done = 0
+        lost: list[Lost] = []
         for log in chosen(paths, topics, partitions, internal=False):
             if log.missing_offsets and start_offset in (None, "earliest"):
                 first, end = log.missing_offsets
@@ -130,12 +125,12 @@ def read(
                 columns=shown,
                 check_crcs=not no_check_crcs,
             )
-            readers.append(reader)
             for rows in reader:
                 done += rows.num_rows
                 progress(f"{done:,} records, now in {log.name}")
-                yield rows, lost()
-        yield nothing, lost()
+                yield rows, [*lost, *reader.lost]
+            lost += reader.lost
+        yield pa.RecordBatch.from_pylist([], schema=schema), lost
 
     with (
         Progress(prints=output is None) as progress,
