@@ -6,6 +6,7 @@ it finds under that name. It takes its own name when it is whole (`StagedCopy.pu
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import uuid
@@ -17,7 +18,7 @@ from brokerless.log import files, streaming_epochs, texts, transactional_ids
 from brokerless.log.root import Root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
 _METADATA = f"{files.METADATA_TOPIC}-0"
 _ROOT_FILES = (
@@ -96,6 +97,18 @@ class StagedCopy:
                 disk.atomic_write(f"{self.path}/{name}", texts.format_offset_checkpoint(kept))
         if _METADATA in names:
             self.add_partition(f"{root}/{_METADATA}", f"{self.path}/{_METADATA}")
+
+    @contextlib.contextmanager
+    def told_as(self, source: str) -> Iterator[None]:
+        """Name what was copied in errors: the copy is gone by the time they are read."""
+        try:
+            yield
+        except Exception as error:
+            path = getattr(error, "path", None)
+            if isinstance(path, str):
+                error.path = path.replace(self.path, source)  # type: ignore[attr-defined]
+            error.args = tuple(arg.replace(self.path, source) if isinstance(arg, str) else arg for arg in error.args)
+            raise
 
     def publish(self) -> None:
         """Give it its name, all of it durable.

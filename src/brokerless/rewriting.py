@@ -161,9 +161,11 @@ def rewrite_each(
     else:
         (place,) = found
         check_at_rest(place.root)
+        source = next(iter(place.directories.values())) if place.is_partition else place.root.path
         with StagedCopy(os.fspath(to)) as copy:
-            copied = _Writing(_copied(place, copy, progress), verb)
-            done = list(_each(verb, [copied], chosen, None))
+            with copy.told_as(source):
+                copied = _Writing(_copied(place, copy, progress), verb)
+                done = list(_each(verb, [copied], chosen, None))
             copy.publish()
         yield from done
 

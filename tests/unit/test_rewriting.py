@@ -8,8 +8,10 @@ import pytest
 
 import brokerless as bl
 from brokerless.ledger import Ledger
+from brokerless.log.convert import Convert
 from brokerless.rewriting import rewrite, rewrite_each
 from building import NOW, batch
+from damage import flip_bit
 from verbs import DropBatches, Repeating
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -386,3 +388,19 @@ def test_where_something_is_no_copy_is_made(data, tmp_path):
     with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
         rewrite(VERB, data, topics=["t"], to=tmp_path / "newer")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
+
+
+@pytest.mark.parametrize("named", ["root", "partition"])
+def test_an_error_of_a_copy_names_what_was_copied(tmp_path, named):
+    """The copy is gone by the time it is read."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log_dir.log("t", 0).append(batch(0, [b"a"]))
+    log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+    flip_bit(log, -1)
+    path, topics = (tmp_path / "data", ["t"]) if named == "root" else (tmp_path / "data" / "t-0", [])
+    with pytest.raises(bl.CorruptRecordError) as raised:
+        rewrite(Convert(compression="zstd"), path, topics=topics, to=tmp_path / "new")
+    assert raised.value.path == str(log)
+    assert "-delete" not in str(raised.value)
+    assert not (tmp_path / "new").exists()
