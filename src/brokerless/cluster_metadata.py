@@ -73,9 +73,13 @@ def metadata_configs(directory: str) -> dict[str, dict[str, str]]:
 
 def _records(directory: str) -> Iterator[bytes]:
     snapshots = sorted(name for name in storage.list_directory(directory) if _SNAPSHOT.fullmatch(name))
+    log = Log(directory)
+    start = log.local_log_start_offset
     if snapshots:
+        # Of what comes before it, the log may have the end of a topic's life and not the beginning.
+        start = min(max(start, int(snapshots[-1].partition("-")[0])), log.log_end_offset)
         path = f"{directory}/{snapshots[-1]}"
         with located(path):
             yield from snapshot_records(storage.read_all(path))
-    for rows in Log(directory).read(columns=["value"]):
+    for rows in log.read(start_offset=start, columns=["value"]):
         yield from (value or b"" for value in rows["value"].to_pylist())

@@ -224,6 +224,7 @@ class PartWriter:
         self._partitioners: dict[str, Partitioner] = {}
         self._encoders: dict[tuple[str, int], _native.Encoder] = {}
         self._parts: dict[tuple[str, int], Part] = {}
+        self._has_times: bool | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
 
@@ -284,7 +285,7 @@ class PartWriter:
         part = self._parts.get((topic, partition)) or self._new_part(topic, partition)
         first, last = part.first_offset, part.last_offset
         if self._staging.encoding.keep_offsets:
-            check_times(rows)
+            self._has_times = check_times(rows, before=self._has_times)
             bounds: Any = pc.min_max(rows["offset"])
             least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
             if least is None:

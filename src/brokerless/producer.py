@@ -134,6 +134,7 @@ class Producer:
             self._close_dir()
             raise
         self._keep_offsets = keep_offsets
+        self._has_times: bool | None = None
         # The format goes on in an older one only if it is asked for again: a topic's own says 2.
         self._log_settings = {"message_format": magic} if magic < 2 else {}
         self._encoders: dict[int, _native.Encoder] = {}
@@ -184,7 +185,7 @@ class Producer:
             raise ValueError("a transactional producer sends in a transaction: call begin first")
         for batch in map(divisible, batches_of(rows)):
             if self._keep_offsets:
-                check_times(batch)
+                self._has_times = check_times(batch, before=self._has_times)
             if batch.num_rows:
                 self._waiting.append(batch)
                 self._waiting_bytes += batch.nbytes

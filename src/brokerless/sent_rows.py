@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch] | Iterable[Mapping[str, Any]]
 
+# Beside those of a read, an export has these.
+_OF_EXPORTS = ("timestampMillis", "path")
 # Python objects are turned into Arrow so many at a time.
 _DICTS = 4096
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -57,7 +59,7 @@ def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Pass on rows of columns that a read has, too: one of another name is a slip, and would be lost."""
     for name in rows.schema.names:
-        if name not in _native.ROW_COLUMNS:
+        if name not in _native.ROW_COLUMNS and name not in _OF_EXPORTS:
             raise unknown("column", name, _native.ROW_COLUMNS)
     return rows
 
@@ -73,16 +75,31 @@ def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     return batch if any("timestamp" in row for row in rows) else batch.drop_columns("timestamp")
 
 
-def check_times(rows: pa.RecordBatch) -> None:
-    """Refuse a null timestamp of a row that keeps its offset: the copy would have the present time there.
+def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
+    """Refuse rows without a time among others that keep their offsets: the copy would have the present time there.
+
+    Args:
+        rows: some.
+        before: whether those before had times; None: there were none.
+
+    Returns:
+        Whether these have; of no rows, `before`.
 
     Raises:
-        ValueError: there is one.
+        ValueError: not all have, or not as those before.
     """
-    nulls = rows["timestamp"].null_count if "timestamp" in rows.schema.names else 0
+    if not rows.num_rows:
+        return before
+    has_times = "timestamp" in rows.schema.names
+    nulls = rows["timestamp"].null_count if has_times else rows.num_rows * (before is True)
     if nulls:
         raise ValueError(
             f"{nulls} rows that keep their offsets have no timestamp, and would get the present time: give each its "
             "own, -1 for none, or leave the column out. Spark has null for times beyond its range, which Python and "
             "the command copy as they are"
         )
+    if has_times and before is False:
+        raise ValueError(
+            "rows that keep their offsets have timestamps, and those before had none: give all of them one"
+        )
+    return has_times

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class NewTopic:
     """What a topic is to be if a write makes it. Of one that is there: what it has to be already.
 
-    Settings that the log directory itself does not tell, as one of ZooKeeper's times, are taken to be these.
+    Settings that the log directory itself does not tell, as one of ZooKeeper's times, are taken to be these where the
+    topic is named.
 
     Attributes:
         partitions: how many; None: as many as the topic has that is overwritten, else 1.

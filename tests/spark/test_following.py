@@ -236,7 +236,7 @@ def test_files_without_a_name_of_their_own_are_not_taken_for_one(path, tmp_path)
     assert following.latest(following.initial()) != {}
     parsed = Options.parse({"paths": json.dumps(logs), "startingOffsets": "earliest"})
     following = Follower(parsed.for_stream(is_admission_controlled=True))
-    with pytest.raises(ValueError, match="by topic and partition"):
+    with pytest.raises(ValueError, match="have the same, or none"):
         following.latest(following.initial())
 
 

@@ -350,13 +350,24 @@ def test_a_producer_counts_what_is_in_the_log(tmp_path):
 
 def test_a_copy_does_not_make_up_times(tmp_path):
     """A row without a time gets the present one, which no row of the source had."""
-    with bl.Producer(tmp_path / "d", "t", keep_offsets=True) as producer:
-        producer.send([{"offset": 3, "value": b"1", "timestamp": 1_700_000_000_000}])
-        with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
-            producer.send([{"offset": 4, "timestamp": 1_700_000_000_000}, {"offset": 5, "value": b"3"}])
-        producer.send([{"offset": 6, "value": b"4"}])
-    found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["offset"])
-    assert [offset for rows in found for offset in rows["offset"].to_pylist()] == [3, 6]
+    time = 1_700_000_000_000
+    with bl.Producer(tmp_path / "d", "t", partitions=2, keep_offsets=True) as producer:
+        producer.send([{"offset": 3, "value": b"1", "timestamp": time, "partition": 0}])
+        for rows in (
+            [{"offset": 4, "timestamp": time, "partition": 0}, {"offset": 5, "value": b"3", "partition": 0}],
+            [{"offset": 6, "value": b"4", "partition": 0}],
+        ):
+            with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
+                producer.send(rows)
+        producer.send([{"offset": 7, "value": b"5", "timestamp": time + 1, "partition": 0}])
+    found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["offset", "timestamp"])
+    assert [
+        (row["offset"], round(row["timestamp"].timestamp() * 1000)) for rows in found for row in rows.to_pylist()
+    ] == [(3, time), (7, time + 1)]
+    with bl.Producer(tmp_path / "e", "t", keep_offsets=True) as producer:
+        producer.send([{"offset": 3, "value": b"1"}])
+        with pytest.raises(ValueError, match="those before had none"):
+            producer.send([{"offset": 4, "value": b"2", "timestamp": time}])
 
 
 def test_a_column_of_another_name_is_not_lost_in_silence(tmp_path):
@@ -365,7 +376,7 @@ def test_a_column_of_another_name_is_not_lost_in_silence(tmp_path):
         for found in (rows, rows.to_batches()[0], rows.to_batches()):
             with pytest.raises(ValueError, match="unknown column 'Key': did you mean 'key'"):
                 producer.send(found)
-        producer.send(pa.table({"value": [b"v"], "topic": ["elsewhere"], "position": [7]}))
+        producer.send(pa.table({"value": [b"v"], "topic": ["elsewhere"], "position": [7], "path": ["p"]}))
     assert values(tmp_path / "d") == [b"v"]
 
 

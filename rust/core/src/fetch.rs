@@ -155,12 +155,6 @@ impl Fetch {
         }
     }
 
-    /// What comes below is not wanted any more: a consumer that has passed an offset takes nothing below it
-    /// (`CompletedFetch.nextFetchedRecord`).
-    pub fn pass(&mut self, next_offset: i64) {
-        self.selection.start_offset = self.selection.start_offset.max(next_offset);
-    }
-
     /// Appends the wanted rows of the entry that `bytes` start with, but for the `skip` records taken before: all of them,
     /// or an error and none. Only of a batch with very many records are there several parts, and then the error comes
     /// with the first.

@@ -143,7 +143,6 @@ impl Decoder {
                 Ok(Taken::All) => {
                     consumed += header.size();
                     self.next_offset = header.next_offset();
-                    self.fetch.pass(self.next_offset);
                 }
                 Ok(Taken::Part(done)) => {
                     self.begun = Some((header, done));

@@ -138,7 +138,8 @@ def read(
     ):
         met: list[Lost] = []
         for rows, known in _limited(_ahead(rows_of_all(progress)), limit):
-            write(rows)
+            if rows.num_rows:
+                write(rows)
             met = known
     for loss in met:
         end = "the end" if loss.end_offset is None else loss.end_offset - 1

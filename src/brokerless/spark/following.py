@@ -192,8 +192,8 @@ def _logs(options: Options) -> dict[Partition, Log]:
         other = logs.setdefault(name_of(log), log)
         if other is not log:
             raise ValueError(
-                f"a stream keeps where it is by topic and partition, which {other.path} and {log.path} both lack: put "
-                "each in a directory named <topic>-<partition>"
+                f"a stream keeps where it is by topic and partition, and {other.path} and {log.path} have the same, or "
+                "none: give it whole directories, <topic>-<partition>"
             )
     return logs
 
