@@ -161,7 +161,9 @@ def test_what_cannot_be_told_is_told_by_the_exit_code(golden):
 
 @pytest.mark.parametrize("module", ["click", "pyarrow"])
 def test_an_interrupt_of_an_import_is_no_traceback(module, golden, tmp_path):
-    (tmp_path / module).with_suffix(".py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / module).with_suffix(".py").write_text(
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nsignal.raise_signal(signal.SIGINT)\n"
+    )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1"]
     result = subprocess.run(command, capture_output=True, env=environment, check=False)
