@@ -65,9 +65,8 @@ def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
-    unknown = {name for row in rows for name in row} - set(_SCHEMA.names)
-    if unknown:
-        raise ValueError(f"unknown column {min(unknown)!r}: there are {', '.join(_SCHEMA.names)}")
+    for name in sorted({name for row in rows for name in row} - set(_SCHEMA.names)):
+        raise unknown("column", name, _SCHEMA.names)
     try:
         batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -390,17 +390,11 @@ def test_where_something_is_no_copy_is_made(data, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
 
 
-@pytest.mark.parametrize("named", ["root", "partition"])
-def test_an_error_of_a_copy_names_what_was_copied(tmp_path, named):
-    """The copy is gone by the time it is read."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
-        log_dir.create_topic("t")
-        log_dir.log("t", 0).append(batch(0, [b"a"]))
-    log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+@pytest.mark.parametrize(("named", "topics"), [(".", ["t"]), ("t-0", [])])
+def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics):
+    log = min((data / "t-0").glob("*.log"))
     flip_bit(log, -1)
-    path, topics = (tmp_path / "data", ["t"]) if named == "root" else (tmp_path / "data" / "t-0", [])
     with pytest.raises(bl.CorruptRecordError) as raised:
-        rewrite(Convert(compression="zstd"), path, topics=topics, to=tmp_path / "new")
-    assert raised.value.path == str(log)
+        rewrite(Convert(compression="zstd"), data / named, topics=topics, to=tmp_path / "new")
+    assert os.path.samefile(raised.value.path, log)
     assert "-delete" not in str(raised.value)
-    assert not (tmp_path / "new").exists()

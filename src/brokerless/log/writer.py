@@ -90,14 +90,8 @@ class LogWriter(OpenLog):
         Raises:
             CorruptRecordError: a broker would not start on it, or would lose data silently.
         """
-        loaded = load(
-            directory,
-            settings,
-            is_clean=is_clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            now=now(),
-        )
+        known_offsets = {"recovery_point": recovery_point, "log_start_offset": log_start_offset}
+        loaded = load(directory, settings, is_clean=is_clean, now=now(), **known_offsets)
         loaded.check_losses(is_clean=is_clean)
         before_changes()
         steps = [str(step) for step in loaded.changes.steps]
@@ -295,10 +289,7 @@ class LogWriter(OpenLog):
         """Delete the oldest segments, as retention does; the log starts behind them.
 
         Args:
-            count: how many; for all of them, a new one begins at the log end first.
-
-        Raises:
-            ValueError: it is negative.
+            count: how many, not negative; for all of them, a new one begins at the log end first.
         """
         if count < 0:
             raise ValueError(f"{count} segments cannot be deleted")
