@@ -20,7 +20,7 @@ from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.partitioner import Partitioner, divisible, join
 from brokerless.sent_rows import batches_of, check_times
-from brokerless.written_topics import NewTopic
+from brokerless.written_topics import NewTopic, check_settings
 
 if TYPE_CHECKING:
     import os
@@ -56,7 +56,8 @@ class Producer:
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
         topic_id: of a new topic, where a cluster has given it one; checked against that of one that is there.
         sole_replica: no other broker has a replica: do not warn of it (`LogDir.open`).
-        settings: the topic's, if it is made now (`LogDirWriter.create_topic`).
+        settings: the topic's, as keywords (`TopicSettings`); those of one that is there have to be these, where the
+            directory tells them.
 
     Attributes:
         topic: as given.
@@ -124,6 +125,8 @@ class Producer:
                 raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
             elif topic_id not in (None, held := self._dir.topic_id(topic)):
                 raise ValueError(f"topic {topic!r} has the id {held}, not {topic_id}")
+            else:
+                check_settings(self._dir.path, self._dir.node_id, topic, settings)
             self._partitioner = Partitioner(topic, known, batch_size)
             self._producer_id, self._epoch = -1, -1
             if transactional_id is not None:
@@ -136,7 +139,7 @@ class Producer:
         self._keep_offsets = keep_offsets
         self._has_times: bool | None = None
         # The format goes on in an older one only if it is asked for again: a topic's own says 2.
-        self._log_settings = {"message_format": magic} if magic < 2 else {}
+        self._log_settings = settings | ({"message_format": magic} if magic < 2 else {})
         self._encoders: dict[int, _native.Encoder] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0

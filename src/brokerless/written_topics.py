@@ -65,11 +65,19 @@ def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, .
         raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
     if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
         raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
-    if new.settings:
-        known = topic_settings(found.roots[0].path, found.roots[0].node_id).get(topic)
-        for name, value in new.settings.items():
-            if known is not None and value != getattr(known, name):
-                raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
+    check_settings(found.roots[0].path, found.roots[0].node_id, topic, new.settings)
+
+
+def check_settings(path: str, node_id: int | None, topic: str, settings: Mapping[str, object]) -> None:
+    """Check that a topic has the settings given for it, where its log directory itself tells them.
+
+    Raises:
+        ValueError: it has others, which only its cluster can change.
+    """
+    known = topic_settings(path, node_id).get(topic) if settings else None
+    for name, value in settings.items():
+        if known is not None and value != getattr(known, name):
+            raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 
 def check_new(

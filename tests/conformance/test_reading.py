@@ -1,5 +1,8 @@
 """What a broker just wrote, we read as its own consumer does."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from kafka import Broker, OldBroker, as_consumed
 
@@ -43,3 +46,40 @@ def test_an_old_brokers_log_is_read_as_the_consumer_reads_it(client, tmp_path, m
         del row["leaderEpoch"]  # the consumer has it from the broker, not from the log
     assert ours == consumed
     assert len(consumed) == 400
+
+
+def test_a_running_brokers_log_never_seems_damaged_or_shorter(client, tmp_path):
+    """While it appends, rolls segments, and cleans and deletes those that were listed a moment ago."""
+    data, is_done = tmp_path / "data", threading.Event()
+
+    def read_on():
+        reads, longest = 0, dict.fromkeys(ISOLATION_LEVELS, 0)
+        while not is_done.is_set():
+            for topic in ("plain", "compacted"):
+                for level in ISOLATION_LEVELS:
+                    reader = bl.LogDir(data).log(topic, 0).read(end_offset="latest", isolation_level=level)
+                    offsets = [offset for rows in reader for offset in rows["offset"].to_pylist()]
+                    assert offsets == sorted(set(offsets))
+                    if topic == "plain":
+                        assert offsets == list(range(len(offsets)))
+                        assert len(offsets) >= longest[level]
+                        longest[level] = len(offsets)
+            reads += 1
+        return reads
+
+    with Broker(tmp_path / "data", log=tmp_path / "broker.log", log_cleaner_backoff_ms=100) as broker:
+        quick = {"internal_segment_bytes": 4096, "index_interval_bytes": 256, "file_delete_delay_ms": 100}
+        client.create(broker, "plain", **quick)
+        client.create(broker, "compacted", cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, **quick)
+        with ThreadPoolExecutor(1) as readers:
+            reads = readers.submit(read_on)
+            try:
+                for _ in range(100):
+                    client.produce(broker, "plain", 0, 50, batch_size=500)
+                    client.produce(broker, "compacted", 0, 50, "keyed", batch_size=500)
+            finally:
+                is_done.set()
+            assert reads.result() > 10
+        consumed = client.consume(broker, "plain")
+    assert as_consumed(bl.LogDir(data), "plain") == consumed
+    assert len(bl.LogDir(data).log("plain", 0).segments) > 10

@@ -84,3 +84,12 @@ def test_every_guide_is_found():
     nav = (ROOT / "mkdocs.yml").read_text()
     guides = {f"guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")}
     assert set(re.findall(r"guides/\S+", nav)) == guides
+
+
+def test_the_reference_lists_every_public_name():
+    import brokerless
+    import brokerless.spark
+
+    listed = set(re.findall(r"^::: brokerless\.(\S+)", (ROOT / "docs/reference.md").read_text(), flags=re.MULTILINE))
+    errors = {name for name in brokerless.__all__ if name.endswith("Error")}
+    assert listed - {"errors"} == {*brokerless.__all__, *(f"spark.{job}" for job in brokerless.spark.__all__)} - errors

@@ -388,3 +388,11 @@ def test_what_is_no_row_is_said_in_one_line(tmp_path):
             producer.send([{"value": 5}])
         with pytest.raises(ValueError, match="a value that its column does not take"):
             producer.send([{"value": b"v", "partition": 1 << 40}])
+
+
+def test_settings_of_a_topic_that_is_there_are_not_taken_silently(tmp_path):
+    """A broker would delete by the topic's own retention, whatever the producer was given."""
+    bl.Producer(tmp_path, "t", retention_ms=-1).close()
+    bl.Producer(tmp_path, "t", retention_ms=-1).close()
+    with pytest.raises(ValueError, match="'t' has retention_ms=-1, not 5"):
+        bl.Producer(tmp_path, "t", retention_ms=5)

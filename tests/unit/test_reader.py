@@ -1,11 +1,14 @@
 """What damage, tails and a live broker do to a read."""
 
+import dataclasses
 import os
+import struct
 
 import pytest
 
 import brokerless as bl
 import damage
+from brokerless.log.segment import Segment
 from building import batch, marker, write_segment
 
 SIZE = len(batch(0, [b"a", b"b"]))
@@ -278,7 +281,7 @@ def test_a_segment_that_retention_deletes_after_the_plan_is_read_to_its_end(dire
 def test_a_segment_that_is_gone_is_not_found(directory):
     splits = bl.Log(directory).plan()
     os.remove(splits[0].path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"deleted or replaced .*: read again"):
         list(bl.read_split(splits[0]))
 
 
@@ -303,3 +306,57 @@ def test_a_truncation_after_the_plan_is_reported(directory):
     damage.cut(log_file(directory, 16), 2 * SIZE + 5)
     with pytest.raises(bl.CorruptRecordError, match="is cut"):
         list(bl.read_split(splits[-1]))
+    damage.cut(log_file(directory, 16), 2 * SIZE)
+    with pytest.raises(bl.CorruptRecordError, match="is cut"):
+        list(bl.read_split(splits[-1]))
+
+
+@pytest.fixture
+def cleaned(directory):
+    """Return what replaces the first two segments, as the log cleaner does it: with what is left of both."""
+
+    def clean():
+        for base in (0, 8):
+            log_file(directory, base).rename(f"{log_file(directory, base)}.deleted")
+        log_file(directory, 0).write_bytes(batch(1, [b"a"]) + batch(9, [b"b"], last_offset_delta=6))
+
+    return clean
+
+
+def test_what_the_cleaner_replaced_after_the_plan_is_read_as_it_was_planned(directory, cleaned):
+    splits = bl.Log(directory).plan()
+    cleaned()
+    assert [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(24))
+
+
+def test_what_the_cleaner_replaced_long_ago_is_read_by_its_offsets_or_not_at_all(directory, cleaned):
+    """A position of one file means nothing in another, whose name is the same."""
+    whole = bl.Log(directory).plan(target_bytes=None)
+    first, half = bl.Log(directory).plan()[0], 2 * SIZE
+    halves = [
+        dataclasses.replace(first, end_position=half),
+        dataclasses.replace(first, position=half, entry=(3, 5), fallback_position=half),
+    ]
+    assert [offset for split in halves for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(8))
+    cleaned()
+    for path in directory.glob("*.deleted"):
+        path.unlink()
+    # The one behind has been merged into it; its rows are not the split's.
+    assert offsets(bl.read_split(whole[0], ["offset"])) == [1]
+    for split in (whole[1], *halves):
+        with pytest.raises(FileNotFoundError, match="read again"):
+            list(bl.read_split(split))
+
+
+def test_a_batch_that_is_appended_while_the_end_is_looked_for_hides_none_before_it(directory, monkeypatch):
+    """A broker writes the batch, then its index entry: who takes the file's length before may see only the latter."""
+    log = log_file(directory, 16)
+    position_before = Segment.position_before
+
+    def appending(segment, file, offset):
+        damage.append(log, batch(24, [b"a", b"b"]))
+        log.with_suffix(".index").write_bytes(struct.pack(">ii", 9, 4 * SIZE))
+        return position_before(segment, file, offset)
+
+    monkeypatch.setattr(Segment, "position_before", appending)
+    assert bl.Log(directory).log_end_offset == 26

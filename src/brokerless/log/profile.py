@@ -106,7 +106,7 @@ def _partial(segment: Segment) -> Iterator[pa.Table]:
     """Yield the sums of some batches after others, and of their records."""
     decoder = _native.Decoder(_COLUMNS, max_rows=_ROWS, max_bytes=2 * _WINDOW)
     with segment.open() as file, located(segment.path):
-        end = segment.extent().end_position
+        end = segment.extent(file).end_position
         window = Window(file, 0, end, _WINDOW)
         while window.position < end:
             rows, consumed = decoder.decode(window.data, window.position)

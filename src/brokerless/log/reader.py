@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pyarrow as pa
@@ -89,7 +91,7 @@ class Reader:
     def _read(self, splits: Sequence[Split]) -> Generator[pa.RecordBatch, None, None]:
         for split in splits:
             before = self.null_timestamps
-            with open_log(split.path) as file, located(split.path):
+            with _open(split) as file, located(split.path):
                 decoder = self._decoder(split)
                 for rows in self._decode(split, file, decoder):
                     self.null_timestamps = before + decoder.null_timestamps
@@ -111,9 +113,10 @@ class Reader:
         )
 
     def _decode(self, split: Split, file: File, decoder: _native.Decoder) -> Iterator[pa.RecordBatch]:
-        window = Window(file, _start(split, file), split.end_position)
+        end = min(split.end_position, file.size()) if split.is_whole else split.end_position
+        window = Window(file, _start(split, file), end)
         expected = max(split.start_offset, split.base_offset)
-        while window.position < split.end_position:
+        while window.position < end:
             if split.is_bounded and decoder.next_offset >= split.end_offset:
                 return
             try:
@@ -164,6 +167,21 @@ def read_split(
         CorruptRecordError: while reading: damage. The rows before it were handed out.
     """
     return Reader([split], columns, check_crcs=check_crcs, spark=spark)
+
+
+def _open(split: Split) -> File:
+    """Open the file that was planned; of one that is read whole, the log cleaner's new one has the same offsets.
+
+    Where the active segment is not as long any more, reading meets its end.
+    """
+    try:
+        return open_log(split.path, split.is_of)
+    except FileNotFoundError:
+        if split.is_whole or split.file_size is None:
+            with contextlib.suppress(FileNotFoundError):
+                return open_log(split.path)
+        what = "deleted or replaced since the read was planned, by retention or the log cleaner: read again"
+        raise FileNotFoundError(errno.ENOENT, what, split.path) from None
 
 
 def _start(split: Split, file: File) -> int:

@@ -6,6 +6,8 @@ it points to was looked at; what the indexes cannot tell is found by walking bat
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless import _native, storage
@@ -180,22 +182,29 @@ class Segment:
         """Yield batch headers as `scan` does; the batches that end below `offset` may be there or not."""
         with located(self.path):
             start = self.position_before(file, offset)
-            end = self.extent().end_position
+            end = self.extent(file).end_position
             for batches, _ in _whole_batches(file, start, end, check_crcs=check_crcs, length=_PROBE):
                 yield batches
 
-    def extent(self) -> Extent:
-        """Find where the segment ends. Of the last one, headers behind its last index entry are read."""
+    def extent(self, file: storage.File | None = None) -> Extent:
+        """Find where the segment ends. Of the last one, headers behind its last index entry are read.
+
+        Args:
+            file: its `.log`, where that is open: by its name another one may be found by now.
+        """
         if self.next_base_offset is not None:
-            return Extent(self.next_base_offset, self.size)
-        with self.open() as file:
-            size = file.size()
+            return Extent(self.next_base_offset, self.size if file is None else file.size())
+        with contextlib.nullcontext(file) if file is not None else self.open() as log:
+            # The size is taken last: a broker may append a batch, and its index entry, at any moment.
+            start = self.position_before(log, NO_END)
+            size = log.size()
             walk = _native.HeaderWalk()
             damage = None
             try:
-                self.walk(walk, file, self.position_before(file, NO_END), size)
+                # Below the entry: it was truncated in between.
+                self.walk(walk, log, start if start < size else 0, size)
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                if not file.is_zero_from(walk.end_position):
+                if not log.is_zero_from(walk.end_position):
                     damage = error
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
             # behind the greatest offset there is the next one wraps around
@@ -209,7 +218,7 @@ class Segment:
             CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
         """
         with self.open() as file, located(self.path):
-            end = self.extent().end_position
+            end = self.extent(file).end_position
             done = 0
             for batches, position in _whole_batches(file, 0, end, check_crcs=check_crcs):
                 yield batches
@@ -251,13 +260,28 @@ def cut_batch(position: int, end: int) -> CorruptRecordError:
     return CorruptRecordError(f"record batch is cut: {end - position} bytes are left of it", position=position)
 
 
-def open_log(path: str) -> storage.File:
+def open_log(path: str, is_wanted: Callable[[storage.File], bool] | None = None) -> storage.File:
     """Open a `.log` by the name it has now.
 
     A broker renames under us: `.swap` to its final name, and what retention or the cleaner removes to `.deleted`, a
     minute before it goes. A commit renames the directory: into the journal, and to its place.
+
+    Args:
+        path: by the name it had.
+        is_wanted: tells it from another one that has its name by now.
+
+    Raises:
+        FileNotFoundError: it is not there any more.
     """
-    return _surviving(path, storage.File)
+
+    def use(name: str) -> storage.File:
+        file = storage.File(name)
+        if is_wanted is None or is_wanted(file):
+            return file
+        file.close()
+        raise FileNotFoundError(errno.ENOENT, "another file by now", name)
+
+    return _surviving(path, use)
 
 
 def _surviving(path: str, use: Callable[[str], _T]) -> _T:

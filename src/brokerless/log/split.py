@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from brokerless import _native
     from brokerless.log.segment import Segment
     from brokerless.log.transactions import Aborted
+    from brokerless.storage import File
 
 OnCorrupt = Literal["raise", "skip"]
 
@@ -42,6 +43,7 @@ class Split:
         following_offset: that of the batch behind the segment, None if that is not known.
         entry: what is to be found at `position`: a batch that ends above entry[0] and not above entry[1]. None at 0.
         fallback_position: where to start if it is not: with the first batch at or behind this.
+        file_size: of the file that was planned; None for the active segment, which grows.
         aborted: transactions to leave out: (producer_id, first_offset, last_offset).
         on_corrupt: "raise" or "skip".
     """
@@ -57,8 +59,19 @@ class Split:
     following_offset: int | None = None
     entry: tuple[int, int] | None = None
     fallback_position: int = 0
+    file_size: int | None = None
     aborted: tuple[Aborted, ...] = ()
     on_corrupt: OnCorrupt = "raise"
+
+    def is_of(self, file: File) -> bool:
+        """Tell whether an open file is the one that was planned: the log cleaner puts another one under its name."""
+        size = file.size()
+        return size >= self.end_position if self.file_size is None else size == self.file_size
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a file that does not grow."""
+        return self.position == 0 and self.end_position == self.file_size
 
     @property
     def is_bounded(self) -> bool:
@@ -111,6 +124,7 @@ def make_splits(
                     following_offset=stretch.following_offset,
                     entry=entry,
                     fallback_position=position if i else 0,
+                    file_size=None if segment.is_last else stretch.end_position,
                     aborted=ranges,
                     on_corrupt=on_corrupt,
                 )
