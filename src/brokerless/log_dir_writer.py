@@ -85,7 +85,13 @@ class LogDirWriter:
                     stacklevel=3,  # the caller of LogDir.open
                 )
             root.move_marker_aside()
-            self.transactional_ids.finish()
+            try:
+                self.transactional_ids.finish()
+            except BaseException:
+                # What was clean stays so, but for what was being changed.
+                with contextlib.suppress(Exception):
+                    self.close()
+                raise
         except BaseException:
             self._unlock()
             raise

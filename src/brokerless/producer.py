@@ -94,6 +94,8 @@ class Producer:
             raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
         if producer_id is not None and not idempotent and transactional_id is None:
             raise ValueError("a producer_id is for idempotent or transactional producers")
+        if "message_format" in settings:
+            raise ValueError("message_format of a producer's topic is its magic: give that")
         _check_numbers(producer_id, batch_size)
         has_producer = idempotent or transactional_id is not None
         self._encoding: dict[str, Any] = {
@@ -354,7 +356,9 @@ class Producer:
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         offsets: Any = rows["offset"]
-        return int(pc.sum(pc.less(offsets, pa.scalar(end, pa.int64()))).as_py() or 0)
+        bounds = pa.scalar(before, pa.int64()), pa.scalar(end, pa.int64())
+        taken = pc.and_(pc.greater_equal(offsets, bounds[0]), pc.less(offsets, bounds[1]))
+        return int(pc.sum(taken).as_py() or 0)
 
     def _log(self, partition: int) -> LogWriter:
         return self._dir.log(self.topic, partition, **self._log_settings)

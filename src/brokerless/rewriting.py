@@ -11,7 +11,6 @@ are seen: there it may be done twice, so each attempt writes apart, and the owne
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import deque
 from contextlib import ExitStack
@@ -319,7 +318,7 @@ class _Writing:
         """Leave those that are not done as they were."""
         for log in self._logs.values():
             if self._log_dir is None:
-                self._stack.enter_context(_closing(log))
+                self._stack.enter_context(log)
             self._stack.callback(discard, log)
         for path in self._attempts.values():
             self._stack.callback(attempts.remove, path)
@@ -367,18 +366,6 @@ class _Writing:
         del self._logs[key]
         is_kept = self._log_dir is not None or log.log_start_offset <= log.first_segment_base_offset
         return Rewritten(*key, outcome.report, tuple(log.recovery), None if is_kept else log.log_start_offset)
-
-
-@contextlib.contextmanager
-def _closing(log: LogWriter) -> Iterator[None]:
-    """Close a log in the end. What went wrong before, perhaps with the log itself, says more than what does then."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(ValueError, OSError):
-            log.close()
-        raise
-    log.close()
 
 
 def _name(key: Key) -> str:

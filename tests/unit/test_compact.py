@@ -216,6 +216,10 @@ def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
     assert [row[0] for row in rows(log)] == [0]
 
 
+def size(log):
+    return sum(segment.size for segment in segments_in(log.directory))
+
+
 def test_what_is_too_young_stays(tmp_path):
     log = write(tmp_path / "t-0", [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]).log
     report = perform(Compact(min_compaction_lag_ms=1), log)
@@ -229,7 +233,20 @@ def test_a_log_that_no_cleaner_would_take_up_is_left_alone_if_asked(tmp_path):
     log.first_dirty_offset = 3
     report = perform(Compact(only_due=True), log)
     assert (report.passes, report.is_due) == (0, False)
+    assert report.left == "not due: 0.44 of its bytes are dirty, a broker compacts above 0.5"
+    assert report.bytes_before == report.bytes_after == size(log)
     assert perform(Compact(), log).total("superseded") == 1
+
+
+def test_a_topic_that_no_cleaner_looks_at_is_not_due(tmp_path):
+    """Its older records with a key are records like the others."""
+    steps = [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]
+    log = write(tmp_path / "t-0", steps, cleanup_policy="delete").log
+    report = perform(Compact(only_due=True), log)
+    assert (report.passes, report.is_due, report.left[:8]) == (0, False, "not due:")
+    done = perform(Compact(), log)
+    assert (done.is_due, done.bytes_before, done.bytes_after) == (False, report.bytes_before, size(log))
+    assert done.bytes_after < done.bytes_before
 
 
 @pytest.mark.parametrize("position", [8, 16, 17, 21, 60, 66])

@@ -102,6 +102,52 @@ def test_the_first_error_of_a_block_is_the_one_that_is_seen(path):
     assert not bl.Root(path).is_clean
 
 
+def test_the_first_error_of_a_logs_own_block_is_the_one_that_is_seen(path):
+    """Parts are appended to logs that no directory has open."""
+
+    def append_to_a_full_disk():
+        with (
+            LogWriter.open(f"{path}/t-0", settings=bl.TopicSettings(), is_clean=True) as log,
+            mock.patch.object(disk.Output, "write_at", side_effect=OSError(28, "full")),
+        ):
+            log.append(batch(0, [b"a"]))
+
+    with pytest.raises(OSError, match="full"):
+        append_to_a_full_disk()
+
+
+def test_a_log_start_that_was_not_written_everywhere_breaks_the_log(path):
+    """The epochs in its file are older than the start of the log, and nothing else says so."""
+    directory = open_quietly(path)
+    log = directory.log("t", 0)
+    log.append(batch(0, [b"a", b"b"]))
+    with pytest.raises(bl.OffsetOutOfRangeError, match="before offset 3"):
+        log.delete_records(3)
+    assert not log.is_broken
+    with mock.patch.object(disk, "atomic_write", side_effect=OSError(28, "full")), pytest.raises(OSError, match="full"):
+        log.delete_records(1)
+    assert log.is_broken
+
+
+def test_an_open_that_fails_leaves_a_clean_directory_clean(path):
+    """Of a transaction that was left open each partition is opened; one may be damaged."""
+    directory = open_quietly(path)
+    producer = bl.Producer(directory, "t", transactional_id="x")
+    producer.begin()
+    producer.send([{"value": b"a", "partition": 0}, {"value": b"b", "partition": 1}])
+    producer.flush()
+    directory.close()
+    assert bl.Root(path).is_clean
+    damaged = f"{path}/t-1/leader-epoch-checkpoint"
+    with open(damaged, "w") as file:
+        file.write("no number")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(bl.CorruptRecordError):
+        open_quietly(path)
+    assert bl.Root(path).is_clean
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 def test_a_log_that_was_opened_half_leaves_no_marker(path):
     os.unlink(f"{path}/t-0/partition.metadata")
     directory = open_quietly(path)

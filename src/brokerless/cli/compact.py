@@ -75,7 +75,11 @@ def compact_options(function: _Command) -> _Command:
             show_default=True,
             help="For keys and what is decided; with less, the log is read more often. Some 100 MB come on top.",
         ),
-        click.option("--only-due", is_flag=True, help="Leave logs alone that a broker's cleaner would leave alone."),
+        click.option(
+            "--only-due",
+            is_flag=True,
+            help="Leave logs alone that a broker would: not dirty enough, or policy delete.",
+        ),
         click.option(
             "--drop-unkeyed", is_flag=True, help="Let records without a key go. Else none is compacted that has any."
         ),

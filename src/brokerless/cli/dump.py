@@ -52,6 +52,16 @@ def dump(
     is_damaged = False
     if records and form == "text":
         raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
+    of_text = {
+        "--deep-iteration": deep_iteration,
+        "--print-data-log": print_data_log,
+        "--skip-record-metadata": skip_record_metadata,
+        "--verify-index-only": verify_index_only,
+        "--index-sanity-check": index_sanity_check,
+    }
+    if form == "json" and any(of_text.values()):
+        named = next(option for option, is_given in of_text.items() if is_given)
+        raise click.UsageError(f"{named} goes with --format text; JSON checks no index, and has --records")
     write = sys.stdout.buffer.write
     dump = Dump(
         deep_iteration=deep_iteration,
@@ -67,8 +77,8 @@ def dump(
             try:
                 for piece in pieces:
                     write(piece)
-            except (CorruptRecordError, UnsupportedFormatError) as error:
-                # What is wrong with one file is no reason not to show the others.
+            except (CorruptRecordError, UnsupportedFormatError, FileNotFoundError) as error:
+                # What is wrong with one file, or missing beside it, is no reason not to show the others.
                 sys.stdout.flush()
                 click.echo(f"brokerless: {error}", err=True)
                 is_damaged = True

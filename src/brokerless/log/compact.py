@@ -18,9 +18,11 @@ from brokerless.log.verdicts import Verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from brokerless.log.cleanable import Cleanable
     from brokerless.log.compaction import Decided
     from brokerless.log.compaction_report import Counts, SegmentReport
     from brokerless.log.rewrite import LogState, Progress, Steps
+    from brokerless.log.settings import TopicSettings
     from brokerless.log.writer import LogWriter
 
 
@@ -33,7 +35,8 @@ class Compact:
         drop_unkeyed: let records without a key go. Else a log where some would is refused.
         from_start: take all of the log for dirty, whatever its cleaner has checkpointed: also tombstones whose time has
             come go, of keys that nothing was written to since.
-        only_due: leave logs alone that a broker's cleaner would leave alone.
+        only_due: leave logs alone that a broker's cleaner would leave alone, as of topics whose cleanup.policy does
+            not say compact.
         min_compaction_lag_ms: in place of the topic's.
         delete_retention_ms: in place of the topic's.
         memory: bytes that the process may take, more or less; half of them at least are for keys. With less memory the
@@ -66,7 +69,7 @@ class Compact:
             min_compaction_lag_ms=lag,
             from_start=self.from_start,
         )
-        is_due = found.is_due(settings.min_cleanable_dirty_ratio)
+        is_due = settings.is_compacted and found.is_due(settings.min_cleanable_dirty_ratio)
         retention = settings.delete_retention_ms if self.delete_retention_ms is None else self.delete_retention_ms
         return Plan(
             directory=state.directory,
@@ -84,7 +87,8 @@ class Compact:
             now=state.now,
             delete_retention_ms=retention,
             is_due=is_due,
-            is_left=not found.cleanable_bytes or (self.only_due and not is_due),
+            left="" if found.cleanable_bytes and (is_due or not self.only_due) else _why_left(found, settings),
+            bytes=sum(segment.size for segment in state.segments if not segment.is_last) + active_bytes,
             active=(active.base_offset, active_bytes),
             is_rolled=is_rolled,
         )
@@ -99,7 +103,7 @@ class Compact:
             CorruptRecordError: a segment is damaged.
             UnsupportedFormatError: the range ends with a message of magic 0 or 1 that goes: Kafka's cleaner fails.
         """
-        if plan.is_left:
+        if plan.left:
             return Outcome(report=_report(plan, [], ()))
         with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
             decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
@@ -122,7 +126,7 @@ class Compact:
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
         """Decide by ranges of hashes, rewrite by groups of segments; see `rewrite.Divisible`."""
         is_small = sum(segment.size for segment in plan.found.segments) <= share
-        return None if plan.is_left or is_small else self._steps(plan, share)
+        return None if plan.left or is_small else self._steps(plan, share)
 
     def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
         decided: list[Decided] = yield [partial(apart.decide, plan, ALL_HASHES, self.memory, passes=1)]
@@ -146,6 +150,15 @@ class Compact:
         )
 
 
+def _why_left(found: Cleanable, settings: TopicSettings) -> str:
+    if not found.cleanable_bytes:
+        return f"nothing to compact below offset {found.first_uncleanable_offset}: {found.limit}"
+    if not settings.is_compacted:
+        return f"not due: cleanup.policy is {settings.cleanup_policy}, as far as the log directory tells"
+    wanted = f"above {settings.min_cleanable_dirty_ratio:g}"
+    return f"not due: {found.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
+
+
 def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
     found = list(counts)
     unkeyed = sum(of.unkeyed for of in found)
@@ -160,6 +173,9 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
 def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentReport]) -> CompactionReport:
     found = plan.found
     return CompactionReport(
+        left=plan.left,
+        bytes_before=plan.bytes,
+        bytes_after=plan.bytes - sum(segment.bytes - segment.cleaned_bytes for segment in segments),
         first_dirty_offset=found.first_dirty_offset,
         first_uncleanable_offset=found.first_uncleanable_offset,
         limit=found.limit,

@@ -65,7 +65,8 @@ class Plan:
         now: the clock, ms since the epoch.
         delete_retention_ms: how long tombstones and markers stay once they are stamped.
         is_due: whether a broker's cleaner would take it up.
-        is_left: it is not due, and so is to be left alone.
+        left: why it is to be left alone; empty: it is not.
+        bytes: of all segments.
         active: base offset and size of the active segment, which stays as it is.
         is_rolled: the plan takes the active segment for rolled, which it is not: a dry run.
     """
@@ -81,7 +82,8 @@ class Plan:
     now: int
     delete_retention_ms: int
     is_due: bool
-    is_left: bool
+    left: str
+    bytes: int
     active: tuple[int, int]
     is_rolled: bool
 

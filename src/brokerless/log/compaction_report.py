@@ -127,6 +127,9 @@ class CompactionReport:
     """One log. Sizes in bytes.
 
     Attributes:
+        left: why it was left alone; empty: it was not.
+        bytes_before: of all its segments' `.log` files, the active one's too.
+        bytes_after: likewise.
         first_dirty_offset: where the part begins that was not compacted before.
         first_uncleanable_offset: what is from here on stays as it is.
         limit: why it ends there.
@@ -142,6 +145,9 @@ class CompactionReport:
         segments: the old ones.
     """
 
+    left: str
+    bytes_before: int
+    bytes_after: int
     first_dirty_offset: int
     first_uncleanable_offset: int
     limit: str
@@ -166,8 +172,8 @@ class CompactionReport:
 
     def lines(self) -> list[str]:
         """Return it in words, a line each, the most important first."""
-        if not self.passes:
-            lines = [f"nothing to compact below offset {self.first_uncleanable_offset}: {self.limit}"]
+        if self.left:
+            lines = [self.left]
         else:
             before, after = self.total("bytes"), self.total("cleaned_bytes")
             records = f"{self.total('records')} records to {self.total('kept')}, {self.keys} keys"

@@ -287,11 +287,18 @@ class _Batches:
             return -1
         if batch.is_control:
             return batch.max_timestamp  # one record
-        decoder = _native.Decoder(["timestamp"], check_crcs=False, max_rows=1 << 31)
+        decoder = _native.Decoder(["timestamp"], check_crcs=False)
+        data = self._file.read(batch.position, batch.size)
+        largest, consumed = -1, 0
         with located(self._path):
-            rows, _ = decoder.decode(self._file.read(batch.position, batch.size), batch.position)
-        stamps = [] if rows is None else rows.column(0).cast(pa.int64()).to_pylist()
-        return max((stamp for stamp in stamps if stamp is not None), default=-1)
+            # Of a batch with many records a part at a time.
+            while not consumed:
+                rows, consumed = decoder.decode(data, batch.position)
+                if rows is None:
+                    break
+                stamps = rows.column(0).cast(pa.int64()).to_pylist()
+                largest = max([largest, *(stamp for stamp in stamps if stamp is not None)])
+        return largest
 
     def _window(self, position: int) -> dict[int, _Batch]:
         length = _NEIGHBOURS

@@ -153,7 +153,7 @@ def _why(row: _Row, plan: Plan, newest: int | None, last: int) -> tuple[bool, st
     if row.offset >= found.first_uncleanable_offset:
         until = f"from offset {found.first_uncleanable_offset} on nothing is compacted: {found.limit}"
         return False, f"{until}; offset {last} is newer" if row.offset < last else until
-    if plan.is_left:
+    if plan.left:
         why = "nothing would be compacted"
         if row.is_aborted:
             return False, f"{why}, although its transaction was aborted"

@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from brokerless import _native, disk, storage
 from brokerless.errors import located
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from brokerless.log.loaded import Loaded
     from brokerless.log.settings import TopicSettings
+
+_T = TypeVar("_T")
 
 # The settings that are not about what an append does.
 _OURS = {
@@ -107,6 +109,34 @@ class OpenLog:
         """Where `read_committed` ends."""
         return self._appender.last_stable_offset
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        try:
+            self.close()
+        except Exception as closing:
+            if error is None:
+                raise
+            # What went wrong first says more, and all where it is what broke the log.
+            if not self._is_broken:
+                error.add_note(f"{self.directory} is left to be recovered: {closing}")
+
+    def close(self) -> None:
+        """Leave what a clean shutdown leaves: full indexes, a producer snapshot at the end, all of it durable.
+
+        A second time is harmless, and so is a process that was forked from the one that opened it.
+
+        Raises:
+            ValueError: an earlier change failed, and with it what the files hold is not known.
+        """
+        if self.is_closed or os.getpid() != self._process:
+            return
+        if self._is_broken:
+            self._active.abandon()
+        self._settle()
+        self.is_closed = True
+
     def flush(self) -> None:
         """Make everything appended so far durable."""
         self._check_usable()
@@ -179,12 +209,12 @@ class OpenLog:
             self.flush()
         return appended
 
-    def _decide(self, append: Callable[[], _native.Appended]) -> _native.Appended:
+    def _decide(self, change: Callable[[], _T]) -> _T:
         self._check_usable()
         # From here until the files have what the appender knows. An interrupt comes when the call is just over.
         self._is_broken = True
         try:
-            return append()
+            return change()
         except Exception as error:
             # Refused, and nothing has changed; but for an answer that there was no memory for.
             self._is_broken = isinstance(error, MemoryError)
@@ -244,8 +274,10 @@ class OpenLog:
                     batch = segment.batch_of(file, offset)
         snapshots = files.snapshot_offsets(storage.list_directory(self.directory))
         batch_base_offset = None if batch is None else batch["base_offset"]
-        if self._appender.set_log_start_offset(offset, batch_base_offset, max(snapshots, default=None)):
+        change = partial(self._appender.set_log_start_offset, offset, batch_base_offset, max(snapshots, default=None))
+        if self._decide(change):
             self._write_epochs(self._appender.leader_epochs.entries())
+        self._is_broken = False
 
     def _forget_producers(self) -> None:
         changes = Changes(self.directory)

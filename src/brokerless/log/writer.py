@@ -7,7 +7,6 @@ broker: only a log directory without its clean-shutdown marker may hold them, so
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,14 +16,13 @@ from brokerless.log.convert import Convert
 from brokerless.log.erase import Erase
 from brokerless.log.load import load
 from brokerless.log.open_log import OpenLog, now_ms
-from brokerless.log.retain import Retain
+from brokerless.log.retain import Retain, check_replicated
 from brokerless.log.rewrite import LogState, check, perform, swap
 from brokerless.log.segment import segments_in
 from brokerless.log.truncate import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
     from typing import Literal
 
     from typing_extensions import Buffer
@@ -101,12 +99,6 @@ class LogWriter(OpenLog):
         writer = cls(directory, settings, loaded, epoch, now)
         writer.recovery, writer.first_dirty_offset = steps, first_dirty_offset
         return writer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def append(
         self, batches: Buffer, *, origin: Origin = "client", leader_epoch: int | None = None
@@ -318,9 +310,10 @@ class LogWriter(OpenLog):
             The log start offset; it does not move back.
 
         Raises:
-            ValueError: the offset is beyond the high watermark.
+            OffsetOutOfRangeError: the offset is beyond the high watermark.
         """
         self._check_usable()
+        check_replicated(self, before)
         self._start_at(before)
         following = [segment.next_base_offset for segment in segments_in(self.directory)]
         count = sum(base is not None and base <= self.log_start_offset for base in following)
@@ -375,21 +368,6 @@ class LogWriter(OpenLog):
             CorruptRecordError: a segment is damaged; the log is as it was.
         """
         return perform(Erase(**options), self)
-
-    def close(self) -> None:
-        """Leave what a clean shutdown leaves: full indexes, a producer snapshot at the end, all of it durable.
-
-        A second time is harmless, and so is a process that was forked from the one that opened it.
-
-        Raises:
-            ValueError: an earlier change failed, and with it what the files hold is not known.
-        """
-        if self.is_closed or os.getpid() != self._process:
-            return
-        if self._is_broken:
-            self._active.abandon()
-        self._settle()
-        self.is_closed = True
 
     def _request(self, origin: Origin, leader_epoch: int | None) -> dict[str, Any]:
         if leader_epoch is None:

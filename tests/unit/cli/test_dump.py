@@ -277,3 +277,27 @@ def test_what_is_behind_a_part_of_a_log_is_not_called_invalid(run, tmp_path):
     path.write_bytes(building.batch(0, [b"v"]) + b"x" * 9)
     assert "Found 9 invalid bytes" in run("dump", path).out
     assert "invalid bytes" not in run("dump", path, "--max-bytes", 100_000).out
+
+
+def test_a_file_that_is_missing_beside_an_index_does_not_stop_the_rest(run, tmp_path):
+    log = building.write_segment(tmp_path, 0, [building.batch(0, [b"value"])])
+    log.with_suffix(".index").unlink()
+    result = run("dump", log.with_suffix(".timeindex"), log)
+    assert (result.code, "baseOffset: 0" in result.out) == (1, True)
+    assert f"{0:020d}.index" in result.err
+
+
+@pytest.mark.parametrize("option", ["--verify-index-only", "--index-sanity-check", "--print-data-log"])
+def test_json_does_not_pass_over_what_it_cannot_do(option, run, segment):
+    result = run("dump", min(segment.glob("*.index")), "--format", "json", option)
+    assert (result.code, f"{option} goes with --format text" in result.err) == (2, True)
+
+
+def test_the_largest_time_of_a_batch_may_be_that_of_its_last_record(run, tmp_path):
+    """More records than are decoded at a time."""
+    count = 300_000
+    path = building.write_segment(tmp_path, 0, [building.batch(0, [b""] * count)])
+    last = (building.NOW + count - 1).to_bytes(8) + (count - 1).to_bytes(4)
+    path.with_suffix(".timeindex").write_bytes(last)
+    result = run("dump", path.with_suffix(".timeindex"))
+    assert (result.code, result.err) == (0, "")

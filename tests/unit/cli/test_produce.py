@@ -288,6 +288,15 @@ def test_what_was_written_before_a_refused_record_is_counted(run, tmp_path, keep
         assert (done.code, "5 records were written" in done.err) == (2, True)
 
 
+def test_nothing_is_said_to_be_written_of_a_copy_that_is_there_already(run, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"value": "a", "offset": 3}\n{"value": "b", "offset": 4}\n')
+    command = ("produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl", "--keep-offsets")
+    assert "2 records written" in run(*command).err
+    again = run(*command)
+    assert (again.code, "were written" in again.err) == (2, False)
+    assert "below the log end offset 5" in again.err
+
+
 def test_no_input(tmp_path):
     command = f"{sys.executable} -m brokerless.cli produce {tmp_path}/d --topic t <&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)

@@ -11,7 +11,6 @@ from brokerless.cli.spark.rewriting import rewriting_on_spark
 
 if TYPE_CHECKING:
     from brokerless.cli.spark.rewriting import Where
-    from brokerless.log.compaction_report import CompactionReport
 
 
 @click.command(short_help="Keep the last record of each key.")
@@ -31,9 +30,4 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     """
     from brokerless.log.compact import Compact
 
-    where.run(Compact(**options), _sizes)
-
-
-def _sizes(report: CompactionReport) -> tuple[int, int]:
-    before = report.clean_bytes + report.cleanable_bytes
-    return before, before - report.total("bytes") + report.total("cleaned_bytes")
+    where.run(Compact(**options), lambda report: (report.bytes_before, report.bytes_after))
