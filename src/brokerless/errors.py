@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -290,6 +290,19 @@ def check_partition(number: object) -> None:
     """Refuse a string in place of a partition's number: no partition is found by it."""
     if isinstance(number, str):
         raise TypeError(f"partition: a number is expected, not the string {number!r}")
+
+
+def check_number(option: str, value: object, lowest: int, hint: str = "") -> None:
+    """Refuse what is no integer, and one that is too low.
+
+    >>> check_number("memory", "512MiB", 1)
+    Traceback (most recent call last):
+    TypeError: memory: an integer is expected, not '512MiB'
+    """
+    if not isinstance(value, SupportsIndex):
+        raise TypeError(f"{option}: an integer is expected, not {value!r}")
+    if value.__index__() < lowest:
+        raise ValueError(f"{option}={value}: {lowest} or more needed{hint}")
 
 
 def check_time(option: str, value: object) -> None:

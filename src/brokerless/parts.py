@@ -51,6 +51,7 @@ class Part:
         producer_id: whose; -1: nobody's.
         first_offset: of the first row; -1: offsets are assigned by the commit.
         last_offset: likewise, of the last row.
+        leader_epoch: the greatest of rows that keep their offsets; -1: none has one.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Part:
     producer_id: int = -1
     first_offset: int = -1
     last_offset: int = -1
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +285,7 @@ class PartWriter:
 
     def _append(self, topic: str, partition: int, rows: pa.RecordBatch) -> None:
         part = self._parts.get((topic, partition)) or self._new_part(topic, partition)
-        first, last = part.first_offset, part.last_offset
+        first, last, epoch = part.first_offset, part.last_offset, part.leader_epoch
         if self._staging.encoding.keep_offsets:
             self._has_times = check_times(rows, before=self._has_times)
             bounds: Any = pc.min_max(rows["offset"])
@@ -295,6 +297,9 @@ class PartWriter:
             first, last = least if first < 0 else first, greatest
             if pc.any(pc.less_equal(rows["offset"][1:], rows["offset"][:-1])).as_py():
                 raise ValueError(f"offsets of {topic}-{partition} do not rise: {_SORT}")
+            if "leaderEpoch" in rows.schema.names:
+                greatest_epoch: int | None = pc.max(rows["leaderEpoch"]).as_py()
+                epoch = epoch if greatest_epoch is None else max(epoch, greatest_epoch)
         batches = self._encoders[topic, partition].encode(rows, timestamp=time.time_ns() // 1_000_000)
         # Not kept open: a task may write to more partitions than a process may have files.
         with disk.open_existing(part.path) as output:
@@ -305,6 +310,7 @@ class PartWriter:
             records=part.records + rows.num_rows,
             first_offset=first,
             last_offset=last,
+            leader_epoch=epoch,
         )
 
     def _new_part(self, topic: str, partition: int) -> Part:

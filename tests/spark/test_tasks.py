@@ -69,7 +69,7 @@ def test_what_is_not_here_is_said(golden):
 
 
 def test_lost_offsets_are_said(golden):
-    with pytest.warns(UserWarning, match="lost offsets 408 to"):
+    with pytest.warns(UserWarning, match="lost: offsets 408 to"):
         read(golden / "logs/kafka-4.1-crashed/crash-zstd-0", onCorrupt="skip")
 
 

@@ -221,6 +221,15 @@ def test_what_is_to_be_erased_is_named_in_bytes(selection):
         Erase(**selection)
 
 
+def test_a_selection_comes_in_any_collection():
+    """A list, a set or what is read from a file."""
+    assert Erase(keys={b"a"}, key_prefixes=iter([b"p"]), headers=[[b"h", b"v"]]) == Erase(
+        keys=(b"a",), key_prefixes=(b"p",), headers=((b"h", b"v"),)
+    )
+    with pytest.raises(TypeError, match="a name and a value"):
+        Erase(headers=((b"h",),))
+
+
 def test_digests_tell_selections_apart():
     selections = [
         {"keys": (b"ab",)},

@@ -133,6 +133,36 @@ def test_damage_leaves_no_file_of_the_task(numbers, tmp_path):
     assert values(tmp_path / "skipping") == [value for value in EXPECTED if value != b"3"]
 
 
+@pytest.mark.parametrize(
+    ("base_offsets", "kept"),
+    [
+        ([0, 2, 2, 4], [0, 1, 2, 3, 4, 5]),
+        ([0, 2, 1 << 40, 6], [0, 1, 2, 3, 6, 7]),
+        ([0, 4, 2, 6], [0, 1, 2, 3, 6, 7]),
+        ([1 << 40, 2, 4, 6], [2, 3, 4, 5, 6, 7]),
+    ],
+    ids=["twice", "flipped", "swapped", "flipped-first"],
+)
+def test_offsets_that_no_restore_would_take(tmp_path, base_offsets, kept):
+    """They are not in a batch's checksum."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t", segment_bytes=2 * len(batch(0, [b"a", b"b"])) + 1)
+        for offset in (0, 2, 4, 6, 8):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % offset, b""], timestamp=NOW))
+    for segment in bl.LogDir(tmp_path / "d").log("t", 0).segments[:2]:
+        bases, base_offsets = base_offsets[:2], base_offsets[2:]
+        with open(segment.path, "wb") as file:
+            file.writelines(batch(base, [b"%d" % base, b""], timestamp=NOW) for base in bases)
+    with pytest.raises(bl.CorruptRecordError, match=r"(?s)offset \d+ behind offset -?\d+.*skip"):
+        export(Here(), str(tmp_path / "d"), str(tmp_path / "e"))
+    found = export(Here(), str(tmp_path / "d"), str(tmp_path / "x"), options={"onCorrupt": "skip"})
+    assert found.lost
+    with pytest.warns(UserWarning, match="in 1 places"):
+        restore(Here(), str(tmp_path / "x"), str(tmp_path / "r"))
+    restored = bl.LogDir(tmp_path / "r").log("t", 0).read(columns=["offset"])
+    assert [offset for rows in restored for offset in rows["offset"].to_pylist()] == [*kept, 8, 9]
+
+
 def test_another_job_in_the_same_directory_is_refused(numbers, tmp_path):
     export(Here(), numbers, str(tmp_path / "e"), options=FINE)
     for other in (
@@ -153,7 +183,7 @@ def test_another_job_in_the_same_directory_is_refused(numbers, tmp_path):
         export(Here(), numbers, str(tmp_path / "other"))
 
 
-@pytest.mark.parametrize("sizes", [FINE, {}, {"maxRecordsPerPartition": "70"}])
+@pytest.mark.parametrize("sizes", [FINE, {}, {"maxRecordsPerPartition": "70"}, {"maxRecordsPerPartition": "20"}])
 def test_an_export_with_an_end_goes_on_though_the_logs_grow(numbers, tmp_path, sizes):
     ends = {"endingOffsets": '{"t":{"0":240,"1":50}}', **sizes}
     with pytest.raises(FailedError):

@@ -251,6 +251,14 @@ def test_markers_are_never_rows(tmp_path):
     assert read_offsets(log) == read_offsets(log, isolation_level="read_committed") == [0, 2]
 
 
+def test_an_offset_beyond_its_segment_hides_no_rows(directory):
+    """One flipped bit, and not in the checksum: as Kafka's consumer, who has them with that offset."""
+    damage.flip_bit(log_file(directory, 8), SIZE + 4)
+    found = read_offsets(bl.Log(directory))
+    assert [offset for offset in found if offset < 24] == [*range(10), *range(12, 24)]
+    assert len(found) == 24
+
+
 # A live broker appends, rolls, cleans and deletes while we read.
 
 

@@ -255,3 +255,23 @@ def test_a_topic_that_was_created_for_it(source, exported, tmp_path):
 def test_topics_that_are_not_there(exported, tmp_path):
     with pytest.raises(ValueError, match="unknown topic 'tow': did you mean 'two'"):
         restore(Here(), exported, str(tmp_path / "d"), topics=["tow"])
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_leader_epochs_begin_where_they_did(tmp_path, has_checkpoint):
+    """A consumer that comes back with an earlier epoch is told to what offset it holds: beyond, it takes for lost."""
+    with bl.LogDir.create(tmp_path / "s") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append_as_follower(batch(0, [b"a"], leader_epoch=1, timestamp=NOW))
+        log.append_as_follower(batch(1, [b"b"], leader_epoch=5, last_offset_delta=9, timestamp=NOW))
+    checkpoint = tmp_path / "s/t-0/leader-epoch-checkpoint"
+    expected = bl.LogDir(tmp_path / "s").log("t", 0).leader_epochs
+    if has_checkpoint:
+        # As a broker that was elected, and has written nothing since.
+        checkpoint.write_text(checkpoint.read_text().replace("\n2\n", "\n3\n") + "7 11\n")
+    else:
+        checkpoint.unlink()
+    restore(Here(), exported_to(tmp_path / "e", tmp_path / "s"), str(tmp_path / "d"))
+    restored = bl.LogDir(tmp_path / "d").log("t", 0)
+    assert (restored.leader_epochs, restored.log_end_offset) == (expected, 11)

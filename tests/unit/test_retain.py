@@ -7,6 +7,7 @@ import pytest
 
 import brokerless as bl
 from appending import from_kafka
+from brokerless.log.compact import Compact
 from brokerless.log.retain import Retain
 from brokerless.log.rewrite import perform
 from brokerless.log.until import Until
@@ -182,3 +183,27 @@ def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     log.delete_records(3)
     perform(Until(offset=1), log)
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda: Retain(retention_ms="1"),
+        lambda: Until(timestamp=1.5),
+        lambda: Until(offset="1"),
+        lambda: Compact(memory="512MiB"),
+        lambda: Compact(delete_retention_ms=1.5),
+    ],
+    ids=["retain", "until", "until-offset", "compact", "compact-retention"],
+)
+def test_what_is_no_number_is_refused_before_a_log_is_opened(verb):
+    with pytest.raises(TypeError, match="an integer is expected, not"):
+        verb()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("memory", 0), ("min_compaction_lag_ms", -1), ("delete_retention_ms", -1)]
+)
+def test_limits_of_a_compaction_are_not_negative(option, value):
+    with pytest.raises(ValueError, match="or more needed"):
+        Compact(**{option: value})

@@ -134,16 +134,18 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "batches": walk and walk.batches,
         "first_timestamp": known(lambda: _first_timestamp(log)),
         "max_timestamp": walk and _time(walk.max_timestamp),
-        "magics": list(walk.magics) if walk else [],
-        "compressions": walk.compressions if walk else [],
+        "magics": walk and list(walk.magics),
+        "compressions": walk and walk.compressions,
         "damage": damage or None,
     }
 
 
 def _name_strays(logs: list[Log]) -> None:
+    from brokerless.log.files import METADATA_TOPIC
+
     for log in logs:
         # The metadata log is the Raft layer's own, and a damaged file is told of already.
-        if log.topic not in (None, "__cluster_metadata") and not log.is_file:
+        if log.topic not in (None, METADATA_TOPIC) and not log.is_file:
             with contextlib.suppress(*_DAMAGE):
                 if log.root.is_kraft and log.topic_id is None:
                     what = "a KRaft broker renames it -stray: no partition.metadata"
@@ -167,7 +169,7 @@ def _row(description: dict[str, Any]) -> list[str]:
     if description["missing_offsets"]:
         first, end = description["missing_offsets"]
         notes.append(f"{first} to {end - 1} not here")
-    if not description["is_read"]:
+    if description["is_read"] is False:
         notes.append(f"replica of node {description['node_id']}")
     if description["damage"]:
         notes.append("damaged")
@@ -179,10 +181,14 @@ def _row(description: dict[str, Any]) -> list[str]:
         ),
         _moment(description["first_timestamp"]),
         _moment(description["max_timestamp"]),
-        ",".join(map(str, description["magics"])),
-        ",".join(description["compressions"]),
+        _several(description["magics"]),
+        _several(description["compressions"]),
         "; ".join(notes),
     ]
+
+
+def _several(names: list[Any] | None) -> str:
+    return "-" if names is None else ",".join(map(str, names))
 
 
 def _moment(timestamp: int | None) -> str:

@@ -142,10 +142,7 @@ def read(
                 write(rows)
             met = known
     for loss in met:
-        end = "the end" if loss.end_offset is None else loss.end_offset - 1
-        click.echo(
-            f"lost: offsets {loss.start_offset} to {end} at {loss.path}:{loss.position}: {loss.reason}", err=True
-        )
+        click.echo(loss, err=True)
     if met:
         raise SystemExit(1)
 

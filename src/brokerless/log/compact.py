@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from brokerless.errors import check_number
 from brokerless.log import compaction_apart as apart
 from brokerless.log import files
 from brokerless.log.cleanable import cleanable, groups
@@ -50,6 +51,12 @@ class Compact:
     min_compaction_lag_ms: int | None = None
     delete_retention_ms: int | None = None
     memory: int = 512 << 20
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("min_compaction_lag_ms", 0), ("delete_retention_ms", 0), ("memory", 1)):
+            value = getattr(self, name)
+            if value is not None:
+                check_number(name, value, lowest)
 
     def prepare(self, log: LogWriter) -> None:
         """Roll, if that is asked for and the active segment has anything."""

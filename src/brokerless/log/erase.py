@@ -120,7 +120,7 @@ class Erase:
 
     Raises:
         ValueError: nothing is asked for, or an empty prefix, which every key starts with.
-        TypeError: keys, prefixes or headers that are not tuples of bytes.
+        TypeError: keys, prefixes or headers that are not of bytes.
 
     >>> Erase(keys=(b"user-1",)).digest() == Erase(keys=(b"user-1", b"user-1")).digest()
     True
@@ -133,10 +133,11 @@ class Erase:
     max_batch_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
-        _check_bytes("keys", self.keys)
-        _check_bytes("key_prefixes", self.key_prefixes)
-        for header in self.headers:
-            _check_bytes("headers", header)
+        for name in ("keys", "key_prefixes"):
+            object.__setattr__(self, name, _of_bytes(name, getattr(self, name)))
+        object.__setattr__(self, "headers", tuple(_of_bytes("headers", header) for header in self.headers))
+        if any(len(header) != 2 for header in self.headers):
+            raise TypeError("headers: of each a name and a value are expected")
         if not (self.keys or self.key_prefixes or self.headers):
             raise ValueError("nothing to erase: give keys, key prefixes or headers")
         if b"" in self.key_prefixes:
@@ -272,14 +273,16 @@ def _leftovers(directory: str) -> list[str]:
     return sorted(found)
 
 
-def _check_bytes(option: str, values: Any) -> None:  # noqa: ANN401 - whatever was given
+def _of_bytes(option: str, values: Any) -> tuple[bytes, ...]:  # noqa: ANN401 - whatever was given
     """Refuse what can match no key; the values are not named, for they may be what is to be forgotten."""
     expected = f'{option}: a tuple of bytes is expected, such as (b"user-1",), not '
     if isinstance(values, str | bytes):
         raise TypeError(f"{expected}{type(values).__name__}")
-    for value in values:
+    found = tuple(values)
+    for value in found:
         if not isinstance(value, bytes):
             raise TypeError(f"{expected}{type(value).__name__} in it: encode it first")
+    return found
 
 
 def _framed(content: bytes) -> bytes:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_several, located, unknown
-from brokerless.log.segment import Entry, cut_batch, open_log
+from brokerless.log.segment import NO_END, Entry, cut_batch, open_log
 from brokerless.log.window import MAX_BATCH, Window, batch_at, sweep
 
 if TYPE_CHECKING:
@@ -36,6 +36,20 @@ class Lost(NamedTuple):
     start_offset: int
     end_offset: int | None
     reason: str
+
+    def __str__(self) -> str:
+        return f"{lost_in_words(self.start_offset, self.end_offset)} at {self.path}:{self.position}: {self.reason}"
+
+
+def lost_in_words(start_offset: int, end_offset: int | None) -> str:
+    """Say which offsets may be lost; the arguments are those of `Lost`.
+
+    >>> lost_in_words(3, 5)
+    'lost: offsets 3 to 4'
+    """
+    if end_offset is None:
+        return f"lost: all from offset {start_offset} on"
+    return f"lost: offsets {start_offset} to {end_offset - 1}" if end_offset > start_offset else "lost: no offset"
 
 
 class Reader:
@@ -92,20 +106,23 @@ class Reader:
         for split in splits:
             before = self.null_timestamps
             with _open(split) as file, located(split.path):
-                decoder = self._decoder(split)
+                decoder = self._decoder(split, is_planned=split.is_of(file))
                 for rows in self._decode(split, file, decoder):
                     self.null_timestamps = before + decoder.null_timestamps
                     # the decoder stops between Kafka batches, and one may hold many records
                     for start in range(0, rows.num_rows, _MAX_ROWS):
                         yield rows.slice(start, _MAX_ROWS)
 
-    def _decoder(self, split: Split) -> _native.Decoder:
+    def _decoder(self, split: Split, *, is_planned: bool) -> _native.Decoder:
+        # The cleaner may have put the segments behind into the file. Else what is beyond the segment's end is there by
+        # one flipped bit, for a batch's offset is not in its checksum: no reason to lose its rows.
+        is_bounded = split.is_bounded or not is_planned
         return _native.Decoder(
             self._columns,
             topic=split.topic,
             partition=split.partition,
             start_offset=split.start_offset,
-            end_offset=split.end_offset,
+            end_offset=split.end_offset if is_bounded else NO_END,
             aborted=split.aborted,
             check_crcs=self._check_crcs,
             max_rows=_MAX_ROWS,

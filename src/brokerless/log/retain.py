@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from brokerless.errors import OffsetOutOfRangeError
+from brokerless.errors import OffsetOutOfRangeError, check_number
 from brokerless.log.rewrite import Outcome
 from brokerless.log.times import max_timestamp
 
@@ -80,8 +80,8 @@ class Retain:
     def __post_init__(self) -> None:
         for name, lowest in (("retention_ms", 0), ("retention_bytes", 0), ("before_offset", -1)):
             value = getattr(self, name)
-            if value is not None and value < lowest:
-                raise ValueError(f"{name}={value}: {lowest} or more needed; left out, there is no limit")
+            if value is not None:
+                check_number(name, value, lowest, "; left out, there is no limit")
 
     def prepare(self, log: LogWriter) -> None:
         """Nothing comes before."""

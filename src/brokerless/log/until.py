@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from brokerless.errors import check_number
 from brokerless.log.retain import largest_timestamp
 from brokerless.log.rewrite import Outcome
 
@@ -54,7 +55,8 @@ class Until:
         offset: instead of a time: where the log ends then. A batch that it lies in goes as a whole.
 
     Raises:
-        ValueError: not one of the two is given.
+        ValueError: not one of the two is given, or it is negative.
+        TypeError: it is no integer.
     """
 
     timestamp: int | None = None
@@ -63,8 +65,9 @@ class Until:
     def __post_init__(self) -> None:
         if (self.timestamp is None) == (self.offset is None):
             raise ValueError("until when: a timestamp or an offset is needed, and not both")
-        if min(self.timestamp or 0, self.offset or 0) < 0:
-            raise ValueError("until when: neither a timestamp nor an offset is below 0")
+        for name, value in (("timestamp", self.timestamp), ("offset", self.offset)):
+            if value is not None:
+                check_number(f"until when: {name}", value, 0)
 
     def prepare(self, log: LogWriter) -> None:
         """Nothing comes before."""

@@ -93,8 +93,7 @@ def read(task: Task[Split], options: Options, columns: Sequence[str]) -> Iterato
     reader = Reader(task.work, columns, check_crcs=options.check_crcs, spark=True)
     yield from _gathered(reader)
     for lost in reader.lost:
-        end = "the end" if lost.end_offset is None else lost.end_offset - 1
-        warnings.warn(f"lost offsets {lost.start_offset} to {end} of {lost.path}: {lost.reason}", stacklevel=1)
+        warnings.warn(str(lost), stacklevel=1)
     if reader.null_timestamps:
         warnings.warn(f"{reader.null_timestamps} timestamps are beyond Spark's range: null", stacklevel=1)
 

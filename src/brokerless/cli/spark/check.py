@@ -66,14 +66,10 @@ def check(spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], 
 
 
 def _in_words(finding: dict[str, Any]) -> str:
+    from brokerless.log.reader import lost_in_words
+
     name = "" if finding["topic"] is None else f"{finding['topic']}-{finding['partition']}: "
     base = "" if finding["base_offset"] is None else f" (base_offset {finding['base_offset']})"
     place = f"{name}{finding['kind']} at {finding['path']}:{finding['position']}{base}"
     follows = "" if finding["next_position"] is None else f"; goes on at {finding['next_position']}"
-    return f"{place}: {finding['reason']}; {_lost(finding['start_offset'], finding['end_offset'])}{follows}"
-
-
-def _lost(start: int, end: int | None) -> str:
-    if end is None:
-        return f"lost from offset {start} on"
-    return f"lost: offsets {start} to {end - 1}" if end > start else "no offset lost"
+    return f"{place}: {finding['reason']}; {lost_in_words(finding['start_offset'], finding['end_offset'])}{follows}"

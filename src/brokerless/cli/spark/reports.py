@@ -51,10 +51,7 @@ def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
 def print_lost(found: Sequence[Lost]) -> None:
     """Say what `--on-corrupt skip` left out of an export."""
     for lost in found:
-        end = "the end" if lost.end_offset is None else lost.end_offset - 1
-        click.echo(
-            f"lost: offsets {lost.start_offset} to {end} at {lost.path}:{lost.position}: {lost.reason}", err=True
-        )
+        click.echo(lost, err=True)
 
 
 def tasks_in_words(tasks: int, skipped: int) -> str:

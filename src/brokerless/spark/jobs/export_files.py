@@ -12,18 +12,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from brokerless.log.reader import Reader
+from brokerless.errors import CorruptRecordError
+from brokerless.log.reader import Lost, Reader
+from brokerless.log.segment import NO_END
 from brokerless.spark.jobs.formats import EXACT_TIME, PATH, suffix, writing
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, ExportedFile, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
-    from brokerless.log.reader import Lost
     from brokerless.log.split import Split
     from brokerless.spark.jobs.export_directory import ExportDirectory
     from brokerless.spark.jobs.formats import Write
@@ -80,7 +80,11 @@ class FileWriter:
             write = None
             for split in splits:
                 reader = Reader([split], self._wanted, check_crcs=self.check_crcs)
-                for rows in reader:
+                for found in reader:
+                    rows, passed_over = _rising(found, last, split)
+                    lost += passed_over
+                    if not rows.num_rows:
+                        continue
                     if write is None:
                         write = closing.enter_context(self._file(name))
                         first = rows["offset"][0].as_py()
@@ -116,6 +120,36 @@ class FileWriter:
     def _file(self, name: str) -> Iterator[Write]:
         with self.directory.create(name) as file, writing(file, self.form, self.columns, self.compression) as write:
             yield write
+
+
+def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[Lost]]:
+    """Return the rows whose offsets rise from `last` on, below the segment's end: no other can be restored.
+
+    A batch's offset is not in its checksum: one flipped bit moves it.
+
+    Raises:
+        CorruptRecordError: others are there, and the split does not say to skip them.
+    """
+    end = NO_END if split.following_offset is None else split.following_offset
+    offsets: Any = rows["offset"]
+    is_rising = pc.all(pc.greater(offsets[1:], offsets[:-1]), min_count=0).as_py()
+    if is_rising and last < offsets[0].as_py() and offsets[-1].as_py() < end:
+        return rows, []
+    kept, lost, wrong = [], [], None
+    for i, offset in enumerate([*offsets.to_pylist(), None]):
+        if offset is not None and not last < offset < end:
+            wrong = offset if wrong is None else wrong
+            continue
+        if wrong is not None:
+            reason = f"offset {wrong} behind offset {last}, in a segment that ends below {end}"
+            if split.on_corrupt != "skip":
+                raise CorruptRecordError(reason, path=split.path)
+            lost.append(Lost(split.path, split.position, last + 1, offset, reason))
+            wrong = None
+        if offset is not None:
+            kept.append(i)
+            last = offset
+    return rows.take(pa.array(kept, pa.int64())), lost
 
 
 def receipt_name(number: int) -> str:

@@ -53,16 +53,16 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
         files.check_topic_name(log.topic)
     target = target or target_of(logs, options)
     ends = {name_of(log): end_of(log, options) for log in logs}
+    pieces = list(pieces_of_all(logs, options, target))
+    cut = _cut_files([piece.work for piece in pieces], ends)
     # Behind an offset that was asked for, the log may grow: how much is there says nothing about the tasks.
-    pieces = [
-        piece._replace(size=0) if _is_cut(piece.work, ends) else piece for piece in pieces_of_all(logs, options, target)
-    ]
+    pieces = [piece._replace(size=0) if piece.work.path in cut else piece for piece in pieces]
     tasks = pack(pieces, target, options)
     manifest = Manifest(
         form=writer.form,
         columns=writer.columns,
         id=uuid.uuid4().hex,
-        plan=_digest(writer, tasks, ends, _segments(logs, [piece.work for piece in pieces], ends)),
+        plan=_digest(writer, tasks, cut, _segments(logs, [piece.work for piece in pieces], ends, cut)),
         target_bytes=target,
         tasks=len(tasks),
         topics=_topics(logs, [piece.work for piece in pieces], options),
@@ -70,24 +70,25 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
     return tasks, manifest
 
 
-def _is_cut(split: Split, ends: Mapping[Partition, object]) -> bool:
-    """Tell whether a split ends at an offset that was asked for."""
-    return split.end_offset == ends[split.topic or "", split.partition or 0]
+def _cut_files(splits: Sequence[Split], ends: Mapping[Partition, object]) -> set[str]:
+    """Return the files in which an offset lies that was asked for as the end: they may grow, and be rolled."""
+    return {split.path for split in splits if split.end_offset == ends[split.topic or "", split.partition or 0]}
 
 
-def _segments(logs: Sequence[Log], splits: Sequence[Split], ends: Mapping[Partition, object]) -> list[object]:
+def _segments(
+    logs: Sequence[Log], splits: Sequence[Split], ends: Mapping[Partition, object], cut: set[str]
+) -> list[object]:
     """Return what changes if the segments that are read are rewritten, and does not if logs grow behind their ends."""
     positions: dict[str, set[int]] = {}
     for split in splits:
-        positions.setdefault(split.path, set()).add(split.position if _is_cut(split, ends) else -1)
+        positions.setdefault(split.path, set()).add(split.position)
     segments = [(segment, log) for log in logs for segment in log.segments if segment.path in positions]
 
     def state(found: tuple[Segment, Log]) -> object:
         segment, log = found
-        at = positions[segment.path]
-        if -1 in at:
+        if segment.path not in cut:
             return segment.path, segment.size, segment.modified
-        return segment.path, _before_end(segment, at, cast("int", ends[name_of(log)]))
+        return segment.path, _before_end(segment, positions[segment.path], cast("int", ends[name_of(log)]))
 
     # Of a store each is a request or more.
     with ThreadPoolExecutor(16 if any(is_remote(path) for path in positions) else 1) as threads:
@@ -111,16 +112,15 @@ def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]
         return [str(error)]
 
 
-def _digest(
-    writer: FileWriter, tasks: Sequence[Task[Split]], ends: Mapping[Partition, object], segments: Sequence[object]
-) -> str:
+def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], segments: Sequence[object]) -> str:
     """Return what two plans have in common if they write the same files, from the same segments."""
     digest = hashlib.sha256(repr((writer.form, writer.columns, writer.compression, writer.check_crcs)).encode())
     for task in tasks:
         digest.update(b"task")
         for split in task.work:
-            fixed = replace(split, end_position=0, following_offset=None) if _is_cut(split, ends) else split
-            digest.update(repr(fixed).encode())
+            if split.path in cut:
+                split = replace(split, end_position=0, following_offset=None, file_size=None)  # noqa: PLW2901
+            digest.update(repr(split).encode())
     digest.update(repr(segments).encode())
     return digest.hexdigest()
 
@@ -159,12 +159,13 @@ class _Settings:
 
 
 def _extent(log: Log, splits: Sequence[Split], options: Options) -> ExportedPartition:
-    epoch = log.leader_epochs[-1].epoch if log.leader_epochs else -1
     if splits:
         end = splits[-1].end_offset
         start, end = splits[0].start_offset, log.log_end_offset if end == NO_END else end
     else:
         start = end = _start_of_nothing(log, options)
+    # A later one has no record below the end.
+    epoch = max((known.epoch for known in log.leader_epochs if known.start_offset < end), default=-1)
     return ExportedPartition(start_offset=start, end_offset=end, leader_epoch=epoch)
 
 

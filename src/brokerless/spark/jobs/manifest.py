@@ -88,7 +88,7 @@ class ExportedPartition:
     """A partition, as it was when the export was begun.
 
     Attributes:
-        leader_epoch: the last one that the log knows; -1: none.
+        leader_epoch: the last one that begins below the end; -1: none is known.
         start_offset: where the export starts.
         end_offset: what it holds ends below this.
     """

@@ -272,14 +272,17 @@ def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable
     the end of the log stay good.
     """
     last: dict[tuple[str, int], int] = {}
+    epochs: dict[tuple[str, int], int] = {}
     for part in parts:
         key = (part.topic, part.partition)
         last[key] = max(last.get(key, -1), part.last_offset)
+        epochs[key] = max(epochs.get(key, 0), part.leader_epoch)
     for name, topic in topics.items():
         for number, partition in topic.partitions.items():
             offset = partition.end_offset - 1
             if offset > last.get((name, number), -1):
-                batch = _empty_batch(offset, max(partition.leader_epoch, 0))
+                # An earlier epoch than that of a record would take the later ones out of the checkpoint.
+                batch = _empty_batch(offset, max(partition.leader_epoch, epochs.get((name, number), 0)))
                 path = f"{staging.path}/{DIRECTORY}/{uuid.uuid4().hex}"
                 with disk.create(path) as output:
                     output.append(batch)
