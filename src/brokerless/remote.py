@@ -12,6 +12,7 @@ fsspec is imported when the first URL is met: who reads local files does without
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 _AHEAD = 8 << 20
 # Less than this is asked for together with what follows: a probe for a batch grows by small steps.
 _LEAST = 1 << 14
+_CODES = {
+    FileNotFoundError: errno.ENOENT,
+    PermissionError: errno.EACCES,
+    FileExistsError: errno.EEXIST,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    TimeoutError: errno.ETIMEDOUT,
+}
 
 
 def is_remote(path: str) -> bool:
@@ -57,17 +66,29 @@ def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
     with _at(url) as (store, path):
         entries = store.ls(path, detail=True, refresh=is_fresh)
         own = path.rstrip("/")
-    if any(entry["type"] == "file" and entry["name"] == own for entry in entries):
+    if [entry["name"] for entry in entries if entry["type"] == "file"] == [own]:
         raise NotADirectoryError(errno.ENOTDIR, "not a directory", url)
-    # Some tools put an empty object where a directory would be.
-    found = ((entry["name"].rstrip("/"), entry["type"] == "directory") for entry in entries)
-    return {name.rpartition("/")[2]: is_prefix for name, is_prefix in found if name != own}
+    found: dict[str, bool] = {}
+    for entry in entries:
+        path = entry["name"].rstrip("/")
+        # Some tools put an empty object where a directory would be.
+        if path != own:
+            name = path.rpartition("/")[2]
+            found[name] = found.get(name, False) or entry["type"] == "directory"
+    return found
 
 
 def is_directory(url: str) -> bool:
     """Tell whether anything is behind a prefix."""
     with _at(url) as (store, path):
-        return bool(store.isdir(path))
+        if store.isdir(path):
+            return True
+    # There may be an object of the same name, which the store looks at first.
+    around, _, name = absolute(url).rpartition("/")
+    try:
+        return not around.endswith("/") and list_directory(around, is_fresh=False).get(name, False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def exists(url: str) -> bool:
@@ -105,9 +126,11 @@ class Object:
 
     def __init__(self, url: str) -> None:
         self.path = url
-        if is_directory(url):
+        with _at(url) as (store, path):
+            found = store.info(path)
+        if found["type"] == "directory":
             raise IsADirectoryError(errno.EISDIR, "not a file", url)
-        self._size = size(url)
+        self._size = int(found["size"] or 0)
         self._ahead = memoryview(b"")
         self._ahead_from = self._end = 0
 
@@ -154,13 +177,18 @@ class Object:
 @contextmanager
 def _at(url: str) -> Iterator[tuple[Any, str]]:
     """Give the store and the path in it; what goes wrong there is an OSError that names the URL."""
+    url = absolute(url)
     store = _store(url.partition("://")[0])
     try:
         yield store, store._strip_protocol(url)  # noqa: SLF001 - how fsspec's own functions take a URL apart
     except OSError as error:
-        if error.filename is None:
-            error.filename = url
-        raise
+        if error.errno is not None:
+            error.filename = error.filename or url
+            raise
+        # Made from a sentence alone, it would say "[Errno None] None".
+        code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), errno.EIO)
+        said = str(error)
+        raise OSError(code, os.strerror(code) if not said or said in url else said, url) from error
     except ValueError as error:
         raise OSError(errno.EINVAL, str(error), url) from error
     except Exception as error:

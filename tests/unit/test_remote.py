@@ -164,3 +164,67 @@ def test_what_a_store_says_of_itself_is_an_error_of_the_file(store, monkeypatch)
     with pytest.raises(OSError, match="RuntimeError: endpoint gone") as caught:
         file.read(0, 3)
     assert caught.value.filename == f"{url}/x"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError("Access Denied"), "[Errno 13] Access Denied: "),
+        (FileNotFoundError("The specified bucket does not exist"), "[Errno 2] The specified bucket does not exist: "),
+        (FileNotFoundError(), "[Errno 2] No such file or directory: "),
+    ],
+    ids=["refused", "no-bucket", "no-object"],
+)
+def test_an_error_of_a_sentence_alone_says_it(store, monkeypatch, error, said):
+    """As stores raise them, without a number."""
+
+    def refuses(*_, **__):
+        raise error
+
+    monkeypatch.setattr(type(store[0]), "info", refuses)
+    with pytest.raises(type(error)) as caught:
+        storage.File(f"{store[1]}/a")
+    assert str(caught.value) == f"{said}'{store[1]}/a'"
+
+
+def test_an_object_that_is_named_like_a_partition_hides_none(stored, store, monkeypatch):
+    """Some tools put one there; in a listing either may come first."""
+    url = stored("kafka-4.1")
+    expected = [log.name for log in bl.LogDir(url).logs()]
+    list_, is_directory = type(store[0]).ls, type(store[0]).isdir
+    path = store[0]._strip_protocol(f"{url}/headers-0")
+
+    def listed(self, name, **options):
+        found = list_(self, name, **options)
+        return [*found, {"name": path, "size": 0, "type": "file"}] if path.rpartition("/")[0] == name else found
+
+    monkeypatch.setattr(type(store[0]), "ls", listed)
+    monkeypatch.setattr(type(store[0]), "isdir", lambda self, name: name != path and is_directory(self, name))
+    assert [log.name for log in bl.LogDir(url).logs()] == expected
+    assert bl.LogDir(url).log("headers", 0).log_end_offset
+
+
+def test_a_partition_is_looked_at_anew_with_its_checkpoints(stored, store, monkeypatch):
+    """Whoever listed the directory around it before, in the same process."""
+    url, listings = stored("kafka-4.1"), {}
+    ls = type(store[0]).ls
+
+    def cached(self, name, refresh=True, **options):
+        if refresh or name not in listings:
+            listings[name] = ls(self, name, **options)
+        return listings[name]
+
+    def info(self, name):
+        for entry in cached(self, name.rpartition("/")[0], refresh=False):
+            if entry["name"] == name:
+                return entry
+        raise FileNotFoundError(name)
+
+    monkeypatch.setattr(type(store[0]), "ls", cached)
+    monkeypatch.setattr(type(store[0]), "info", info)
+    checkpoint = store[0]._strip_protocol(f"{url}/log-start-offset-checkpoint")
+    if store[0].exists(checkpoint):
+        store[0].rm(checkpoint)
+    bl.LogDir(url).logs()
+    store[0].pipe(checkpoint, b"0\n1\nheaders 0 3\n")
+    assert bl.Log(f"{url}/headers-0").log_start_offset == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from brokerless.log.root import Root
 from brokerless.log.segment import Extent, Segment
 from brokerless.log.split import make_splits
 from brokerless.log.window import batch_at
+from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +70,12 @@ class Log:
         except ValueError as error:
             if not self.is_file and not files.is_partition_directory(storage.list_directory(absolute)):
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment") from error
-        self.root = root or Root(os.path.dirname(self._directory))
+        around = os.path.dirname(self._directory)
+        if root is None and is_remote(around):
+            # Of a store, what is said of the checkpoints comes from the last listing, of whoever made it.
+            with contextlib.suppress(OSError):
+                storage.list_directory(around)
+        self.root = root or Root(around)
 
     def __repr__(self) -> str:
         return f"Log({self.path!r})"

@@ -112,7 +112,9 @@ def restore(
             "the logs that are restored",
             stacklevel=2,
         )
-    path = os.path.abspath(local(path))
+    path = local(path)
+    disk.check_local(path)
+    path = os.path.abspath(path)
     chosen = {name: topic for name, topic in sorted(manifest.topics.items()) if not topics or name in topics}
     digests = {name: _digest_of(manifest, name) for name in chosen}
     present, done = _present(path, Restoration(digests, {}))
