@@ -275,3 +275,21 @@ def test_leader_epochs_begin_where_they_did(tmp_path, has_checkpoint):
     restore(Here(), exported_to(tmp_path / "e", tmp_path / "s"), str(tmp_path / "d"))
     restored = bl.LogDir(tmp_path / "d").log("t", 0)
     assert (restored.leader_epochs, restored.log_end_offset) == (expected, 11)
+
+
+def test_a_record_that_cannot_be_restored_is_named_by_its_topic(tmp_path):
+    """A broker may have stored times before 1970; the other topics of the export can be restored without."""
+    with bl.LogDir.create(tmp_path / "s") as log_dir:
+        for topic, time in (("good", NOW), ("early", -5000)):
+            log_dir.create_topic(topic)
+            log_dir.log(topic, 0).append_as_follower(batch(0, [b"a"], timestamp=time))
+    exported = exported_to(tmp_path / "e", tmp_path / "s")
+    with pytest.raises(ValueError, match=r"topic 'early' cannot be restored: .* timestamp -5000.*: name them"):
+        restore(Here(), exported, tmp_path / "d")
+    restore(Here(), exported, tmp_path / "d", topics=["good"])
+    assert rows(bl.LogDir(tmp_path / "d").log("good", 0))
+
+
+def test_a_restore_is_to_a_directory_of_this_machine(exported):
+    with pytest.raises(ValueError, match="memory://x/y"):
+        restore(Here(), exported, "memory://x/y")

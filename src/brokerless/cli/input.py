@@ -35,7 +35,7 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
         if form == "parquet":
             import pyarrow.parquet as pq
 
-            yield from pq.ParquetFile(content).iter_batches()
+            yield from pq.ParquetFile(content, page_checksum_verification=True).iter_batches()
         else:
             yield from _checked(_arrow(content))
 

@@ -76,7 +76,7 @@ def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
         if sum(batch.nbytes for batch in pending) >= _ROW_GROUP_BYTES:
             flush()
 
-    with _finished(pq.ParquetWriter(file, schema)) as writer:
+    with _finished(pq.ParquetWriter(file, schema, write_page_checksum=True)) as writer:
         try:
             yield write
         except _DAMAGE:

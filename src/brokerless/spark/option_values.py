@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import warnings
 from typing import TYPE_CHECKING
@@ -48,9 +49,9 @@ def canonical(
     return given
 
 
-def local(path: str) -> str:
+def local(path: str | os.PathLike[str]) -> str:
     """Take `file:` URLs for what they are; others are for a store."""
-    return re.sub(r"^file:/+", "/", path, flags=re.IGNORECASE)
+    return re.sub(r"^file:/+", "/", os.fspath(path), flags=re.IGNORECASE)
 
 
 def choice(given: dict[str, str], option: str, values: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from brokerless.errors import check_several, unknown
 from brokerless.log import files
 from brokerless.log.root import Root
 from brokerless.spark.jobs.export_directory import ExportDirectory
-from brokerless.spark.jobs.export_files import FileWriter, receipt_name
+from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
 from brokerless.spark.jobs.formats import COMPRESSIONS, EXACT_TIME, JSON_COLUMNS, PARQUET_COLUMNS, PATH
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, Manifest, Receipt
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from brokerless.log.reader import Lost
+
+    Path = str | os.PathLike[str]
 
 FORMATS = (*COMPRESSIONS, *PACKAGES)
 
@@ -73,8 +76,8 @@ class Exported:
 
 def export(
     spark: SparkSession,
-    path: str | Sequence[str],
-    to: str,
+    path: Path | Sequence[Path],
+    to: Path,
     *,
     format: str = "parquet",  # noqa: A002 - Spark's word for it
     compression: str | None = None,
@@ -110,7 +113,7 @@ def export(
     if format in PACKAGES:
         if compression is not None:
             raise ValueError(f"compression is of parquet and json: {format} has settings of its own")
-        return _counted(write_table(spark, given, format, to))
+        return _counted(write_table(spark, given, format, os.fspath(to)))
     known = COMPRESSIONS[format]
     if compression is not None and compression not in known:
         raise unknown("compression", compression, known)
@@ -166,7 +169,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     return _report(manifest, tasks=len(missing))
 
 
-def _given(path: str | Sequence[str], topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
+def _given(path: Path | Sequence[Path], topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of the read."""
     check_several("topics", topics)
     for name in options:
@@ -174,7 +177,9 @@ def _given(path: str | Sequence[str], topics: Collection[str], options: Mapping[
             raise ValueError(
                 f"option {name} is not for an export: it has paths of its own, and all there is of records"
             )
-    given = {**options, "path": json.dumps([path] if isinstance(path, str) else list(path))}
+    paths = [path] if isinstance(path, str | os.PathLike) else path
+    # Spark plans in a process that may work in another directory.
+    given = {**options, "path": json.dumps([storage.absolute(local(one)) for one in paths])}
     if topics:
         given["subscribe"] = ",".join(topics)
     return given
@@ -244,10 +249,11 @@ def _receipts(directory: ExportDirectory) -> dict[int, Receipt]:
     """Return the receipts of the tasks that are done, by their numbers; what they wrote is there."""
     found = {}
     for name in directory.names(RECEIPTS):
-        number = int(name.partition(".")[0])
-        receipt = Receipt.from_json(directory.read(receipt_name(number)))
-        if receipt.is_there(directory):
-            found[number] = receipt
+        # A file manager, or a tool that copies, leaves others.
+        if re.fullmatch(r"[0-9]+\.json", name):
+            receipt = Receipt.from_json(directory.read(f"{RECEIPTS}/{name}"))
+            if receipt.is_there(directory):
+                found[int(name.removesuffix(".json"))] = receipt
     return found
 
 

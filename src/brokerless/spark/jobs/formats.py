@@ -97,7 +97,10 @@ def reading(path: str, form: str) -> Iterator[pa.RecordBatch]:
         try:
             for rows in _parquet_rows(content) if form == "parquet" else _json_rows(content, path):
                 yield _kept(rows)
-        except (ValueError, pa.ArrowException, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except (ValueError, pa.ArrowException, EOFError, OSError, zlib.error) as error:
+            # With a number it is the disk's, without one Arrow's, about what is in the file.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise ValueError(f"{path}: {error}") from error
 
 
@@ -142,6 +145,8 @@ def _parquet(file: IO[bytes], columns: Sequence[str], compression: str) -> Itera
         column_encoding=rising or None,
         write_statistics=[name for name in columns if name not in ("key", "value", "headers")],
         store_schema=False,
+        # Without it a flipped bit comes back as another record, and is restored with a checksum that holds.
+        write_page_checksum=True,
     ) as writer:
         yield write
         flush()
@@ -193,7 +198,7 @@ def _null_if_none(headers: pa.Array[Any]) -> Any:  # noqa: ANN401 - an array
 
 
 def _parquet_rows(content: io.RawIOBase) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(content) as file:  # type: ignore[arg-type] # what stands for a file, is one
+    with pq.ParquetFile(content, page_checksum_verification=True) as file:  # type: ignore[arg-type] # what stands for a file, is one
         for column in _parquet_schema([*RESTORED_COLUMNS, EXACT_TIME]):
             at = file.schema_arrow.get_field_index(column.name)
             if at < 0:

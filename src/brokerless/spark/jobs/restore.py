@@ -70,8 +70,8 @@ class Restored:
 
 def restore(
     spark: SparkSession,
-    exported: str,
-    path: str,
+    exported: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
     topics: Collection[str] = (),
     topic_ids: Mapping[str, str] | None = None,

@@ -21,7 +21,7 @@ from brokerless.parts import DIRECTORY, Part
 from brokerless.spark.jobs.formats import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from brokerless.parts import PartWriter, Staging
     from brokerless.spark.jobs.export_directory import ExportDirectory
@@ -81,26 +81,11 @@ class PartMaker:
         parts: list[Part] = []
         seconds: dict[tuple[str, int], float] = defaultdict(float)
         for topic, of_topic in itertools.groupby(files, lambda file: file.topic):
-            writer = self._writer(topic)
-            for file in of_topic:
-                begun = time.monotonic()
-                path = f"{self.directory.path}/{file.name}"
-                count, first, last = 0, -1, -1
-                for rows in reading(path, self.form):
-                    if rows.num_rows:
-                        first = rows["offset"][0].as_py() if not count else first
-                        last = rows["offset"][-1].as_py()
-                    count += rows.num_rows
-                    writer.send(rows.append_column("partition", pa.repeat(pa.scalar(file.partition), rows.num_rows)))
-                if count != file.rows:
-                    raise ValueError(f"{path} has {count} rows, and was exported with {file.rows}")
-                if (first, last) != (file.first_offset, file.last_offset):
-                    raise ValueError(
-                        f"{path} has offsets {first} to {last}, and was exported with {file.first_offset} to "
-                        f"{file.last_offset}"
-                    )
-                seconds[topic, file.partition] += time.monotonic() - begun
-            parts += writer.finish()
+            try:
+                parts += self._make(topic, of_topic, seconds)
+            except ValueError as error:
+                what = f"topic {topic!r} cannot be restored: {error}"
+                raise ValueError(f"{what}; the others can be: name them") from error
         for part in parts:
             with disk.open_existing(part.path) as output:
                 output.sync()
@@ -113,6 +98,28 @@ class PartMaker:
         disk.rename(unfinished, receipt)
         disk.sync_directory(f"{self.staging.path}/{DIRECTORY}")
         return made
+
+    def _make(self, topic: str, files: Iterable[ExportedFile], seconds: dict[tuple[str, int], float]) -> Sequence[Part]:
+        writer = self._writer(topic)
+        for file in files:
+            begun = time.monotonic()
+            path = f"{self.directory.path}/{file.name}"
+            count, first, last = 0, -1, -1
+            for rows in reading(path, self.form):
+                if rows.num_rows:
+                    first = rows["offset"][0].as_py() if not count else first
+                    last = rows["offset"][-1].as_py()
+                count += rows.num_rows
+                writer.send(rows.append_column("partition", pa.repeat(pa.scalar(file.partition), rows.num_rows)))
+            if count != file.rows:
+                raise ValueError(f"{path} has {count} rows, and was exported with {file.rows}")
+            if (first, last) != (file.first_offset, file.last_offset):
+                raise ValueError(
+                    f"{path} has offsets {first} to {last}, and was exported with {file.first_offset} to "
+                    f"{file.last_offset}"
+                )
+            seconds[topic, file.partition] += time.monotonic() - begun
+        return writer.finish()
 
     def made_before(self, tasks: int) -> dict[int, Made]:
         """Return what an earlier run has made, by the numbers of its tasks."""
