@@ -60,7 +60,7 @@ class Rewritten(Generic[ReportT]):
     Attributes:
         topic: its topic.
         partition: its number.
-        report: the verb's.
+        report: the verb's: `CompactionReport`, `Retained`, `Cut`, `ConvertReport` or `EraseReport`.
         recovery: what opening the log had to bring in order before, a line each.
         unkept_log_start_offset: where the log starts, if neither its files nor a checkpoint beside them say so: of a
             partition without a log directory around it.
