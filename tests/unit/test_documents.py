@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -79,6 +80,18 @@ def test_every_refusal_is_listed():
     table = text[text.index("### Refused appends") : text.index("### Not as in Kafka")]
     listed = re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE)
     assert sorted(listed) == sorted({*leaves(errors.AppendError), "CorruptRecordError"})
+
+
+def test_the_layers_are_those_that_are_checked():
+    """And every module is in one of them: what is in none may import anything."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    file_map = (ROOT / "ARCHITECTURE.md").read_text().partition("## File map")[2]
+    shown = re.search(r"(?:^ {4}\S.*\n)+", file_map, flags=re.MULTILINE)[0]
+    assert [line.strip() for line in shown.splitlines()] == [layer.replace("brokerless.", "") for layer in layers]
+    package = ROOT / "src" / "brokerless"
+    modules = {path.stem for path in package.glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {module for layer in layers for module in layer.replace("brokerless.", "").split(" | ")} == modules
 
 
 def test_every_guide_is_found():

@@ -197,10 +197,10 @@ class Log:
         on_corrupt: OnCorrupt = "raise",
         verify_transactions: bool = False,
     ) -> list[Split]:
-        """Cut a read into splits. Reads names, small files and batch headers, never records.
+        """Cut a read into splits. Reads names, small files and batch headers; records only where a time is looked up.
 
         The headers are those at the end of the active segment, and where times or transactions are asked for that no
-        index tells for sure, of other segments.
+        index tells for sure, of other segments. The records are those of the batch that has the time.
 
         Args:
             start_offset: the first offset wanted; "earliest" (default) is the lowest that is here.
