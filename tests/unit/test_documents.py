@@ -65,6 +65,15 @@ def test_spark_options():
     assert named == set(_KNOWN) - {"paths"}
 
 
+def test_every_verb_is_in_the_guide_to_the_command_line():
+    guide = (ROOT / "docs/guides/cli.md").read_text()
+    headings = ", ".join(re.findall(r"^## (.+)", guide, flags=re.MULTILINE)).split(", ")
+    assert sorted(headings) == sorted(cli.commands)
+    spark = cli.commands["spark"]
+    assert isinstance(spark, click.Group)
+    assert set(re.findall(r"^brokerless spark (\w+)", guide, flags=re.MULTILINE)) == set(spark.commands)
+
+
 def test_no_line_is_about_this_machine(text):
     assert not re.search(r"/work/|/tmp/|/root/|/home/", text)
 
