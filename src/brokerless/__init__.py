@@ -67,3 +67,7 @@ if not TYPE_CHECKING:
 
         globals().update({public_name: getattr(public, public_name) for public_name in __all__})
         return globals()[name]
+
+    def __dir__() -> list[str]:
+        """Name what has not been imported yet too: completion at a prompt goes by it."""
+        return sorted({*globals(), *__all__})

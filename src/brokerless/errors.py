@@ -138,6 +138,13 @@ class OffsetOutOfRangeError(BrokerlessError):
     Attributes:
         log_start_offset: the lowest offset that can be read here.
         log_end_offset: one above the highest.
+
+    >>> import brokerless as bl
+    >>> try:
+    ...     bl.Log(SAMPLE).read(start_offset=1000)
+    ... except bl.OffsetOutOfRangeError as error:
+    ...     error.log_start_offset, error.log_end_offset
+    (0, 150)
     """
 
     def __init__(self, message: str, *, log_start_offset: int, log_end_offset: int) -> None:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 
 class Leftover(NamedTuple):
-    """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future"."""
+    """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future".
+
+    >>> import os
+    >>> LogDir.create(NEW).close()
+    >>> os.mkdir(f"{NEW}/orders-0.{'0' * 32}-delete")
+    >>> [(left.topic, left.partition, left.kind) for left in LogDir(NEW).leftovers()]
+    [('orders', 0, 'delete')]
+    """
 
     path: str
     topic: str

@@ -55,6 +55,12 @@ class LogDirWriter:
         LogInUseError: a broker, or another writer, is there.
         ValueError: it is no log directory.
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
+
+    >>> import brokerless as bl
+    >>> with bl.LogDir.create(NEW) as log_dir:
+    ...     topic_id = log_dir.create_topic("orders", partitions=2)
+    ...     log_dir.partitions()
+    [('orders', 0), ('orders', 1)]
     """
 
     def __init__(self, path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> None:

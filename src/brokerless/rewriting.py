@@ -59,10 +59,15 @@ class Rewritten(Generic[ReportT]):
     Attributes:
         topic: its topic.
         partition: its number.
-        report: the verb's.
+        report: the verb's: `CompactionReport`, `Retained`, `Cut`, `ConvertReport` or `EraseReport`.
         recovery: what opening the log had to bring in order before, a line each.
         unkept_log_start_offset: where the log starts, if neither its files nor a checkpoint beside them say so: of a
             partition without a log directory around it.
+
+    >>> import brokerless as bl
+    >>> (done,) = bl.rewrite(bl.Until(offset=100), SAMPLE, dry_run=True)
+    >>> done.name, done.report.cut_size
+    ('preallocated-0', 8735)
     """
 
     topic: str
@@ -108,8 +113,8 @@ def rewrite(
         ValueError: no topic is named, or an unknown one; `path` is no such directory; the verb refuses.
         CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
 
-    >>> from brokerless.log.retain import Retain
-    >>> [done.report.deleted_segments for done in rewrite(Retain(retention_bytes=1 << 40), SAMPLE, dry_run=True)]
+    >>> import brokerless as bl
+    >>> [done.report.deleted_segments for done in rewrite(bl.Retain(retention_bytes=1 << 40), SAMPLE, dry_run=True)]
     [0]
     """
     return list(

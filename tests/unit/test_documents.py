@@ -1,6 +1,8 @@
 """Documents name only what exists: files and functions, verbs and flags, options, make targets."""
 
+import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -63,6 +65,15 @@ def test_spark_options():
     assert named == set(_KNOWN) - {"paths"}
 
 
+def test_every_verb_is_in_the_guide_to_the_command_line():
+    guide = (ROOT / "docs/guides/cli.md").read_text()
+    headings = ", ".join(re.findall(r"^## (.+)", guide, flags=re.MULTILINE)).split(", ")
+    assert sorted(headings) == sorted(cli.commands)
+    spark = cli.commands["spark"]
+    assert isinstance(spark, click.Group)
+    assert set(re.findall(r"^brokerless spark (\w+)", guide, flags=re.MULTILINE)) == set(spark.commands)
+
+
 def test_no_line_is_about_this_machine(text):
     assert not re.search(r"/work/|/tmp/|/root/|/home/", text)
 
@@ -80,16 +91,47 @@ def test_every_refusal_is_listed():
     assert sorted(listed) == sorted({*leaves(errors.AppendError), "CorruptRecordError"})
 
 
+def test_the_layers_are_those_that_are_checked():
+    """And every module is in one of them: what is in none may import anything."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    file_map = (ROOT / "ARCHITECTURE.md").read_text().partition("## File map")[2]
+    shown = re.search(r"(?:^ {4}\S.*\n)+", file_map, flags=re.MULTILINE)[0]
+    assert [line.strip() for line in shown.splitlines()] == [layer.replace("brokerless.", "") for layer in layers]
+    package = ROOT / "src" / "brokerless"
+    modules = {path.stem for path in package.glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {module for layer in layers for module in layer.replace("brokerless.", "").split(" | ")} == modules
+
+
 def test_every_guide_is_found():
     nav = (ROOT / "mkdocs.yml").read_text()
     guides = {f"guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")}
     assert set(re.findall(r"guides/\S+", nav)) == guides
 
 
-def test_the_reference_lists_every_public_name():
+# They are not made by users, and stand under the name of their module.
+RETURNED = {
+    "_native.Appended",
+    "log.compaction_report.CompactionReport",
+    "log.compaction_report.SegmentReport",
+    "log.convert.ConvertReport",
+    "log.erase.EraseReport",
+    "log.retain.Retained",
+    "log.until.Cut",
+    "spark.jobs.export.Exported",
+    "spark.jobs.export.PartitionReport",
+    "spark.jobs.restore.Restored",
+}
+
+
+def test_the_reference_lists_every_public_name_and_what_functions_return():
     import brokerless
     import brokerless.spark
 
-    listed = set(re.findall(r"^::: brokerless\.(\S+)", (ROOT / "docs/reference.md").read_text(), flags=re.MULTILINE))
+    listed = re.findall(r"^::: brokerless\.(\S+)", (ROOT / "docs/reference.md").read_text(), flags=re.MULTILINE)
     errors = {name for name in brokerless.__all__ if name.endswith("Error")}
-    assert listed - {"errors"} == {*brokerless.__all__, *(f"spark.{job}" for job in brokerless.spark.__all__)} - errors
+    public = {*brokerless.__all__, *(f"spark.{job}" for job in brokerless.spark.__all__)} - errors
+    assert sorted(listed) == sorted({"errors", *public, *RETURNED})
+    for name in RETURNED:
+        module, _, returned = f"brokerless.{name}".rpartition(".")
+        assert isinstance(getattr(importlib.import_module(module), returned), type)

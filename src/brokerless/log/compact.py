@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Compact:
-    """The verb (see `brokerless.rewriting`).
+    """Compact a log as a broker's cleaner does: of each key the last record stays.
 
     Args:
         roll: roll the active segment first, as a broker's time roll would: it is never cleaned.
@@ -42,6 +42,12 @@ class Compact:
         delete_retention_ms: in place of the topic's.
         memory: bytes that the process may take, more or less; half of them at least are for keys. With less memory the
             log is read more often.
+
+    >>> import brokerless as bl
+    >>> with bl.Producer(NEW, "users") as producer:
+    ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
+    >>> [done.report.total("kept") for done in bl.rewrite(Compact(roll=True), NEW, topics=["users"])]
+    [1]
     """
 
     roll: bool = False

@@ -101,8 +101,8 @@ class Convert:
             that have the codec are compressed again too.
         batch_size: join batches up to so many bytes, uncompressed, where nobody could tell: same producer, sequences
             and offsets that go on. None: only messages of formats 0 and 1 that stand alone, up to 16384.
-        drop: of `DROPS`, what may be left out where the format lacks it. With `producers` go all markers, the records
-            of aborted transactions, and all from the last stable offset on.
+        drop: "headers", "producers": what may be left out where the format lacks it. With producers go all markers, the
+            records of aborted transactions, and all from the last stable offset on.
         max_batch_bytes: the most that one batch may decompress to.
 
     Raises:

@@ -40,6 +40,7 @@ class Log:
 
     Args:
         path: the directory or the file.
+        root: the log directory around it, where several logs share what was read of its files; None: it is found.
 
     Attributes:
         path: as given.
@@ -51,6 +52,10 @@ class Log:
     Raises:
         FileNotFoundError: there is nothing at `path`.
         ValueError: the directory is not one partition's.
+
+    >>> log = Log(SAMPLE)
+    >>> log.name, log.log_start_offset, log.log_end_offset
+    ('preallocated-0', 0, 150)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
@@ -199,10 +204,10 @@ class Log:
         on_corrupt: OnCorrupt = "raise",
         verify_transactions: bool = False,
     ) -> list[Split]:
-        """Cut a read into splits. Reads names, small files and batch headers, never records.
+        """Cut a read into splits. Reads names, small files and batch headers; records only where a time is looked up.
 
         The headers are those at the end of the active segment, and where times or transactions are asked for that no
-        index tells for sure, of other segments.
+        index tells for sure, of other segments. The records are those of the batch that has the time.
 
         Args:
             start_offset: the first offset wanted; "earliest" (default) is the lowest that is here.
@@ -281,10 +286,21 @@ class Log:
         return Reader(splits, columns, check_crcs=check_crcs, spark=spark)
 
     def scan(self, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the headers of all batches, segment after segment (columns: see `_native.scan`).
+        """Yield the headers of all batches, segment after segment, as Arrow: a row a batch.
+
+        The columns are `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
+        compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp
+        max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`. Values are those of Kafka's
+        accessors: a v0 or v1 entry has no producer (-1) and no records_count (null).
 
         Batches below the log start offset are there too. `position` counts from the start of each segment's file:
         `segments` has a `scan` of each.
+
+        Args:
+            check_crcs: verify checksums, and say in a column `is_valid` what came of it.
+
+        Raises:
+            CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
         """
         for segment in self.segments:
             yield from segment.scan(check_crcs=check_crcs)

@@ -55,10 +55,26 @@ def lost_in_words(start_offset: int, end_offset: int | None) -> str:
 class Reader:
     """Rows, one `pyarrow.RecordBatch` after the other; also an Arrow stream (`pyarrow.table(reader)`).
 
+    Args:
+        splits: from `Log.plan`, read in this order.
+        columns: as of `read_split`, and so are the others.
+        check_crcs: likewise.
+        spark: likewise.
+
     Attributes:
         schema: of all of them.
         lost: what was left out so far, with `on_corrupt="skip"`.
         null_timestamps: with `spark=True`: timestamps beyond Spark's range, null in the rows, so far.
+
+    Raises:
+        ValueError: an unknown column.
+        TypeError: a string in place of several columns.
+        CorruptRecordError: while reading: damage. The rows before it were handed out.
+
+    >>> import brokerless as bl
+    >>> reader = Reader(bl.Log(SAMPLE).plan(on_corrupt="skip"), ["offset", "key"])
+    >>> pa.table(reader).shape, reader.lost
+    ((150, 2), [])
     """
 
     def __init__(
@@ -172,7 +188,9 @@ def read_split(
 
     Args:
         split: from `Log.plan`.
-        columns: some of `_native.ROW_COLUMNS`, in the order wanted; the eight of Spark's Kafka source by default.
+        columns: in the order wanted: of `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`,
+            `headers`, which are the default, `leaderEpoch`, `baseOffset`, `position`, `magic`, `compression`,
+            `producerId`, `producerEpoch`, `sequence`, `isTransactional`.
         check_crcs: verify checksums (the consumer's `check.crcs`).
         spark: Spark's types: timestamps in us, headers null where there are none.
 
@@ -181,7 +199,13 @@ def read_split(
 
     Raises:
         ValueError: an unknown column.
+        TypeError: a string in place of several columns.
         CorruptRecordError: while reading: damage. The rows before it were handed out.
+
+    >>> import brokerless as bl
+    >>> first = bl.Log(SAMPLE).plan()[0]
+    >>> sum(rows.num_rows for rows in read_split(first, ["offset"]))
+    102
     """
     return Reader([split], columns, check_crcs=check_crcs, spark=spark)
 

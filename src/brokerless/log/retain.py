@@ -71,6 +71,10 @@ class Retain:
 
     Raises:
         ValueError: a limit is negative.
+
+    >>> import brokerless as bl
+    >>> [done.report.log_start_offset for done in bl.rewrite(Retain(retention_bytes=1), SAMPLE, dry_run=True)]
+    [102]
     """
 
     retention_ms: int | None = None

@@ -59,6 +59,10 @@ class Segment:
     Attributes:
         base_offset: the number in its file names.
         next_base_offset: that of the segment behind it, None for the last one.
+
+    >>> import brokerless as bl
+    >>> [(segment.base_offset, segment.size, segment.is_last) for segment in bl.Log(SAMPLE).segments]
+    [(0, 16235, False), (102, 8190, True)]
     """
 
     __slots__ = ("_directory", "_kinds", "_name", "_swapped", "base_offset", "next_base_offset")
@@ -212,7 +216,7 @@ class Segment:
             return Extent(next_offset, size if damage else walk.end_position, damage)
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the headers of all batches in the file, as Arrow (see `_native.scan` for the columns).
+        """Yield the headers of all batches in the file, as Arrow, with the columns of `Log.scan`.
 
         Raises:
             CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.

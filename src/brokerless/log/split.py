@@ -46,6 +46,10 @@ class Split:
         file_size: of the file that was planned; None for the active segment, which grows.
         aborted: transactions to leave out: (producer_id, first_offset, last_offset).
         on_corrupt: "raise" or "skip".
+
+    >>> import brokerless as bl
+    >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
+    [(0, 8899), (8899, 16235), (0, 8190)]
     """
 
     path: str

@@ -34,7 +34,12 @@ OFFSET_CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, FIRST
 
 
 class LeaderEpoch(NamedTuple):
-    """A leader epoch and the offset of the first record written in it."""
+    """A leader epoch and the offset of the first record written in it.
+
+    >>> import brokerless as bl
+    >>> bl.Log(SAMPLE).leader_epochs
+    [LeaderEpoch(epoch=0, start_offset=0), LeaderEpoch(epoch=6, start_offset=150)]
+    """
 
     epoch: int
     start_offset: int

@@ -28,7 +28,12 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A broker's answer: `offset` -1 for none, `timestamp` in ms or -1, `leader_epoch` None where unknown."""
+    """A broker's answer: `offset` -1 for none, `timestamp` in ms or -1, `leader_epoch` None where unknown.
+
+    >>> import brokerless as bl
+    >>> bl.Log(SAMPLE).offsets_for_times(0)
+    OffsetAndTimestamp(offset=0, timestamp=1701000107992, leader_epoch=0)
+    """
 
     offset: int
     timestamp: int = -1

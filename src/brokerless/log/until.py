@@ -57,6 +57,10 @@ class Until:
     Raises:
         ValueError: not one of the two is given, or it is negative.
         TypeError: it is no integer.
+
+    >>> import brokerless as bl
+    >>> [done.report.log_end_offset for done in bl.rewrite(Until(offset=100), SAMPLE, dry_run=True)]
+    [99]
     """
 
     timestamp: int | None = None

@@ -53,6 +53,12 @@ class LogWriter(OpenLog):
         settings: the topic's.
         first_dirty_offset: what is below was cleaned (the cleaner's checkpoint); None: nothing is known of it.
         is_closed: it was closed, completely.
+
+    >>> import brokerless as bl
+    >>> with bl.LogDir.create(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
+    ...     topic_id = log_dir.create_topic("orders")
+    ...     log_dir.log("orders", 0).append_as_follower(file.read()).last_offset
+    101
     """
 
     recovery: list[str]
@@ -325,7 +331,7 @@ class LogWriter(OpenLog):
         """Compact the log, as a broker's cleaner does, and return what went.
 
         Args:
-            options: as of `brokerless.log.compact.Compact`: roll, drop_unkeyed, from_start, memory and others.
+            options: as of `brokerless.Compact`: roll, drop_unkeyed, from_start, memory and others.
 
         Raises:
             ValueError: records without a key would go.
@@ -337,7 +343,7 @@ class LogWriter(OpenLog):
         """Delete the oldest segments, as a broker does with these limits; without one, none goes.
 
         Args:
-            options: as of `brokerless.log.retain.Retain`: retention_ms, retention_bytes, before_offset.
+            options: as of `brokerless.Retain`: retention_ms, retention_bytes, before_offset.
 
         Raises:
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
@@ -349,7 +355,7 @@ class LogWriter(OpenLog):
         """Convert the log to another message format or codec, and return what was done and lost.
 
         Args:
-            options: as of `brokerless.log.convert.Convert`: magic, compression, batch_size, drop and others.
+            options: as of `brokerless.Convert`: magic, compression, batch_size, drop and others.
 
         Raises:
             ValueError: it cannot be, or something would be lost that `drop` does not name.
@@ -361,7 +367,7 @@ class LogWriter(OpenLog):
         """Erase records by key, key prefix or header, and return what went.
 
         Args:
-            options: as of `brokerless.log.erase.Erase`: keys, key_prefixes, headers, blank.
+            options: as of `brokerless.Erase`: keys, key_prefixes, headers, blank.
 
         Raises:
             ValueError: nothing is asked for.

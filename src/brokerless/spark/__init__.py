@@ -24,3 +24,7 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f"{__name__}.jobs.{_SHARED.get(name, name)}"), name)
+
+    def __dir__() -> list[str]:
+        """Name the jobs that have not been imported yet too: completion at a prompt goes by it."""
+        return sorted({*globals(), *__all__})

@@ -32,8 +32,8 @@ def profile(
         spark: a session.
         paths: as `LogDir` takes them, at least one. Of a replicated partition the replica counts that is read.
         topics: only these; none: all but Kafka's internal ones.
-        by: what is told apart, of `GROUPS`. A record counts in the `hour` of its timestamp, a batch in that of its
-            largest one; null is for those without. `compression` and `magic` are those of the batch.
+        by: what is told apart: "topic", "partition", "hour", "magic", "compression". A record counts in the hour of its
+            timestamp, a batch in that of its largest one; null is for those without. Codec and magic are the batch's.
 
     Returns:
         A row for each group, with these columns behind those of `by`: `partitions`; `batches`, `bytes` (of whole

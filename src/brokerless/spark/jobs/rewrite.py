@@ -56,7 +56,7 @@ def compact(
         task_bytes: a partition with more than so many bytes is divided among tasks of about as many.
         state: a local file of the driver where done partitions are written down: with it, the same call goes on after
             a failure, and does not do these again.
-        options: as of `brokerless.log.compact.Compact`: roll, drop_unkeyed, from_start, memory and others.
+        options: as of `brokerless.Compact`: roll, drop_unkeyed, from_start, memory and others.
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
@@ -92,7 +92,7 @@ def convert(
         jobs: likewise.
         task_bytes: likewise.
         state: likewise.
-        options: as of `brokerless.log.convert.Convert`: magic, compression, batch_size, drop and others.
+        options: as of `brokerless.Convert`: magic, compression, batch_size, drop and others.
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
