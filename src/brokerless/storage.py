@@ -174,14 +174,6 @@ class File:
         count = self.read_into(position, memoryview(buffer))
         return bytes(memoryview(buffer)[:count])
 
-    def is_zero_from(self, position: int) -> bool:
-        """Tell whether there is nothing but zeros from `position` to the end of the file."""
-        while block := self.read(position, _BLOCK):
-            if block != _ZEROS[: len(block)]:
-                return False
-            position += len(block)
-        return True
-
 
 class _Local:
     __slots__ = ("_file",)

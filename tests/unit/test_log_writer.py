@@ -10,6 +10,7 @@ import brokerless as bl
 from brokerless import disk
 from brokerless.log.writer import LogWriter
 from building import batch
+from damage import flip_bit
 
 
 @pytest.fixture
@@ -247,6 +248,27 @@ def test_what_recovery_cannot_cure_is_not_said_to_be_cured_by_it(path):
     ):
         directory.log("t", 0)
     assert "brokerless recover" not in str(caught.value)
+
+
+def test_damage_in_a_clean_segment_without_an_index_is_not_cut_away_in_silence(path):
+    """A broker makes the index anew, and cuts the segment at the first bad batch, with all the good ones behind."""
+    with open_quietly(path) as directory:
+        for value in (b"a", b"b", b"c"):
+            directory.log("t", 0).append(batch(0, [value]))
+        directory.log("t", 0).roll()
+    log = f"{path}/t-0/{0:020d}.log"
+    flip_bit(log, os.path.getsize(log) // 2)
+    os.remove(log.replace(".log", ".index"))
+    with (
+        open_quietly(path) as directory,
+        pytest.raises(bl.CorruptRecordError, match=r"no index, at \d+: .*recover"),
+    ):
+        directory.log("t", 0)
+    assert bl.Root(path).is_clean
+    assert os.path.getsize(log) == 3 * len(batch(0, [b"a"]))
+    with bl.LogDir.open(path, sole_replica=True, recover=True) as directory:
+        directory.log("t", 0)
+    assert values(path) == [b"a"]
 
 
 def test_a_swap_file_of_another_name_is_damage(path):

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.log.segment import cut_batch
-from brokerless.log.window import SIZE, Window, batch_at
+from brokerless.log.window import SIZE, Window, batch_at, is_zero_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
             try:
                 yield from walk.go_on()
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                if segment.is_last and file.is_zero_from(walk.position):
+                if segment.is_last and is_zero_from(file, walk.position):
                     return
                 finding = walk.pass_over(error, is_clean=is_clean)
                 yield finding

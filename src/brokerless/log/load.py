@@ -17,7 +17,7 @@ from brokerless.log.changes import Changes
 from brokerless.log.loaded import Loaded
 from brokerless.log.snapshots import Snapshots
 from brokerless.log.walks import feed, headers, replay
-from brokerless.log.window import sweep
+from brokerless.log.window import is_zero_from, sweep
 
 if TYPE_CHECKING:
     from brokerless.log.settings import TopicSettings
@@ -246,7 +246,11 @@ class _Loader:
         )
         with self.changes.open(log) as file:
             feed(recovery, file)
+            # Of a log that was left clean a broker recovers only segments without an index.
+            is_lost = self.is_clean and not is_zero_from(file, recovery.valid_bytes)
         why = recovery.error or "less than a batch behind its last one"
+        if is_lost:
+            self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
         if recovery.ended == "split":
             self._split(base_offset)
             return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log import files, journal
-from brokerless.log.window import SIZE, Window, batch_at, sweep
+from brokerless.log.window import SIZE, Window, batch_at, is_zero_from, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -208,7 +208,7 @@ class Segment:
                 # Below the entry: it was truncated in between.
                 self.walk(walk, log, start if start < size else 0, size)
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                if not log.is_zero_from(walk.end_position):
+                if not is_zero_from(log, walk.end_position):
                     damage = error
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
             # behind the greatest offset there is the next one wraps around

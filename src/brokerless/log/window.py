@@ -114,6 +114,17 @@ def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, i
         position = wanted
 
 
+def is_zero_from(file: Readable, position: int) -> bool:
+    """Tell whether there is nothing but zeros from `position` to the end of a file."""
+    zeros = bytes(_LEAP)
+    buffer = memoryview(bytearray(zeros))
+    while count := file.read_into(position, buffer):
+        if bytes(buffer[:count]) != zeros[:count]:
+            return False
+        position += count
+    return True
+
+
 def _check_length(length: int, position: int) -> None:
     if length > MAX_BATCH:
         raise UnsupportedFormatError(f"batch is too large: {length} bytes, at most {MAX_BATCH}", position=position)
