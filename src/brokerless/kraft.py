@@ -84,7 +84,7 @@ class Bootstrap:
         bootstrap = cls(node_id)
         bootstrap._others = []
         names: dict[str, str] = {}
-        for record in _values(content):
+        for record in snapshot_records(content):
             reader = _Reader(record)
             kind = reader.kind()
             if kind == _TOPIC:
@@ -164,10 +164,6 @@ def snapshot_records(content: bytes) -> list[bytes]:
     Raises:
         CorruptRecordError: it is none, or is damaged.
     """
-    return _values(content)
-
-
-def _values(content: bytes) -> list[bytes]:
     decoder = _native.Decoder(["value"])
     values: list[bytes | None] = []
     position = 0

@@ -286,7 +286,6 @@ class _Looking:
             last_stable_offset=loaded.log_end_offset if unstable is None else unstable,
             first_dirty_offset=place.root.first_dirty_offsets.get(key),
             producers=loaded.producers.to_snapshot(),
-            leader_epochs=tuple(loaded.leader_epochs.entries()),
             now=now,
         )
 

@@ -4,7 +4,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.kraft import Bootstrap, Topic, _values, topic_configs
+from brokerless.kraft import Bootstrap, Topic, snapshot_records, topic_configs
 
 # What `kafka.tools.StorageTool format` of 4.1.0 wrote.
 FORMATTED = bytes.fromhex(
@@ -21,15 +21,15 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
 def test_a_new_cluster_has_the_features_that_kafka_gives_it():
-    assert _values(Bootstrap(node_id=1).format(timestamp=0)) == _values(FORMATTED)
+    assert snapshot_records(Bootstrap(node_id=1).format(timestamp=0)) == snapshot_records(FORMATTED)
 
 
 def test_what_kafka_wrote_stays_and_topics_come_behind_it():
     bootstrap = Bootstrap.parse(FORMATTED, node_id=1)
     assert bootstrap.topics == {}
     bootstrap.topics["orders"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0, 1: 7})
-    records = _values(bootstrap.format(timestamp=0))
-    assert records[:4] == _values(FORMATTED)
+    records = snapshot_records(bootstrap.format(timestamp=0))
+    assert records[:4] == snapshot_records(FORMATTED)
     assert [record.hex() for record in records[4:]] == [
         "01020007" + b"orders".hex() + "000102030405060708090a0b0c0d0e0f" + "00",
         "01040002" + "07" + b"orders".hex() + "0f" + b"cleanup.policy".hex() + "08" + b"compact".hex() + "00",
@@ -53,10 +53,10 @@ def test_all_is_read_back():
 def test_records_of_other_kinds_are_kept(golden):
     """A cluster formatted with SCRAM credentials would lose its only way in."""
     other = bytes.fromhex("010b00") + b"scram" + b"\0"
-    content = _native.kraft_snapshot([*_values(FORMATTED), other], 0)
+    content = _native.kraft_snapshot([*snapshot_records(FORMATTED), other], 0)
     bootstrap = Bootstrap.parse(content, node_id=1)
     bootstrap.topics["orders"] = Topic(TOPIC_ID, {}, {0: 0})
-    assert other in _values(bootstrap.format(timestamp=0))
+    assert other in snapshot_records(bootstrap.format(timestamp=0))
 
 
 def test_partitions_that_are_elsewhere_are_not_made_ours():
@@ -77,7 +77,7 @@ def test_a_cut_snapshot_is_not_taken_for_a_shorter_one(cut):
 def records_cut_short():
     bootstrap = Bootstrap(node_id=1)
     bootstrap.topics["orders"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0})
-    *features, topic, config, partition = _values(bootstrap.format(timestamp=0))
+    *features, topic, config, partition = snapshot_records(bootstrap.format(timestamp=0))
     for before, record, needed in (([], topic, 26), ([topic], config, 34), ([topic, config], partition, 45)):
         for cut in range(needed):
             yield [*features, *before, record[:cut]]
@@ -112,10 +112,10 @@ def test_settings_go_with_the_topic_they_were_of():
     bootstrap = Bootstrap(node_id=1)
     bootstrap.topics["t"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0})
     bootstrap.topics["other"] = Topic("_" * 22, {}, {0: 0})
-    records = _values(bootstrap.format(timestamp=0))
+    records = snapshot_records(bootstrap.format(timestamp=0))
     assert topic_configs(records) == {"t": {"cleanup.policy": "compact"}, "other": {}}
     removed = bytes.fromhex("010900" + "000102030405060708090a0b0c0d0e0f" + "00")
     assert topic_configs([*records, removed]) == {"other": {}}
     again = Bootstrap(node_id=1)
     again.topics["t"] = Topic("A" * 22, {}, {0: 0})
-    assert topic_configs([*records, removed, *_values(again.format(timestamp=0))]) == {"other": {}, "t": {}}
+    assert topic_configs([*records, removed, *snapshot_records(again.format(timestamp=0))]) == {"other": {}, "t": {}}

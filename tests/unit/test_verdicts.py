@@ -1,14 +1,12 @@
 """What was decided about records: put together by OR, sent elsewhere, and on the disk where it is much."""
 
-import pickle
-
 import pytest
 
 from brokerless.log.verdicts import Verdicts, count
 
 
 @pytest.mark.parametrize("max_bytes", [1, 1 << 20])
-def test_what_was_said_several_times_is_put_together(max_bytes):
+def test_what_was_said_several_times_is_put_together(max_bytes, tmp_path):
     with Verdicts(max_bytes) as verdicts:
         for base_offset in (0, 100):
             verdicts.add(base_offset, b"\x01", b"", b"entry")
@@ -18,7 +16,9 @@ def test_what_was_said_several_times_is_put_together(max_bytes):
         assert verdicts.of(100) == (b"\x01", b"", b"entry")
         with pytest.raises(KeyError):
             verdicts.of(200)
-        with pickle.loads(pickle.dumps(verdicts)) as sent:
+        verdicts.save(str(tmp_path))
+        with Verdicts(max_bytes) as sent:
+            sent.add_saved(str(tmp_path), 0)
             assert sent.of(0) == verdicts.of(0)
             sent.add(0, b"\xff", b"")
             assert (count(sent.of(0)[0]), count(verdicts.of(0)[0])) == (9, 4)

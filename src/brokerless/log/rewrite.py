@@ -57,7 +57,6 @@ class LogState:
         last_stable_offset: where `read_committed` ends.
         first_dirty_offset: the cleaner's checkpoint; None: there is none.
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        leader_epochs: (epoch, start offset), ascending.
         now: the one clock of the run, ms since the epoch.
     """
 
@@ -70,7 +69,6 @@ class LogState:
     last_stable_offset: int
     first_dirty_offset: int | None
     producers: bytes
-    leader_epochs: tuple[tuple[int, int], ...]
     now: int
 
 
@@ -107,7 +105,6 @@ class Outcome(Generic[ReportT]):
         truncate_to: the offset from which on everything goes; None: nothing.
         deleted_segments: how many of the oldest segments go; all of them: a new one begins at the log end.
         log_start_offset: where the log starts from now on; None: as before, but for deleted segments.
-        log_end_offset: where the log ends from now on, if records at its end went with their offsets; None: as before.
         first_dirty_offset: the cleaner's new checkpoint; None: as before.
         outputs: for each replacement the directory that it is in, to be moved from there (`collect`); none: all are in
             the log's own.
@@ -120,7 +117,6 @@ class Outcome(Generic[ReportT]):
     truncate_to: int | None = None
     deleted_segments: int = 0
     log_start_offset: int | None = None
-    log_end_offset: int | None = None
     first_dirty_offset: int | None = None
     outputs: tuple[str, ...] = ()
     has_producers: bool = True

@@ -7,7 +7,7 @@ first byte; bits behind the last byte are 0. Verdicts of several ranges of keys 
 from __future__ import annotations
 
 import tempfile
-from typing import Any, Self
+from typing import Self
 
 from brokerless import disk, storage
 
@@ -86,14 +86,6 @@ class Verdicts:
         """Add what was saved in a directory of a segment."""
         keep, stamp, txnindex = (storage.read_all(_path(directory, base_offset, part)) for part in _PARTS)
         self.add(base_offset, keep, stamp, txnindex)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"max_bytes": self._max_bytes, "contents": {base: self.of(base) for base in self._places}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["max_bytes"])  # type: ignore[misc] # made anew
-        for base_offset, contents in state["contents"].items():
-            self.add(base_offset, *contents)
 
 
 def _path(directory: str, base_offset: int, part: str) -> str:

@@ -233,7 +233,6 @@ class LogWriter(OpenLog):
             last_stable_offset=self.last_stable_offset,
             first_dirty_offset=self.first_dirty_offset,
             producers=self._appender.producers.to_snapshot(),
-            leader_epochs=tuple(self._appender.leader_epochs.entries()),
             now=self._now(),
         )
 
@@ -245,7 +244,7 @@ class LogWriter(OpenLog):
         """
         if outcome.truncate_to is not None:
             self.truncate_to(outcome.truncate_to)
-        self.replace_segments(outcome.replacements, outcome.log_end_offset, has_producers=outcome.has_producers)
+        self.replace_segments(outcome.replacements, has_producers=outcome.has_producers)
         if outcome.deleted_segments:
             self.delete_segments(outcome.deleted_segments)
         if outcome.log_start_offset is not None:
@@ -253,14 +252,11 @@ class LogWriter(OpenLog):
         if outcome.first_dirty_offset is not None:
             self.first_dirty_offset = outcome.first_dirty_offset
 
-    def replace_segments(
-        self, replacements: Sequence[Replacement], log_end_offset: int | None = None, *, has_producers: bool = True
-    ) -> None:
+    def replace_segments(self, replacements: Sequence[Replacement], *, has_producers: bool = True) -> None:
         """Put new segments in the place of old ones, the active one perhaps among them.
 
         Args:
             replacements: ascending; each is swapped in by itself.
-            log_end_offset: where the log ends then; None: as before.
             has_producers: False: forget the producers and the leader epochs.
 
         Raises:
@@ -268,7 +264,7 @@ class LogWriter(OpenLog):
             FileNotFoundError: a new segment is not there; the log is as it was.
         """
         self._check_usable()
-        expected = self.log_end_offset if log_end_offset is None else log_end_offset
+        expected = self.log_end_offset
         found = check(self.directory, segments_in(self.directory), replacements)
         if found is not None and found != expected:
             raise ValueError(f"cannot replace segments of {self.directory}: it would end at {found}, not {expected}")

@@ -88,7 +88,7 @@ class Follower:
         """Plan the tasks that read from one batch's end to the next one's.
 
         Raises:
-            OffsetOutOfRangeError: records in between are not there any more, unless failOnDataLoss is false.
+            DataLossError: records in between are not there any more, unless failOnDataLoss is false.
         """
         begins, ends = _from_json(start), _from_json(end)
         logs = _logs(self._options)
