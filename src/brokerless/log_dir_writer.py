@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
 import warnings
 from typing import TYPE_CHECKING, Never, Self
 
@@ -21,6 +20,7 @@ from brokerless import disk, storage
 from brokerless.kraft import Bootstrap, Topic
 from brokerless.log import files, journal, texts
 from brokerless.log.lock import Lock
+from brokerless.log.open_log import now_ms
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
 from brokerless.log.transactional_ids import TransactionalIds
@@ -348,7 +348,7 @@ def create_log_dir(
         disk.make_directory(path)
         disk.sync_directory(os.path.dirname(os.path.abspath(path)))
     if kraft:
-        first = Bootstrap(node_id).format(timestamp=time.time_ns() // 1_000_000)
+        first = Bootstrap(node_id).format(timestamp=now_ms())
         disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", first)
     # Last: it is what makes it a log directory.
     disk.atomic_write(f"{path}/{texts.META_PROPERTIES}", meta)

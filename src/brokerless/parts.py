@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 import uuid
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native, disk, storage
 from brokerless.log import files
+from brokerless.log.open_log import now_ms
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.partitioner import Partitioner, divisible, join
 from brokerless.sent_rows import check_times
@@ -300,7 +300,7 @@ class PartWriter:
             if "leaderEpoch" in rows.schema.names:
                 greatest_epoch: int | None = pc.max(rows["leaderEpoch"]).as_py()
                 epoch = epoch if greatest_epoch is None else max(epoch, greatest_epoch)
-        batches = self._encoders[topic, partition].encode(rows, timestamp=time.time_ns() // 1_000_000)
+        batches = self._encoders[topic, partition].encode(rows, timestamp=now_ms())
         # Not kept open: a task may write to more partitions than a process may have files.
         with disk.open_existing(part.path) as output:
             output.append(batches)

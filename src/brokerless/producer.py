@@ -7,7 +7,6 @@ are appended as produce requests: every check of a broker applies. What was appe
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import AppendError, BrokerlessError, InvalidProducerEpochError
 from brokerless.log import files
+from brokerless.log.open_log import now_ms
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.partitioner import Partitioner, divisible, join
@@ -332,7 +332,7 @@ class Producer:
             self._encoders[partition] = _native.Encoder(
                 producer_id=self._producer_id, producer_epoch=self._epoch, **self._encoding
             )
-        batches = self._encoders[partition].encode(rows, timestamp=_now())
+        batches = self._encoders[partition].encode(rows, timestamp=now_ms())
         origin: Literal["client", "replication"] = "replication" if self._keep_offsets else "client"
         log = self._log(partition)
         before = log.log_end_offset
@@ -369,7 +369,3 @@ def _check_numbers(producer_id: int | None, batch_size: int) -> None:
         raise ValueError(f"not a producer id: {producer_id}; 0 to {(1 << 63) - 1} expected")
     if batch_size < 1:
         raise ValueError(f"batch_size {batch_size}: at least 1 needed")
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from brokerless import storage
@@ -11,6 +10,7 @@ from brokerless.log import files, journal, texts
 from brokerless.log.journal import Journal
 from brokerless.log.load import load
 from brokerless.log.lock import check_free
+from brokerless.log.open_log import now_ms
 from brokerless.log.root import Root
 from brokerless.log.transactional_ids import check_file
 from brokerless.log_dir import LogDir
@@ -65,7 +65,7 @@ def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list
             is_clean=False,
             recovery_point=root.recovery_points.get(key, 0),
             log_start_offset=root.log_start_offsets.get(key, 0),
-            now=time.time_ns() // 1_000_000,
+            now=now_ms(),
         )
         loaded.check_losses(is_clean=False)
         yield _name(key), [str(step) for step in loaded.changes.steps]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +16,7 @@ from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, metadata_configs
 from brokerless.errors import CorruptRecordError, check_partition, located, unknown
 from brokerless.log import files, texts
+from brokerless.log.open_log import now_ms
 from brokerless.log.settings import TopicSettings
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class RootWriter:
     def write_bootstrap(self) -> None:
         """Write what a new cluster will start with, as `bootstrap` is now."""
         assert self.bootstrap is not None
-        content = self.bootstrap.format(timestamp=time.time_ns() // 1_000_000)
+        content = self.bootstrap.format(timestamp=now_ms())
         disk.atomic_write(self._file(texts.BOOTSTRAP), content)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:

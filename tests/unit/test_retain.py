@@ -63,7 +63,7 @@ def test_retention(case, make):
     assert (log.log_start_offset, log.log_end_offset) == (expected["logStartOffset"], expected["logEndOffset"])
     assert outcome.report.log_start_offset == expected["logStartOffset"]
     assert bases(log) == [segment["baseOffset"] for segment in expected["segments"]]
-    assert [list(entry) for entry in log.state().leader_epochs] == expected["epochs"]
+    assert [list(entry) for entry in bl.Log(log.directory).leader_epochs] == expected["epochs"]
     names = sorted(bl.storage.list_directory(log.directory))
     assert names == sorted(name for name in case["files"] if not name.endswith(".deleted"))
     log.append_as_follower(batch(3, [b"03"], timestamp=T, leader_epoch=2))

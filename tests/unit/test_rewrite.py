@@ -130,10 +130,10 @@ def test_the_log_ends_where_it_did(log):
 
 def test_a_log_without_producers_forgets_them(log):
     """And the leader epochs: formats 0 and 1 have neither."""
-    assert log.state().leader_epochs == ((0, 0),)
+    assert bl.Log(log.directory).leader_epochs == [(0, 0)]
     outcome = DropBatches((1,)).work(DropBatches((1,)).plan(log.state()), dry_run=False, progress=lambda _: None)
     log.enforce(replace(outcome, has_producers=False))
-    assert log.state().leader_epochs == ()
+    assert bl.Log(log.directory).leader_epochs == []
     assert _native.producer_snapshot(log.state().producers).num_rows == 0
     # of a producer that is not known, any sequence is the first
     assert not log.append(batch(0, [b"12"], producer_id=7, base_sequence=11)).is_duplicate

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from brokerless import _native, disk, storage
 from brokerless.errors import CorruptRecordError
+from brokerless.log.open_log import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -127,7 +127,7 @@ class TransactionalIds:
                 producer_id=state.producer_id,
                 producer_epoch=state.producer_epoch,
                 coordinator_epoch=_COORDINATOR_EPOCH,
-                timestamp=time.time_ns() // 1_000_000,
+                timestamp=now_ms(),
             )
             log.append(marker, origin="coordinator")
             log.flush()

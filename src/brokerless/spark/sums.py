@@ -20,7 +20,7 @@ _TIME = pa.timestamp("us", "UTC")
 _TIMES = ("hour", "first_timestamp", "last_timestamp")
 _MS_PER_HOUR = 3_600_000
 # Behind it, Spark has no time.
-_MAX_MS = (1 << 63) // 1000 - 1
+_MAX_MS = (1 << 63) // 1000
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("topic", pa.string()),
     pa.field("partition", pa.int32()),
