@@ -173,10 +173,13 @@ class Write:
             if not self._is_in_force(epoch, restoration):
                 self._commit(directory, list(parts), epoch, restoration, threads)
             failing.pop_all()
+        if directory.is_closed:
+            # The commit was cut short behind its journal: whoever opens the directory next finishes it.
+            return
         with contextlib.ExitStack() as closing:
+            # The last one first, and each of them also if the one before is interrupted.
             for finish in (directory.close, partial(self._remove_earlier, epoch), self.abort):
-                if not directory.is_closed:
-                    closing.callback(self._finish, finish)
+                closing.callback(self._finish, finish)
 
     def _finish(self, finish: Callable[[], None]) -> None:
         try:

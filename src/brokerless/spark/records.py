@@ -48,7 +48,7 @@ def schema(columns: Sequence[str]) -> pa.Schema:
 
 
 def plan(options: Options) -> list[Task[Split]]:
-    """Plan the tasks; reads no record.
+    """Plan the tasks; reads no record, but to find a time.
 
     Raises:
         OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.

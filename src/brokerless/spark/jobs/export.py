@@ -64,7 +64,7 @@ class Exported:
         tasks: that were run.
         skipped: tasks that an earlier run had finished.
         lost: what `onCorrupt=skip` left out.
-        replaced_keys: header keys with a U+FFFD, which stands for what is no UTF-8 in the log: see `Receipt`.
+        replaced_keys: header keys with a U+FFFD, which stands for what is no UTF-8 in the log.
     """
 
     partitions: tuple[PartitionReport, ...]
