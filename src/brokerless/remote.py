@@ -3,7 +3,7 @@
 Logs are only read there; what is exported to a store is stored an object at a time, whole. Nothing is deleted.
 
 A store has no directories, only names with a common beginning; what is asked about single files is answered from the
-last listing of the prefix that they are in, so that looking at a partition costs one call. Credentials and endpoints
+last listing of the prefix that they are in, so that looking at a partition costs few calls. Credentials and endpoints
 are fsspec's: its configuration files, or environment variables like `FSSPEC_S3_ENDPOINT_URL`.
 
 fsspec is imported when the first URL is met: who reads local files does without it.
@@ -83,11 +83,13 @@ def is_directory(url: str) -> bool:
     with _at(url) as (store, path):
         if store.isdir(path):
             return True
-    # There may be an object of the same name, which the store looks at first.
+        if not store.exists(path):
+            return False
+    # An object is what a store looks at first: there may be a prefix of the same name.
     around, _, name = absolute(url).rpartition("/")
     try:
         return not around.endswith("/") and list_directory(around, is_fresh=False).get(name, False)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return False
 
 

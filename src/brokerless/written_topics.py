@@ -76,7 +76,7 @@ def check_settings(path: str, node_id: int | None, topic: str, settings: Mapping
     """
     known = topic_settings(path, node_id).get(topic) if settings else None
     for name, value in settings.items():
-        if known is not None and value != getattr(known, name):
+        if known is not None and not known.agrees(name, value):
             raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 

@@ -16,6 +16,7 @@ from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.manifest import Manifest
 from building import NOW, batch
+from damage import flip_bit
 from here import FailedError, Here, failing_at
 
 # The module: the package has a function of this name.
@@ -133,17 +134,19 @@ def test_damage_leaves_no_file_of_the_task(numbers, tmp_path):
     assert values(tmp_path / "skipping") == [value for value in EXPECTED if value != b"3"]
 
 
+@pytest.mark.parametrize("options", [{}, FINE])
 @pytest.mark.parametrize(
-    ("base_offsets", "kept"),
+    ("base_offsets", "kept", "lost"),
     [
-        ([0, 2, 2, 4], [0, 1, 2, 3, 4, 5]),
-        ([0, 2, 1 << 40, 6], [0, 1, 2, 3, 6, 7]),
-        ([0, 4, 2, 6], [0, 1, 2, 3, 6, 7]),
-        ([1 << 40, 2, 4, 6], [2, 3, 4, 5, 6, 7]),
+        ([0, 2, 2, 4], [0, 1, 2, 3, 4, 5], []),
+        ([0, 2, 1 << 40, 6], [0, 1, 2, 3, 6, 7], [(4, 6)]),
+        ([0, 4, 2, 6], [0, 1, 6, 7], [(2, 4), (4, 6)]),
+        ([1 << 40, 2, 4, 6], [2, 3, 4, 5, 6, 7], [(0, 2)]),
+        ([0, 2, 0, 6], [0, 1, 2, 3, 6, 7], [(4, 6)]),
     ],
-    ids=["twice", "flipped", "swapped", "flipped-first"],
+    ids=["twice", "flipped", "swapped", "flipped-first", "flipped-down"],
 )
-def test_offsets_that_no_restore_would_take(tmp_path, base_offsets, kept):
+def test_offsets_that_no_restore_would_take(tmp_path, base_offsets, kept, lost, options):
     """They are not in a batch's checksum."""
     with bl.LogDir.create(tmp_path / "d") as log_dir:
         log_dir.create_topic("t", segment_bytes=2 * len(batch(0, [b"a", b"b"])) + 1)
@@ -154,10 +157,10 @@ def test_offsets_that_no_restore_would_take(tmp_path, base_offsets, kept):
         with open(segment.path, "wb") as file:
             file.writelines(batch(base, [b"%d" % base, b""], timestamp=NOW) for base in bases)
     with pytest.raises(bl.CorruptRecordError, match=r"(?s)offset \d+ behind offset -?\d+.*skip"):
-        export(Here(), str(tmp_path / "d"), str(tmp_path / "e"))
-    found = export(Here(), str(tmp_path / "d"), str(tmp_path / "x"), options={"onCorrupt": "skip"})
-    assert found.lost
-    with pytest.warns(UserWarning, match="in 1 places"):
+        export(Here(), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
+    found = export(Here(), str(tmp_path / "d"), str(tmp_path / "x"), options={**options, "onCorrupt": "skip"})
+    assert [(one.start_offset, one.end_offset) for one in found.lost if one.end_offset != one.start_offset] == lost
+    with pytest.warns(UserWarning, match=r"in [12] places"):
         restore(Here(), str(tmp_path / "x"), str(tmp_path / "r"))
     restored = bl.LogDir(tmp_path / "r").log("t", 0).read(columns=["offset"])
     assert [offset for rows in restored for offset in rows["offset"].to_pylist()] == [*kept, 8, 9]
@@ -332,3 +335,16 @@ def test_a_manifest_that_is_none(numbers, tmp_path, content):
     (tmp_path / "e/_manifest.json").write_bytes(content)
     with pytest.raises(ValueError, match="is not what an export says of itself"):
         export(Here(), numbers, str(tmp_path / "e"))
+
+
+def test_as_few_rows_as_can_be_are_left_out_of_an_export(tmp_path):
+    """One batch in the middle seems to be near the end of its segment."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+        for offset in range(100):
+            log_dir.log("t", 0).append(batch(0, [b"%02d" % offset], timestamp=NOW))
+    log = tmp_path / "d/t-0" / f"{0:020d}.log"
+    flip_bit(log, 3 * log.stat().st_size // 100 + 7, 6)
+    found = export(Here(), str(tmp_path / "d"), str(tmp_path / "e"), options={"onCorrupt": "skip"})
+    assert [(one.start_offset, one.end_offset) for one in found.lost] == [(3, 4)]
+    assert values(tmp_path / "e") == [b"%02d" % offset for offset in range(100) if offset != 3]

@@ -14,7 +14,6 @@ from expected import broker_cases
 NOW = 1_700_000_000_000
 # What Kafka does silently, and we only do when told: see `losses`.
 SILENT = {
-    "clean-truncated-and-index-missing",
     "clean-truncated-mid-batch",
     "index-last-entry-beyond-log-clean",
     "log-file-short-name",

@@ -271,6 +271,16 @@ def test_damage_in_a_clean_segment_without_an_index_is_not_cut_away_in_silence(p
     assert values(path) == [b"a"]
 
 
+def test_a_clean_segment_that_is_split_loses_nothing(path):
+    """Its offsets lie too far apart for one index, which is why it has none."""
+    log = f"{path}/t-0/{0:020d}.log"
+    with open(log, "wb") as file:
+        file.write(batch(0, [b"a"]) + batch(1 << 32, [b"b"]))
+    with open_quietly(path) as directory:
+        directory.log("t", 0)
+    assert values(path) == [b"a", b"b"]
+
+
 def test_a_swap_file_of_another_name_is_damage(path):
     with (
         open(f"{path}/t-0/x.swap", "wb"),

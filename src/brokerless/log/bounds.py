@@ -40,7 +40,10 @@ class Bounds(NamedTuple):
             following = segment.next_base_offset
             if following is not None:
                 if following > self.start_offset and segment.base_offset < self.end_offset:
-                    found.append(Stretch(segment, segment.size, min(self.end_offset, following), following))
+                    # Without an end, rows count that are beyond their segment by one flipped bit: a batch's offset is
+                    # not in its checksum.
+                    end = NO_END if self.is_open else min(self.end_offset, following)
+                    found.append(Stretch(segment, segment.size, end, following))
             elif self.is_open and (damage or self.start_offset < self.end_offset or self.end_offset == NO_END):
                 found.append(Stretch(segment, log.extent.end_position, NO_END, known))
             elif max(self.start_offset, segment.base_offset) < self.end_offset:

@@ -246,8 +246,10 @@ class _Loader:
         )
         with self.changes.open(log) as file:
             feed(recovery, file)
-            # Of a log that was left clean a broker recovers only segments without an index.
-            is_lost = self.is_clean and not is_zero_from(file, recovery.valid_bytes)
+            # Of a log that was left clean a broker recovers only segments without an index. A batch that is cut at the
+            # end is what a copy of a growing file has.
+            is_damaged = recovery.error is not None and recovery.ended != "split"
+            is_lost = self.is_clean and is_damaged and not is_zero_from(file, recovery.valid_bytes)
         why = recovery.error or "less than a batch behind its last one"
         if is_lost:
             self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")

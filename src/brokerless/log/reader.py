@@ -130,15 +130,14 @@ class Reader:
                         yield rows.slice(start, _MAX_ROWS)
 
     def _decoder(self, split: Split, *, is_planned: bool) -> _native.Decoder:
-        # The cleaner may have put the segments behind into the file. Else what is beyond the segment's end is there by
-        # one flipped bit, for a batch's offset is not in its checksum: no reason to lose its rows.
-        is_bounded = split.is_bounded or not is_planned
+        # The cleaner may have put the segments behind into the file, whose rows are another split's.
+        end_offset = split.end_offset if is_planned else min(split.end_offset, split.following_offset or NO_END)
         return _native.Decoder(
             self._columns,
             topic=split.topic,
             partition=split.partition,
             start_offset=split.start_offset,
-            end_offset=split.end_offset if is_bounded else NO_END,
+            end_offset=end_offset,
             aborted=split.aborted,
             check_crcs=self._check_crcs,
             max_rows=_MAX_ROWS,
@@ -150,7 +149,7 @@ class Reader:
         window = Window(file, _start(split, file), end)
         expected = max(split.start_offset, split.base_offset)
         while window.position < end:
-            if split.is_bounded and decoder.next_offset >= split.end_offset:
+            if split.is_bounded and decoder.next_offset >= split.end_offset and _is_behind(split, file, window):
                 return
             try:
                 rows, consumed = decoder.decode(window.data, window.position)
@@ -211,18 +210,21 @@ def read_split(
 
 
 def _open(split: Split) -> File:
-    """Open the file that was planned; of one that is read whole, the log cleaner's new one has the same offsets.
-
-    Where the active segment is not as long any more, reading meets its end.
-    """
+    """Open the file that was planned; of one that is read whole, the log cleaner's new one has the same offsets."""
     try:
         return open_log(split.path, split.is_of)
     except FileNotFoundError:
-        if split.is_whole or split.file_size is None:
+        if split.is_whole:
             with contextlib.suppress(FileNotFoundError):
                 return open_log(split.path)
-        what = "deleted or replaced since the read was planned, by retention or the log cleaner: read again"
+        what = "deleted, cut or replaced since the read was planned, as brokers do: read again"
         raise FileNotFoundError(errno.ENOENT, what, split.path) from None
+
+
+def _is_behind(split: Split, file: File, window: Window) -> bool:
+    """Tell whether all that follows is at or above the end offset: one batch that seems so may have a flipped bit."""
+    batch = batch_at(file, window.position)
+    return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= split.end_offset
 
 
 def _start(split: Split, file: File) -> int:

@@ -134,6 +134,12 @@ class TopicSettings:
                 raise unknown("topic setting", name, known)
         return replace(self, **settings)  # type: ignore[arg-type] # __post_init__ checks the types
 
+    def agrees(self, name: str, value: object) -> bool:
+        """Tell whether a setting is as here, as far as it is one of topics."""
+        if name == "cleanup_policy":
+            return _policies(str(value)) == _policies(self.cleanup_policy)
+        return name in _NOT_IN_TOPICS or value == getattr(self, name)
+
     def to_configs(self) -> dict[str, str]:
         """Return what differs from the defaults, as a topic's configuration in Kafka.
 

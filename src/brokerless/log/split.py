@@ -74,8 +74,8 @@ class Split:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of a file that does not grow."""
-        return self.position == 0 and self.end_position == self.file_size
+        """Whether it is all of a file that does not grow, or all from where its first offset is looked for."""
+        return self.fallback_position == 0 and self.end_position == self.file_size
 
     @property
     def is_bounded(self) -> bool:
@@ -109,7 +109,10 @@ def make_splits(
     on_corrupt: OnCorrupt,
 ) -> list[Split]:
     """Cut stretches of segments into splits of about `target_bytes`."""
-    bounds = [(max(start_offset, stretch.segment.base_offset), stretch.end_offset) for stretch in stretches]
+    bounds = [
+        (max(start_offset, stretch.segment.base_offset), min(stretch.end_offset, stretch.following_offset or NO_END))
+        for stretch in stretches
+    ]
     splits = []
     for stretch, ranges in zip(stretches, overlapping(aborted, bounds), strict=True):
         segment = stretch.segment

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import time
+from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -81,7 +83,7 @@ class FileWriter:
             for split in splits:
                 reader = Reader([split], self._wanted, check_crcs=self.check_crcs)
                 for found in reader:
-                    rows, passed_over = _rising(found, last, split)
+                    rows, passed_over = _rising(found, max(last, _low(split) - 1), split)
                     lost += passed_over
                     if not rows.num_rows:
                         continue
@@ -112,9 +114,8 @@ class FileWriter:
 
     def _name(self, number: int, split: Split) -> str:
         """Name a task's file of a partition: by the lowest offset that can be in it, and by the task."""
-        low = max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
         directory = f"topic={split.topic}/partition={split.partition}"
-        return f"{directory}/{low:020d}-{number:06d}{suffix(self.form, self.compression)}"
+        return f"{directory}/{_low(split):020d}-{number:06d}{suffix(self.form, self.compression)}"
 
     @contextmanager
     def _file(self, name: str) -> Iterator[Write]:
@@ -122,34 +123,58 @@ class FileWriter:
             yield write
 
 
+def _low(split: Split) -> int:
+    """Return the lowest offset that can be in a split."""
+    return max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
+
+
 def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[Lost]]:
     """Return the rows whose offsets rise from `last` on, below the segment's end: no other can be restored.
 
-    A batch's offset is not in its checksum: one flipped bit moves it.
+    A batch's offset is not in its checksum: one flipped bit moves it. As few rows as possible are left out.
 
     Raises:
         CorruptRecordError: others are there, and the split does not say to skip them.
     """
     end = NO_END if split.following_offset is None else split.following_offset
-    offsets: Any = rows["offset"]
-    is_rising = pc.all(pc.greater(offsets[1:], offsets[:-1]), min_count=0).as_py()
-    if is_rising and last < offsets[0].as_py() and offsets[-1].as_py() < end:
+    column: Any = rows["offset"]
+    is_rising = pc.all(pc.greater(column[1:], column[:-1]), min_count=0).as_py()
+    if is_rising and last < column[0].as_py() and column[-1].as_py() < end:
         return rows, []
-    kept, lost, wrong = [], [], None
-    for i, offset in enumerate([*offsets.to_pylist(), None]):
-        if offset is not None and not last < offset < end:
-            wrong = offset if wrong is None else wrong
-            continue
-        if wrong is not None:
-            reason = f"offset {wrong} behind offset {last}, in a segment that ends below {end}"
-            if split.on_corrupt != "skip":
-                raise CorruptRecordError(reason, path=split.path)
-            lost.append(Lost(split.path, split.position, last + 1, offset, reason))
-            wrong = None
-        if offset is not None:
-            kept.append(i)
-            last = offset
+    offsets: list[int] = column.to_pylist()
+    before = [last, *offsets]
+    wrong = next(i for i, offset in enumerate(offsets) if not before[i] < offset < end)
+    reason = f"offset {offsets[wrong]} behind offset {before[wrong]}, in a segment that ends below {end}"
+    if split.on_corrupt != "skip":
+        raise CorruptRecordError(reason, path=split.path)
+    kept = _longest_rising(offsets, last, end)
+    lost = []
+    for at, following in pairwise([-1, *kept, len(offsets)]):
+        dropped = following - at - 1
+        start = last + 1 if at < 0 else offsets[at] + 1
+        if dropped:
+            stop = offsets[following] if following < len(offsets) else start + dropped
+            lost.append(Lost(split.path, split.position, start, stop, reason))
     return rows.take(pa.array(kept, pa.int64())), lost
+
+
+def _longest_rising(offsets: Sequence[int], last: int, end: int) -> list[int]:
+    """Return where the most offsets are that rise from `last` on, below `end`."""
+    least: list[int] = []  # the last offset of a rising row of each length, the lowest there is
+    places: list[int] = []  # and where it is
+    previous: list[int] = [-1] * len(offsets)
+    for i, offset in enumerate(offsets):
+        if last < offset < end:
+            length = bisect_left(least, offset)
+            previous[i] = places[length - 1] if length else -1
+            least[length : length + 1] = [offset]
+            places[length : length + 1] = [i]
+    kept = []
+    i = places[-1] if places else -1
+    while i >= 0:
+        kept.append(i)
+        i = previous[i]
+    return kept[::-1]
 
 
 def receipt_name(number: int) -> str:
