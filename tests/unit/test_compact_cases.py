@@ -54,7 +54,6 @@ def log_state(directory, config, **fields):
         "log_end_offset": segments[-1].base_offset + 1,
         "first_dirty_offset": None,
         "producers": snapshot([]),
-        "leader_epochs": (),
     }
     fields = defaults | fields
     return LogState(
