@@ -367,6 +367,15 @@ def test_what_the_cleaner_replaced_long_ago_is_read_by_its_offsets_or_not_at_all
             list(bl.read_split(split))
 
 
+def test_what_the_cleaner_merges_after_the_listing_comes_once(directory, cleaned, monkeypatch):
+    """The new file bears the first one's name, and has the length that is planned with."""
+    monkeypatch.setattr(bl.Root, "is_locked", True)
+    log = bl.Log(directory)
+    assert len(log.segments) == 3
+    cleaned()
+    assert read_offsets(log) == [1, *range(8, 24)]
+
+
 def test_a_read_with_an_end_has_no_rows_behind_it_whatever_became_of_the_file(directory):
     """What was the active segment grows, is rolled, and cleaned together with others: rows would come twice."""
     splits = bl.Log(directory).plan(end_offset=24)

@@ -36,13 +36,14 @@ class Bounds(NamedTuple):
         """Return what is read of which segments."""
         found = []
         damage, known = log.extent.damage, None if log.extent.damage else log.extent.next_offset
+        # Without an end, rows count that are beyond their segment by one flipped bit: a batch's offset is not in its
+        # checksum. But a broker's cleaner may have put the next segments into this one since they were listed.
+        is_open = self.is_open and not log.root.is_locked
         for segment in log.segments:
             following = segment.next_base_offset
             if following is not None:
                 if following > self.start_offset and segment.base_offset < self.end_offset:
-                    # Without an end, rows count that are beyond their segment by one flipped bit: a batch's offset is
-                    # not in its checksum.
-                    end = NO_END if self.is_open else min(self.end_offset, following)
+                    end = NO_END if is_open else min(self.end_offset, following)
                     found.append(Stretch(segment, segment.size, end, following))
             elif self.is_open and (damage or self.start_offset < self.end_offset or self.end_offset == NO_END):
                 found.append(Stretch(segment, log.extent.end_position, NO_END, known))
