@@ -16,7 +16,7 @@ from rivals import CODECS, DATA, SHAPES, limit, log_file, median_ratio
 
 from brokerless import LogWriter, TopicSettings
 from brokerless.log.convert import Convert
-from brokerless.log.rewrite import perform
+from brokerless.log.verb import perform
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from brokerless import _native, disk, storage
 from brokerless.cluster_metadata import bootstrap
 from brokerless.kraft import Topic
 from brokerless.log import files, texts
-from brokerless.log.rewrite import Outcome, Replacement
 from brokerless.log.settings import TopicSettings
+from brokerless.log.swap import Replacement
+from brokerless.log.verb import Outcome
 from brokerless.workers import Workers
 from building import NOW
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 __all__ = [
+    "CODECS",
     "ROW_COLUMNS",
     "Appended",
     "Appender",
@@ -46,8 +47,9 @@ __all__ = [
     "TimeIndex",
     "TransactionIndex",
     "batch_schema",
-    "crc32c",
+    "empty_batch",
     "end_transaction_marker",
+    "find_batch",
     "find_timestamp",
     "json_lines",
     "json_rows",
@@ -60,6 +62,9 @@ __all__ = [
 
 _Data: TypeAlias = Buffer | pa.Buffer
 _Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
+
+CODECS: tuple[str, ...]
+"""What a batch is compressed with, by Kafka's names and in the order of its ids; the first is "none"."""
 
 ROW_COLUMNS: tuple[str, ...]
 """All columns that rows can have: `key value topic partition offset timestamp timestampType headers`, the columns of
@@ -219,6 +224,9 @@ class Encoder:
                 damage: a place outside of the memory that pyarrow has for the column. No row is encoded then, and no
                 sequence used.
         """
+
+def empty_batch(offset: int, leader_epoch: int) -> bytes:
+    """Return a batch of format 2 that takes one offset and has no record, as compaction leaves one: 61 bytes."""
 
 def end_transaction_marker(
     *,
@@ -384,6 +392,17 @@ class HeaderWalk:
 
     def start_file(self) -> None:
         """Say that the next feed is the start of another segment."""
+
+def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
+    """Look for the first place in `data`, at `position` of a file of `end` bytes, where a batch may start.
+
+    Its offsets are in `next_offset` to `limit`, and its lengths and counts agree with each other and with the file. No
+    checksum is looked at. What claims more than 16 MiB, or has a header (of 61 bytes at most) that does not end in
+    `data`, is passed over.
+
+    Returns:
+        The batch's position and size.
+    """
 
 def find_timestamp(
     data: _Data, position: int, end: int, target: int, start_offset: int, exact: bool = False
@@ -575,13 +594,6 @@ def kraft_snapshot(records: Sequence[_Data], timestamp: int) -> bytes:
     Args:
         records: one metadata record each, as bytes (`brokerless.kraft`).
         timestamp: ms, of every record.
-    """
-
-def crc32c(data: _Data) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`.
-
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
     """
 
 @final

@@ -29,7 +29,7 @@ _ROOT_FILES = (
     streaming_epochs.FILE,
 )
 # A load drops them. It drops `.cleaned` too, but by these it tells whether the `.swap` files are all there.
-_LEFTOVERS = (".deleted", ".tmp")
+_LEFTOVERS = (files.DELETED, ".tmp")
 _BLOCK = 4 << 20
 
 

@@ -220,17 +220,7 @@ class LogDirWriter:
             if settings and chosen != self._opened_with[key]:
                 raise ValueError(f"{topic}-{partition} is open with other settings")
             return before
-        described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
-        if described is not None:
-            known = described.leader_epochs.get(partition, 0)
-            leader_epoch = known if leader_epoch is None else leader_epoch
-            if leader_epoch > known:
-                described.leader_epochs[partition] = leader_epoch
-                self._root.write_bootstrap()
-            # A crash in the middle of create_topic leaves these to be made.
-            if not storage.exists(self._file(f"{topic}-{partition}/{texts.PARTITION_METADATA}")):
-                self._root.make_partition(topic, partition, described.topic_id)
-                disk.sync_directory(self.path)
+        leader_epoch = self._described_epoch(topic, partition, leader_epoch)
         log = LogWriter.open(
             self._file(self._root.partitions[key]),
             settings=chosen,
@@ -245,6 +235,21 @@ class LogDirWriter:
         self._unsure.discard(key)
         self._logs[key], self._opened_with[key] = log, chosen
         return log
+
+    def _described_epoch(self, topic: str, partition: int, leader_epoch: int | None) -> int | None:
+        """Bring the metadata that is written here to this leader epoch; return it, or the one known if it is None."""
+        described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
+        if described is None:
+            return leader_epoch
+        known = described.leader_epochs.get(partition, 0)
+        if leader_epoch is not None and leader_epoch > known:
+            described.leader_epochs[partition] = leader_epoch
+            self._root.write_bootstrap()
+        # A crash in the middle of create_topic leaves these to be made.
+        if not storage.exists(self._file(f"{topic}-{partition}/{texts.PARTITION_METADATA}")):
+            self._root.make_partition(topic, partition, described.topic_id)
+            disk.sync_directory(self.path)
+        return known if leader_epoch is None else leader_epoch
 
     def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
         """Put staged partition directories in the place of those here, all or none, whatever happens meanwhile.

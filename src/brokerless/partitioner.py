@@ -112,7 +112,7 @@ def _divided(rows: pa.Table, numbers: pa.Array[Any], counts: dict[int, int]) -> 
         start += counts[number]
 
 
-def divisible(batch: pa.RecordBatch) -> pa.RecordBatch:
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with strings and bytes in place of views of them, of which pyarrow cannot pick rows.
 
     Raises:

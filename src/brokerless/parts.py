@@ -23,7 +23,7 @@ from brokerless import _native, disk, storage
 from brokerless.log import files
 from brokerless.log.open_log import now_ms
 from brokerless.log.transactional_ids import new_producer_id
-from brokerless.partitioner import Partitioner, divisible, join
+from brokerless.partitioner import Partitioner, join, without_views
 from brokerless.sent_rows import check_times
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class PartWriter:
         Raises:
             ValueError: rows that cannot be sent, or, if they keep their offsets, that do not ascend.
         """
-        rows = divisible(rows)
+        rows = without_views(rows)
         if rows.num_rows:
             self._waiting.append(rows)
             self._waiting_bytes += rows.nbytes

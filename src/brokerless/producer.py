@@ -18,7 +18,7 @@ from brokerless.log import files
 from brokerless.log.open_log import now_ms
 from brokerless.log.transactional_ids import new_producer_id
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
-from brokerless.partitioner import Partitioner, divisible, join
+from brokerless.partitioner import Partitioner, join, without_views
 from brokerless.sent_rows import batches_of, check_times
 from brokerless.written_topics import NewTopic, check_settings
 
@@ -188,7 +188,7 @@ class Producer:
         self._check_usable()
         if self.transactional_id is not None and not self._is_in_transaction:
             raise ValueError("a transactional producer sends in a transaction: call begin first")
-        for batch in map(divisible, batches_of(rows)):
+        for batch in map(without_views, batches_of(rows)):
             if self._keep_offsets:
                 self._has_times = check_times(batch, before=self._has_times)
             if batch.num_rows:

@@ -24,10 +24,11 @@ from brokerless.copying import StagedCopy, check_at_rest
 from brokerless.errors import CorruptRecordError
 from brokerless.log.load import load
 from brokerless.log.open_log import now_ms
-from brokerless.log.rewrite import LogState, ReportT, collect, discard
 from brokerless.log.root import Root
 from brokerless.log.segment import segments_in
 from brokerless.log.settings import TopicSettings
+from brokerless.log.swap import collect, discard
+from brokerless.log.verb import LogState, ReportT
 from brokerless.log.writer import LogWriter
 from brokerless.log_dir_writer import LogDirWriter
 from brokerless.places import Place, places
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from brokerless.ledger import Ledger
-    from brokerless.log.rewrite import Outcome, PlanT, Verb
+    from brokerless.log.verb import Outcome, PlanT, Verb
     from brokerless.places import Key
     from brokerless.steps import Running
     from brokerless.workers import Pool

@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from brokerless import attempts
-from brokerless.log.rewrite import Divisible, ReportT
+from brokerless.log.verb import Divisible, ReportT
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from typing import TypeAlias
 
-    from brokerless.log.rewrite import Apart, Outcome, PlanT, Progress, Steps, Verb
+    from brokerless.log.verb import Apart, Outcome, PlanT, Progress, Steps, Verb
     from brokerless.workers import Call
 
     _Calls: TypeAlias = Generator[Sequence[Call[Any]], list[Any], Outcome[ReportT]]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import brokerless as bl
 from brokerless import storage
 from brokerless.log.compact import Compact
-from brokerless.log.rewrite import perform
 from brokerless.log.segment import segments_in
+from brokerless.log.verb import perform
 from building import NOW, batch, marker
 from expected import CONSUMED_COLUMNS, as_consumed
 

@@ -6,13 +6,15 @@ import struct
 import pytest
 
 import brokerless as bl
-from brokerless import _native, storage
+from brokerless import storage
 from brokerless.log.cleanable import cleanable
 from brokerless.log.compact import Compact
-from brokerless.log.rewrite import LogState, swap
 from brokerless.log.segment import segments_in
+from brokerless.log.swap import swap
+from brokerless.log.verb import LogState
 from building import NOW, batch
 from expected import CONSUMED_COLUMNS, as_consumed, broker_cases
+from reference import crc32c
 
 PRODUCER = ("producerId", "producerEpoch", "lastSequence", "lastOffset", "offsetDelta", "timestamp")
 
@@ -38,7 +40,7 @@ def snapshot(producers):
     names = (*PRODUCER, "coordinatorEpoch", "currentTxnFirstOffset")
     entries = b"".join(struct.pack(">qhiqiqiq", *(producer[name] for name in names)) for producer in producers)
     body = struct.pack(">i", len(producers)) + entries
-    return struct.pack(">hI", 1, _native.crc32c(body)) + body
+    return struct.pack(">hI", 1, crc32c(body)) + body
 
 
 def topic_settings(config):

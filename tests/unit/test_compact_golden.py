@@ -7,8 +7,8 @@ import pytest
 import brokerless as bl
 from brokerless import storage
 from brokerless.log.compact import Compact
-from brokerless.log.rewrite import perform
 from brokerless.log.segment import segments_in
+from brokerless.log.verb import perform
 from expected import CONSUMED_COLUMNS, as_consumed
 
 HOUR = 3_600_000

@@ -13,8 +13,8 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.errors import CorruptRecordError
 from brokerless.log.erase import Erase, find
-from brokerless.log.rewrite import perform
 from brokerless.log.settings import TopicSettings
+from brokerless.log.verb import perform
 from brokerless.log.writer import LogWriter
 from brokerless.rewriting import rewrite
 from building import NOW, batch, marker

@@ -44,4 +44,4 @@ def test_every_segment_of_real_brokers(golden, log_dir):
 
 
 def test_crc32c_check_value():
-    assert reference.crc32c(b"123456789") == _native.crc32c(b"123456789") == 0xE3069283
+    assert reference.crc32c(b"123456789") == 0xE3069283

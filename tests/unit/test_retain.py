@@ -9,8 +9,8 @@ import brokerless as bl
 from appending import from_kafka
 from brokerless.log.compact import Compact
 from brokerless.log.retain import Retain
-from brokerless.log.rewrite import perform
 from brokerless.log.until import Until
+from brokerless.log.verb import perform
 from building import batch
 from expected import broker_cases
 

@@ -305,6 +305,15 @@ impl Header {
         Some(())
     }
 
+    /// The whole batch of magic 2 that has this header and no records.
+    pub(crate) fn without_records(mut self) -> [u8; BATCH_OVERHEAD] {
+        let mut batch = [0; BATCH_OVERHEAD];
+        self.records_count = Some(0);
+        // There is room: it is a header's.
+        let _ = self.seal(&mut batch);
+        batch
+    }
+
     /// Compares the stored checksum with the bytes of `entry`, the whole entry.
     pub fn check_crc(&self, entry: &[u8]) -> Result<()> {
         let computed = self.computed_crc(entry);
@@ -321,6 +330,28 @@ impl Header {
             self.crc
         )))
     }
+}
+
+/// A batch of magic 2 without records that takes one offset, as compaction leaves one
+/// (`DefaultRecordBatch.writeEmptyHeader`).
+pub fn empty_batch(offset: i64, leader_epoch: i32) -> [u8; BATCH_OVERHEAD] {
+    let header = Header {
+        position: 0,
+        base_offset: offset,
+        batch_length: 0,
+        partition_leader_epoch: leader_epoch,
+        magic: 2,
+        crc: 0,
+        attributes: 0,
+        last_offset_delta: 0,
+        base_timestamp: -1,
+        max_timestamp: -1,
+        producer_id: -1,
+        producer_epoch: -1,
+        base_sequence: -1,
+        records_count: None,
+    };
+    header.without_records()
 }
 
 /// Writes `value` at `at`, if there is room.

@@ -36,23 +36,17 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// By id.
+    pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
+
     /// The codec of an id; 5 to 7 fit the attribute bits but have no codec.
     pub fn from_id(id: u8) -> Option<Self> {
-        match id {
-            0 => Some(Self::None),
-            1 => Some(Self::Gzip),
-            2 => Some(Self::Snappy),
-            3 => Some(Self::Lz4),
-            4 => Some(Self::Zstd),
-            _ => None,
-        }
+        Self::ALL.get(usize::from(id)).copied()
     }
 
     /// By Kafka's name.
     pub fn from_name(name: &str) -> Option<Self> {
-        (0..5)
-            .filter_map(Self::from_id)
-            .find(|codec| codec.name() == name)
+        Self::ALL.into_iter().find(|codec| codec.name() == name)
     }
 
     /// Kafka's name for it.

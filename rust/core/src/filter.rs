@@ -92,7 +92,6 @@ impl BatchFilter {
 
     /// The header that a batch of magic 2 leaves without its records (`DefaultRecordBatch.writeEmptyHeader`).
     pub fn emptied(header: &Header) -> [u8; BATCH_OVERHEAD] {
-        let mut batch = [0; BATCH_OVERHEAD];
         let left = Header {
             attributes: attributes(
                 Compression::None,
@@ -102,12 +101,9 @@ impl BatchFilter {
                 false,
             ),
             base_timestamp: -1,
-            records_count: Some(0),
             ..*header
         };
-        // There is room: it is a header's.
-        let _ = left.seal(&mut batch);
-        batch
+        left.without_records()
     }
 
     fn batch(

@@ -17,6 +17,7 @@ mod erase;
 mod error;
 mod fetch;
 mod filter;
+mod find_batch;
 mod headers;
 mod index;
 mod indexing;
@@ -47,7 +48,9 @@ mod walk;
 pub use append::{
     ActiveSegment, Answer, Answers, Effects, LogAppender, Request, SegmentWrite, Settings,
 };
-pub use batch::{Header, TimestampType, crc32, crc32c, decrement_sequence, increment_sequence};
+pub use batch::{
+    Header, TimestampType, crc32, crc32c, decrement_sequence, empty_batch, increment_sequence,
+};
 pub use build::{BatchBuilder, BatchOptions, Built, NewRecord};
 pub use columns::{BinaryColumn, BinaryParts, Columns, HeadersColumn, Run};
 pub use compact::{
@@ -64,6 +67,7 @@ pub use erase::{Erased, Eraser, ErasureScan, RecordMatcher};
 pub use error::{Error, Kind, Result};
 pub use fetch::{AbortedTransaction, Fetch, Selection, Taken, payload};
 pub use filter::{BatchFilter, Filtered, Retention, Verdict};
+pub use find_batch::find_batch;
 pub use headers::HeaderWalk;
 pub use index::{
     AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,

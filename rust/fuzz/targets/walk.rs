@@ -1,8 +1,8 @@
 //! Framing, header walks and searches by time.
 
 use brokerless_core::{
-    Decompressor, Error, Header, HeaderWalk, Next, Result, Target, Transactions, find_timestamp,
-    next,
+    Decompressor, Error, Header, HeaderWalk, Next, Result, Target, Transactions, find_batch,
+    find_timestamp, next,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -36,7 +36,7 @@ fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
 pub(crate) fn walk(data: &[u8]) {
     let (headers, end, _) = entries(data);
     let (again, end_again, rest) = entries(&data[..end]);
-    assert_eq!((again, end_again, rest), (headers, end, Ok(0)));
+    assert_eq!((&again, end_again, rest), (&headers, end, Ok(0)));
 
     let whole = walked(data, data.len().max(1));
     for window in [128, 300] {
@@ -50,6 +50,13 @@ pub(crate) fn walk(data: &[u8]) {
         };
         let whole = found(data, data.len().max(1), target);
         assert_eq!(found(data, 128, target), whole);
+    }
+    let end = data.len() as u64;
+    let offsets = 0..headers.first().map_or(1 << 40, |first| first.base_offset);
+    if let Some(header) = find_batch(data, 0, end, &offsets) {
+        let entry = &data[header.position as usize..];
+        assert_eq!(Header::parse(entry, header.position), Ok(Some(header)));
+        assert!(header.end_position() <= end && offsets.contains(&header.base_offset));
     }
 }
 

@@ -9,10 +9,12 @@ mod columns;
 mod compaction_rewrite;
 mod compaction_scan;
 mod decoder;
+mod empty_batch;
 mod encoder;
 mod end_transaction_marker;
 mod erasure;
 mod error;
+mod find_batch;
 mod find_timestamp;
 mod hand_over;
 mod header_walk;
@@ -39,6 +41,7 @@ mod time_index;
 mod transaction_index;
 
 use arrow_pyarrow::ToPyArrow;
+use brokerless_core::Compression;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -51,13 +54,12 @@ fn row_schema(py: Python<'_>, columns: Vec<String>, spark: bool) -> PyResult<Bou
         .to_pyarrow(py)
 }
 
-#[pyfunction]
-fn crc32c(py: Python<'_>, data: buffer::Bytes) -> u32 {
-    py.detach(|| brokerless_core::crc32c(data.as_slice()))
-}
-
 #[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add(
+        "CODECS",
+        PyTuple::new(module.py(), Compression::ALL.map(Compression::name))?,
+    )?;
     module.add(
         "ROW_COLUMNS",
         PyTuple::new(module.py(), rows::column_names())?,
@@ -88,7 +90,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<space_estimate::SpaceEstimate>()?;
     module.add_class::<time_index::TimeIndex>()?;
     module.add_class::<transaction_index::TransactionIndex>()?;
-    module.add_function(wrap_pyfunction!(crc32c, module)?)?;
+    module.add_function(wrap_pyfunction!(empty_batch::empty_batch, module)?)?;
     module.add_function(wrap_pyfunction!(
         end_transaction_marker::end_transaction_marker,
         module
@@ -97,6 +99,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         partition_for_keys::partition_for_keys,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(find_batch::find_batch, module)?)?;
     module.add_function(wrap_pyfunction!(find_timestamp::find_timestamp, module)?)?;
     module.add_function(wrap_pyfunction!(
         producer_snapshot::producer_snapshot,

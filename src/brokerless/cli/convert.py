@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from brokerless import _native
 from brokerless.cli.options import INT_MAX, int_from
 from brokerless.cli.rewriting import rewriting
 
@@ -52,7 +53,7 @@ def convert_options(function: _Command) -> _Command:
             type=click.IntRange(-INT_MAX, INT_MAX),
             help="Compress again, too, what has the codec.  [default: the topic's]",
         ),
-        click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"])),
+        click.option("--compression", type=click.Choice(_native.CODECS)),
         click.option(
             "--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before."
         ),

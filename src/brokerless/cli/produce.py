@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless import _native
 from brokerless.cli.options import Progress, bytes_as, format_of, int_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @click.command(short_help="Write records into a topic.")
@@ -40,7 +39,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     help="Of the input.  [default: by its name, else json]",
 )
 @bytes_as
-@click.option("--compression", type=click.Choice(_CODECS), default="none", show_default=True)
+@click.option("--compression", type=click.Choice(_native.CODECS), default="none", show_default=True)
 @click.option("--compression-level", type=int_from(-(1 << 31)), help="Kafka's default unless given.")
 @click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes.")
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")

@@ -14,7 +14,7 @@ from brokerless.cli.options import Progress, int_from
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerless.log.rewrite import PlanT, ReportT, Verb
+    from brokerless.log.verb import PlanT, ReportT, Verb
     from brokerless.rewriting import Rewritten
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -109,11 +109,11 @@ class Changes:
 
     def delete_segment(self, base_offset: int, why: str) -> None:
         """Delete a segment's files as a broker does: by another name first, so that a crash leaves no half of it."""
-        for kind in (files.LOG, files.INDEX, files.TIMEINDEX, files.TXNINDEX, files.SNAPSHOT):
+        for kind in (*files.SEGMENT_KINDS, files.SNAPSHOT):
             name = files.segment_file(base_offset, kind)
             if name in self:
-                self.rename(name, f"{name}.deleted", why)
-                self.remove(f"{name}.deleted", why)
+                self.rename(name, name + files.DELETED, why)
+                self.remove(name + files.DELETED, why)
 
     def truncate(self, name: str, size: int, why: str) -> None:
         """Cut a file."""
@@ -149,7 +149,7 @@ class Changes:
         moved: list[Step] = []
         kept: list[Step] = []
         for step in self.steps[start:]:
-            (kept if step.name.removesuffix(".deleted") in touched else moved).append(step)
+            (kept if step.name.removesuffix(files.DELETED) in touched else moved).append(step)
         self.steps[to:] = [*moved, *between, *kept]
 
     def drop_idle(self) -> None:

@@ -18,9 +18,9 @@ from brokerless.log.window import batch_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerless.log.rewrite import LogState
     from brokerless.log.segment import Segment
     from brokerless.log.settings import TopicSettings
+    from brokerless.log.verb import LogState
 
 _MAX_RELATIVE_OFFSET = (1 << 31) - 1
 

@@ -13,7 +13,7 @@ from brokerless.log import files
 from brokerless.log.cleanable import cleanable, groups
 from brokerless.log.compaction import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, rewrite, together
 from brokerless.log.compaction_report import CompactionReport
-from brokerless.log.rewrite import Outcome
+from brokerless.log.verb import Outcome
 from brokerless.log.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from brokerless.log.cleanable import Cleanable
     from brokerless.log.compaction import Decided
     from brokerless.log.compaction_report import Counts, SegmentReport
-    from brokerless.log.rewrite import LogState, Progress, Steps
     from brokerless.log.settings import TopicSettings
+    from brokerless.log.verb import LogState, Progress, Steps
     from brokerless.log.writer import LogWriter
 
 

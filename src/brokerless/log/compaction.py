@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, located
 from brokerless.log.compaction_report import Counts, SegmentReport
-from brokerless.log.rewrite import Replacement
+from brokerless.log.renew import NewSegments
 from brokerless.log.segment import cut_batch
-from brokerless.log.segment_rewrite import NewSegments
+from brokerless.log.swap import Replacement
 from brokerless.log.verdicts import count
 from brokerless.log.window import Window
 from brokerless.workers import threads
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     from brokerless.log.cleanable import Cleanable
-    from brokerless.log.rewrite import Progress
     from brokerless.log.segment import Segment
     from brokerless.log.settings import TopicSettings
+    from brokerless.log.verb import Progress
     from brokerless.log.verdicts import Verdicts
 
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from brokerless.log.compaction import Decided, Plan
     from brokerless.log.compaction_report import Counts, SegmentReport
-    from brokerless.log.rewrite import Progress, Replacement
     from brokerless.log.segment import Segment
+    from brokerless.log.swap import Replacement
+    from brokerless.log.verb import Progress
 
     Group = tuple[Segment, ...]
 

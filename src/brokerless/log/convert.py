@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.errors import check_several
-from brokerless.log.rewrite import Outcome
-from brokerless.log.segment_rewrite import max_segment_bytes, renew, transaction_index
+from brokerless.log.renew import max_segment_bytes, renew, transaction_index
 from brokerless.log.shares import in_shares
+from brokerless.log.verb import Outcome
 from brokerless.workers import threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerless.log.rewrite import LogState, Progress, Replacement, Steps
     from brokerless.log.segment import Segment
     from brokerless.log.settings import TopicSettings
+    from brokerless.log.swap import Replacement
     from brokerless.log.transactions import Aborted
+    from brokerless.log.verb import LogState, Progress, Steps
     from brokerless.log.writer import LogWriter
 
 DROPS = ("headers", "producers")

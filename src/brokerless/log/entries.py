@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from brokerless import _native
 from brokerless.errors import located
 from brokerless.log import texts
-from brokerless.log.files import base_offset
+from brokerless.log.files import STATES, base_offset
 from brokerless.storage import exists, read_all, read_until_zeros, size
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _LARGEST_ENTRY = 12
 # As Python objects entries take some fifty times their bytes: so many at once are a few MB.
 _SLICE = 1 << 13
-# What a broker appends to the name of a file that does not count yet, or no longer: its content is that of the kind.
-_STATES = (".deleted", ".swap", ".cleaned")
 
 
 def suffix(path: str) -> str:
@@ -32,7 +30,7 @@ def suffix(path: str) -> str:
     ('.log', '')
     """
     name = os.path.basename(path)
-    for state in _STATES:
+    for state in STATES:
         name = name.removesuffix(state)
     return name[name.rindex(".") :] if "." in name else ""
 

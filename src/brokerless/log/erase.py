@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless import _native, storage
 from brokerless.log import files
-from brokerless.log.cleaned import CLEANED
-from brokerless.log.rewrite import Outcome
+from brokerless.log.renew import feed_all, max_segment_bytes, renew, transaction_index
 from brokerless.log.segment import NO_END, Segment
-from brokerless.log.segment_rewrite import feed_all, max_segment_bytes, renew, transaction_index
+from brokerless.log.verb import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerless.log.rewrite import LogState, Progress, Replacement
+    from brokerless.log.swap import Replacement
+    from brokerless.log.verb import LogState, Progress
     from brokerless.log.writer import LogWriter
 
 _MAX_RANGES = 1000
 # A load removes these, or completes them; a dry run may see them before.
-_LEFTOVERS = (".log.deleted", ".log.swap")
+_LEFTOVERS = (f".log{files.DELETED}", f".log{files.SWAP}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +251,7 @@ def _rewrite(
 def _remaining(erase: Erase, output: str, replacements: list[Replacement]) -> int:
     """Search the new segments, as they are on the disk."""
     new = [
-        Segment(output, base, NO_END, name=files.segment_file(base, files.LOG, CLEANED))
+        Segment(output, base, NO_END, name=files.segment_file(base, files.LOG, files.CLEANED))
         for replacement in replacements
         for base in replacement.base_offsets
     ]

@@ -10,15 +10,15 @@ import pyarrow as pa
 from brokerless.log.compact import Compact
 from brokerless.log.compaction import legacy_horizon
 from brokerless.log.log import Log
-from brokerless.log.rewrite import Outcome
+from brokerless.log.verb import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from brokerless.log.compaction import Plan
-    from brokerless.log.rewrite import LogState, Progress
     from brokerless.log.segment import Segment
+    from brokerless.log.verb import LogState, Progress
     from brokerless.log.writer import LogWriter
 
 

@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 LOG, INDEX, TIMEINDEX, TXNINDEX, SNAPSHOT = 1, 2, 4, 8, 16
+
+SEGMENT_KINDS = (LOG, INDEX, TIMEINDEX, TXNINDEX)
+"""The kinds of file that a segment consists of."""
+
+CLEANED, SWAP, DELETED = STATES = (".cleaned", ".swap", ".deleted")
+"""What the name of a file ends in that does not count yet, takes the place of others, or does not count any more."""
+
 _KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNINDEX, "snapshot": SNAPSHOT}
 _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
-_STATES = ("", ".swap", ".cleaned", ".deleted")
-_SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in _STATES}
+_SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in ("", *STATES)}
 
 # Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
 METADATA_TOPIC = "__cluster_metadata"
@@ -220,14 +226,14 @@ def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> Li
         offset, kind, state = parsed
         if state == "":
             plain[offset] = plain.get(offset, 0) | kind
-        elif state == ".swap":
+        elif state == SWAP:
             swapped[offset] = swapped.get(offset, 0) | kind
-        elif state == ".cleaned":
+        elif state == CLEANED:
             cleaned = min(cleaned, offset)
     swapped = {offset: kinds for offset, kinds in sorted(swapped.items()) if offset < cleaned}
     complete = [offset for offset, kinds in swapped.items() if kinds & LOG]
     if complete:
-        end = max(max(next_offset_of(segment_file(offset, LOG, ".swap")), offset) for offset in complete)
+        end = max(max(next_offset_of(segment_file(offset, LOG, SWAP)), offset) for offset in complete)
         plain = {offset: kinds for offset, kinds in plain.items() if not complete[0] <= offset < end}
     for offset, kinds in swapped.items():
         plain[offset] = plain.get(offset, 0) | kinds

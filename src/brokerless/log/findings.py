@@ -9,8 +9,6 @@ it off when it starts after an unclean shutdown. Zeros there were preallocated, 
 
 from __future__ import annotations
 
-import re
-import struct
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -33,18 +31,13 @@ if TYPE_CHECKING:
 _COLUMNS = ("offset", "position", "headers")
 # After damage so much is read at a time: more may be near.
 _NEAR = 1 << 18
-# A batch is looked for in so many bytes at a time, which overlap by what the pattern takes: all up to the magic.
-_MIN_BLOCK, _BLOCK = 1 << 14, 1 << 20
-_PATTERN_BYTES = 17
+# A batch is looked for in so many bytes at a time, which overlap by what a header takes at most.
+_MIN_BLOCK, _BLOCK, _MAX_HEADER = 1 << 14, 1 << 20, 61
 # To find batches so many bytes of a segment are gone through in all, and so many for each byte that it has. Bytes can
 # be made to look like a large batch at every place; each would be checksummed to its end.
 _SEARCHED, _SEARCHED_PER_BYTE = 64 << 20, 8
-# What a try costs however small the batch, and the largest one that is tried.
-_TRY, _MAX_TRIED = 1 << 12, 16 << 20
-# Of format 2: a header with its offset and length, the least that a record takes, and the attributes that are known.
-_HEADER, _MIN_RECORD, _ATTRIBUTES, _CODEC = 61, 7, 0x7F, 0x07
-# Of formats 0 and 1: the bytes that a length counts besides the key and the value.
-_MESSAGE = (14, 22)
+# What a try costs however small the batch.
+_TRY = 1 << 12
 # Offsets of one segment are 32 bits above its base.
 _SPAN = 1 << 31
 
@@ -234,59 +227,25 @@ class _Walk:
 
     def _find(self, position: int) -> _Place | None:
         """Find the first good batch that starts at or behind `position`; None, too, where the budget is used up."""
-        tops = {struct.pack(">q", offset)[:4] for offset in (self.next_offset, self._limit - 1)}
-        # The offset, a length that is neither 0 nor above 256 MiB, the leader epoch or checksum, the magic.
-        pattern = re.compile(
-            b"(?=(?:%s).{4}(?!\0{4})[\0-\x0f].{7}[\0-\x02])" % b"|".join(map(re.escape, sorted(tops))), re.DOTALL
-        )
         length = _MIN_BLOCK
-        while position + _PATTERN_BYTES <= self.end and self._budget > 0:
-            block = self._file.read(position, length)
-            for match in pattern.finditer(block):
-                at = position + match.start()
-                header = block[match.start() : match.start() + _HEADER]
-                if len(header) < _HEADER:
-                    header = self._file.read(at, _HEADER)
-                size = self._plausible_size(header, at)
-                if size:
-                    self._budget -= size + _TRY
-                    base_offset = self._good_base_offset(self._batch(at, size))
-                    if base_offset is not None:
-                        return _Place(at, base_offset)
-                    if self._budget <= 0:
-                        return None
-            step = max(1, len(block) - _PATTERN_BYTES + 1)
-            position += step
-            self._budget -= step
+        while self._budget > 0:
+            block = memoryview(self._file.read(position, length))
+            at = position
+            while place := _native.find_batch(block[at - position :], at, self.end, self.next_offset, self._limit):
+                at, size = place
+                self._budget -= size + _TRY
+                base_offset = self._good_base_offset(self._batch(at, size))
+                if base_offset is not None:
+                    return _Place(at, base_offset)
+                if self._budget <= 0:
+                    return None
+                at += 1
+            if len(block) < length:
+                return None
+            self._budget -= length
+            position = max(at, position + length - _MAX_HEADER + 1)
             length = min(4 * length, _BLOCK)
         return None
-
-    def _plausible_size(self, header: bytes, position: int) -> int:
-        """Return the size of what may be a batch by its first bytes; 0: it is none, or too large to be tried."""
-        offset, length, magic = struct.unpack_from(">qi4xb", header)
-        size = 12 + length
-        if not self.next_offset <= offset < self._limit or size > min(self.end - position, _MAX_TRIED):
-            return 0
-        if magic < len(_MESSAGE):
-            # The lengths of the key and of the value, each before what it is of.
-            least = 12 + _MESSAGE[magic]
-            if size < least:
-                return 0
-            key = max(0, struct.unpack_from(">i", header, least - 8)[0])
-            value = self._file.read(position + least - 4 + key, 4) if key <= size - least else b""
-            return size if value and least + key + max(0, struct.unpack(">i", value)[0]) == size else 0
-        if size < _HEADER or len(header) < _HEADER:
-            return 0
-        attributes, last_delta = struct.unpack_from(">Hi", header, 21)
-        (count,) = struct.unpack_from(">i", header, _HEADER - 4)
-        is_packed = attributes & _CODEC
-        is_plausible = (
-            attributes <= _ATTRIBUTES
-            and 0 <= count <= last_delta + 1
-            and offset + last_delta < self._limit
-            and (is_packed or count * _MIN_RECORD <= size - _HEADER)
-        )
-        return size if is_plausible else 0
 
     def _batch(self, position: int, size: int) -> dict[str, Any] | None:
         """Return what `batch_at` does, where the size is known."""

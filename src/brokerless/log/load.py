@@ -95,12 +95,12 @@ class _Loader:
     def _sweep_leftovers(self) -> None:
         changes = self.changes
         for name in changes.names():
-            if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+            if name.endswith(files.DELETED) and not name.endswith(".checkpoint.deleted"):
                 changes.remove(name, "scheduled for deletion")
-        cleaned = [name for name in changes.names() if name.endswith(".cleaned")]
+        cleaned = [name for name in changes.names() if name.endswith(files.CLEANED)]
         lowest = min((self._base_offset(name) for name in cleaned), default=1 << 63)
         for name in changes.names():
-            if name.endswith(".swap") and self._base_offset(name) >= lowest:
+            if name.endswith(files.SWAP) and self._base_offset(name) >= lowest:
                 changes.remove(name, "left by an interrupted split")
         for name in cleaned:
             changes.remove(name, "left by an interrupted cleaning")
@@ -108,11 +108,11 @@ class _Loader:
     def _complete_swaps(self) -> None:
         """Finish what a cleaning or a split had ready: the new files stand in for all in the range they cover."""
         changes = self.changes
-        swapped = [name for name in changes.names() if name.endswith(".swap")]
-        logs = [name for name in swapped if name.endswith(".log.swap")]
+        swapped = [name for name in changes.names() if name.endswith(files.SWAP)]
+        logs = [name for name in swapped if name.endswith(f".log{files.SWAP}")]
         if logs:
             for name in logs:
-                index = files.segment_file(files.base_offset(name), files.INDEX, ".swap")
+                index = files.segment_file(files.base_offset(name), files.INDEX, files.SWAP)
                 if index not in changes:
                     # To look at the segment, a broker opens its index, and so makes one of full length.
                     changes.write(
@@ -120,13 +120,13 @@ class _Loader:
                     )
                     swapped.append(index)
             start = min(map(files.base_offset, logs))
-            end = max(self._next_offset(files.base_offset(name), ".swap") for name in logs)
+            end = max(self._next_offset(files.base_offset(name), files.SWAP) for name in logs)
             for name in changes.names():
                 offset = files.live_base_offset(name)
                 if offset is not None and name not in swapped and start <= offset < end:
                     changes.remove(name, "replaced by a cleaned segment")
         for name in swapped:
-            changes.rename(name, name.removesuffix(".swap"), "complete")
+            changes.rename(name, name.removesuffix(files.SWAP), "complete")
 
     def _load_segments(self) -> bool:
         """Load, and where needed recover, all segments. False: one was split, and all is to be looked at again."""
@@ -302,13 +302,13 @@ class _Loader:
         ends = [position for _, position in parts[1:]] + [size]
         names = [files.segment_file(first, files.LOG) for first, _ in parts]
         for name, (_, start), end in zip(names, parts, ends, strict=True):
-            changes.copy(f"{name}.cleaned", log, start, end, why)
+            changes.copy(name + files.CLEANED, log, start, end, why)
             # no index: it is rebuilt, which is what an index that is missing makes a broker do, too
         for name in reversed(names):
-            changes.rename(f"{name}.cleaned", f"{name}.swap", why)
+            changes.rename(name + files.CLEANED, name + files.SWAP, why)
         changes.delete_segment(base_offset, why)
         for name in names:
-            changes.rename(f"{name}.swap", name, why)
+            changes.rename(name + files.SWAP, name, why)
 
     def _snapshots(self) -> Snapshots:
         expiration_ms = self.settings.producer_id_expiration_ms

@@ -66,7 +66,7 @@ class Log:
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):
             raise FileNotFoundError(f"no such file or directory: {self.path!r}")
-        if self.is_file and not self._file_name.endswith((".log", ".log.swap", ".log.cleaned", ".log.deleted")):
+        if self.is_file and not self._file_name.endswith(tuple(f".log{state}" for state in ("", *files.STATES))):
             raise ValueError(f"not a segment: {self.path!r} is not a .log file")
         self.topic: str | None = None
         self.partition: int | None = None

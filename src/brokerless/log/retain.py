@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from brokerless.errors import OffsetOutOfRangeError, check_number
-from brokerless.log.rewrite import Outcome
 from brokerless.log.times import max_timestamp
+from brokerless.log.verb import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from brokerless.log.rewrite import LogState, Progress
     from brokerless.log.segment import Segment
+    from brokerless.log.verb import LogState, Progress
     from brokerless.log.writer import LogWriter
 
 

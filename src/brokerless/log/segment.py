@@ -239,7 +239,7 @@ class Segment:
             return None
 
     def _path(self, kind: int) -> str:
-        state = ".swap" if self._swapped & kind else ""
+        state = files.SWAP if self._swapped & kind else ""
         return f"{self._directory}/{files.segment_file(self.base_offset, kind, state)}"
 
 
@@ -298,8 +298,8 @@ def _in_force(path: str, use: Callable[[str], _T]) -> _T:
 
 
 def _renamed(path: str, use: Callable[[str], _T]) -> _T:
-    final = path.removesuffix(".swap")
-    for name in (path, final, final + ".deleted"):
+    final = path.removesuffix(files.SWAP)
+    for name in (path, final, final + files.DELETED):
         try:
             return use(name)
         except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from brokerless import _native
 from brokerless.errors import unknown
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _RANGES = {
     "message_format": (0, 2),
 }
 _WORDS = {
-    "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "compression_type": ("producer", "uncompressed", *_native.CODECS[1:]),
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
 }
 # A broker's settings, and the one that ended with format 2: no topic of 4.x has them.

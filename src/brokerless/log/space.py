@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # In each segment so many stretches: what a log holds changes over time.
 _STRETCHES = 8
 _SMALLEST = 1 << 16
@@ -68,7 +67,7 @@ class SpaceReport:
         lines = [f"{self.sampled_records} records sampled, {now:.1f} bytes each; in other forms, and metadata of that:"]
         lines.append(f"{'':8}" + "".join(f"{f'v{magic}':>18}" for magic in range(3)))
         by_form = {(form.magic, form.compression): form for form in self.forms}
-        for codec in CODECS:
+        for codec in _native.CODECS:
             cells = [by_form.get((magic, codec)) for magic in range(3)]
             texts = [f"{form.bytes_per_record:9.1f} {form.metadata_per_record:8.1f}" if form else "" for form in cells]
             lines.append(f"{codec:8}" + "".join(f"{text:>18}" for text in texts))
@@ -93,7 +92,7 @@ def estimate(logs: Iterable[Log], *, sample_bytes: int = 16 << 20) -> SpaceRepor
     records = measure.records
     forms = []
     for magic in range(3):
-        for codec in CODECS:
+        for codec in _native.CODECS:
             space = measure.space(magic, codec)
             if space is not None and records:
                 size, content = space

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import check_number
 from brokerless.log.retain import largest_timestamp
-from brokerless.log.rewrite import Outcome
+from brokerless.log.verb import Outcome
 
 if TYPE_CHECKING:
-    from brokerless.log.rewrite import LogState, Progress
     from brokerless.log.segment import Segment
+    from brokerless.log.verb import LogState, Progress
     from brokerless.log.writer import LogWriter
 
 

@@ -17,9 +17,10 @@ from brokerless.log.erase import Erase
 from brokerless.log.load import load
 from brokerless.log.open_log import OpenLog, now_ms
 from brokerless.log.retain import Retain, check_replicated
-from brokerless.log.rewrite import LogState, check, perform, swap
 from brokerless.log.segment import segments_in
+from brokerless.log.swap import check, swap
 from brokerless.log.truncate import truncate
+from brokerless.log.verb import LogState, perform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from brokerless.log.convert import ConvertReport
     from brokerless.log.erase import EraseReport
     from brokerless.log.retain import Retained
-    from brokerless.log.rewrite import Outcome, Replacement, Report
     from brokerless.log.settings import TopicSettings
+    from brokerless.log.swap import Replacement
+    from brokerless.log.verb import Outcome, Report
 
     Origin = Literal["client", "coordinator", "replication"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerless import _native
 from brokerless.committing import Write
 from brokerless.log.files import MOST_PARTITIONS
 from brokerless.log.settings import TopicSettings
@@ -38,7 +39,6 @@ _ASYNCHRONOUS = ("asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpoin
 _IGNORED = ("includeHeaders", *_ASYNCHRONOUS)
 # A batch has to be read as a whole.
 _LARGEST_BATCH = 1 << 30
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
@@ -73,7 +73,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
         others=None if topic else new,
         overwrite=overwrite,
         encoding=Encoding(
-            compression=choice(given, "compression", _CODECS),
+            compression=choice(given, "compression", _native.CODECS),
             batch_size=positive(given, "batchSize", most=_LARGEST_BATCH) or 16384,
             idempotent=boolean(given, "idempotent", default=False),
             transactional=boolean(given, "transactional", default=False),

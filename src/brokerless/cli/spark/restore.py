@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless import _native
 from brokerless.cli.options import int_from
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--compression",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    type=click.Choice(_native.CODECS),
     default="none",
     show_default=True,
     help="Of the batches.",

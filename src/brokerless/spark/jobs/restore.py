@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import struct
 import uuid
 import warnings
 from collections import defaultdict
@@ -284,7 +283,7 @@ def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable
             offset = partition.end_offset - 1
             if offset > last.get((name, number), -1):
                 # An earlier epoch than that of a record would take the later ones out of the checkpoint.
-                batch = _empty_batch(offset, max(partition.leader_epoch, epochs.get((name, number), 0)))
+                batch = _native.empty_batch(offset, max(partition.leader_epoch, epochs.get((name, number), 0)))
                 path = f"{staging.path}/{DIRECTORY}/{uuid.uuid4().hex}"
                 with disk.create(path) as output:
                     output.append(batch)
@@ -297,13 +296,6 @@ def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable
                     first_offset=offset,
                     last_offset=offset,
                 )
-
-
-def _empty_batch(offset: int, leader_epoch: int) -> bytes:
-    """Return a batch of format 2 with this offset and no record (DefaultRecordBatch.writeEmptyHeader)."""
-    # attributes, last offset delta, base and max timestamp, producer's id, epoch and sequence, count
-    body = struct.pack(">hiqqqhii", 0, 0, -1, -1, -1, -1, -1, 0)
-    return struct.pack(">qiibI", offset, 9 + len(body), leader_epoch, 2, _native.crc32c(body)) + body
 
 
 def _reports(

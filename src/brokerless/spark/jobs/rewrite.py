@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from brokerless.log.compaction_report import CompactionReport
     from brokerless.log.convert import ConvertReport
-    from brokerless.log.rewrite import Outcome, PlanT, ReportT, Verb
+    from brokerless.log.verb import Outcome, PlanT, ReportT, Verb
     from brokerless.rewriting import Progress, Rewritten
 
     Path = str | os.PathLike[str]

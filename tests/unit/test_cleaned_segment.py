@@ -3,7 +3,7 @@
 import pytest
 
 from brokerless import storage
-from brokerless.log.cleaned import CleanedSegment
+from brokerless.log.cleaned_segment import CleanedSegment
 from brokerless.log.settings import TopicSettings
 
 LOG = "00000000000000000007.log.cleaned"

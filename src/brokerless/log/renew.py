@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from brokerless import _native, storage
 from brokerless.errors import located
 from brokerless.log import files
-from brokerless.log.cleaned import MAX_PENDING, CleanedSegment
-from brokerless.log.rewrite import Replacement
+from brokerless.log.cleaned_segment import MAX_PENDING, CleanedSegment
 from brokerless.log.segment import cut_batch
+from brokerless.log.swap import Replacement
 from brokerless.log.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from brokerless.log.rewrite import LogState, Progress
     from brokerless.log.segment import Segment
     from brokerless.log.settings import TopicSettings
+    from brokerless.log.verb import LogState, Progress
 
 # Batches are counted in bytes of 32 bits, and so is where they stand in a segment.
 _MAX_SEGMENT = (1 << 31) - 1

@@ -8,7 +8,8 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native, disk
-from brokerless.log.rewrite import Replacement, discard, perform
+from brokerless.log.swap import Replacement, discard
+from brokerless.log.verb import perform
 from building import NOW, batch
 from verbs import DropBatches, write_cleaned
 

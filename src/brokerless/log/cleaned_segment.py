@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from brokerless.log.settings import TopicSettings
 
-CLEANED = ".cleaned"
-_KINDS = (files.LOG, files.INDEX, files.TIMEINDEX, files.TXNINDEX)
 # Batches wait for so many bytes: one write of some megabytes costs less than many of some kilobytes.
 MAX_PENDING = 4 << 20
 
@@ -54,9 +52,10 @@ class CleanedSegment:
             index_interval_bytes=settings.index_interval_bytes,
             segment_index_bytes=settings.segment_index_bytes,
         )
-        self._paths = [f"{directory}/{files.segment_file(base_offset, kind, CLEANED)}" for kind in _KINDS]
+        names = [files.segment_file(base_offset, kind, files.CLEANED) for kind in files.SEGMENT_KINDS]
+        self._paths = [f"{directory}/{name}" for name in names]
         self._files: list[disk.Output] = []
-        self._sizes = [0] * len(_KINDS)
+        self._sizes = [0] * len(names)
         self._thread = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         try:
