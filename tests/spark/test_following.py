@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
@@ -11,7 +12,7 @@ pytest.importorskip("pyspark")
 
 from brokerless.spark.following import DataLossError, Follower
 from brokerless.spark.options import Options
-from brokerless.spark.records import read
+from brokerless.spark.records import SCHEMA, read
 
 
 @pytest.fixture
@@ -31,8 +32,8 @@ def follower(path, **options):
 
 
 def values(follower, options, start, end):
-    tasks = follower.plan(start, end)
-    return [value for task in tasks for rows in read(task, options, ["value"]) for value in rows["value"].to_pylist()]
+    tasks, wanted = follower.plan(start, end), pa.schema([SCHEMA.field("value")])
+    return [value for task in tasks for rows in read(task, options, wanted) for value in rows["value"].to_pylist()]
 
 
 def test_a_new_query_begins_behind_what_is_there_and_reads_what_comes(path):

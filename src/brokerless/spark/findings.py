@@ -6,19 +6,18 @@ All replicas that the paths hold are checked, not only the one that a read would
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from brokerless.log.findings import findings
-from brokerless.spark.tasks import Piece, pack, select, target_bytes
+from brokerless.spark.tasks import plan_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from brokerless.log.segment import Segment
     from brokerless.spark.options import Options
-    from brokerless.spark.tasks import Task
+    from brokerless.spark.tasks import SegmentOf, Task
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("topic", pa.string()),
@@ -32,48 +31,28 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("end_offset", pa.int64()),
     pa.field("reason", pa.string()),
 ]
-_ALL = pa.schema(_FIELDS)
 # In memory at a time, and sent to Spark as one.
 _ROWS = 4096
 
-COLUMNS = _ALL.names
-
-
-class Checked(NamedTuple):
-    """A segment to be checked."""
-
-    topic: str | None
-    partition: int | None
-    segment: Segment
-    is_clean: bool
+SCHEMA = pa.schema(_FIELDS)
 
 
 def default_columns(options: Options) -> Sequence[str]:  # noqa: ARG001 - those of `records` depend on them
     """Return all columns."""
-    return tuple(COLUMNS)
+    return SCHEMA.names
 
 
-def schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the Arrow schema of these columns."""
-    return pa.schema([_ALL.field(column) for column in columns])
+def plan(options: Options) -> list[Task[SegmentOf]]:
+    """Plan the tasks: whole segments, in order, of every replica."""
+    return plan_segments(options, all_replicas=True)
 
 
-def plan(options: Options) -> list[Task[Checked]]:
-    """Plan the tasks: whole segments, in order."""
-    pieces = [
-        Piece(Checked(log.topic, log.partition, segment, log.root.is_clean), segment.size)
-        for log in select(options, all_replicas=True)
-        for segment in log.segments
-    ]
-    return pack(pieces, target_bytes((piece.size for piece in pieces), options), options)
-
-
-def read(task: Task[Checked], options: Options, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """Yield what is wrong with a task's segments, some thousand rows at a time: it may be every batch of them."""
     rows = (
-        {"topic": checked.topic, "partition": checked.partition, **finding._asdict()}
-        for checked in task.work
-        for finding in findings(checked.segment, is_clean=checked.is_clean)
+        {"topic": topic, "partition": partition, **finding._asdict()}
+        for topic, partition, segment, is_clean in task.work
+        for finding in findings(segment, is_clean=is_clean)
     )
     while piece := list(islice(rows, _ROWS)):
-        yield pa.RecordBatch.from_pylist(piece, schema=schema(columns))
+        yield pa.RecordBatch.from_pylist(piece, schema=wanted)

@@ -34,17 +34,12 @@ _REQUESTS = 16
 # Cutting finer than an index does gains nothing: the rest is done by offset.
 _FINEST = 64 << 10
 
-COLUMNS = _native.ROW_COLUMNS
+SCHEMA = _native.row_schema(_native.ROW_COLUMNS, spark=True)
 
 
 def default_columns(options: Options) -> Sequence[str]:
     """Return the columns of Spark's Kafka source, `headers` among them if asked for."""
     return KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
-
-
-def schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the Arrow schema of these columns."""
-    return _native.row_schema(columns, spark=True)
 
 
 def plan(options: Options) -> list[Task[Split]]:
@@ -87,10 +82,10 @@ def target_of(logs: Iterable[Log], options: Options) -> int:
     return target_bytes((segment.size for log in logs for segment in log.segments), options)
 
 
-def read(task: Task[Split], options: Options, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, in batches that are worth handing over."""
     keep_modules()
-    reader = Reader(task.work, columns, check_crcs=options.check_crcs, spark=True)
+    reader = Reader(task.work, wanted.names, check_crcs=options.check_crcs, spark=True)
     yield from _gathered(reader)
     for lost in reader.lost:
         warnings.warn(str(lost), stacklevel=1)

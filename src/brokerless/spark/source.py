@@ -8,8 +8,9 @@ batch is made with exactly that one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -23,7 +24,6 @@ from brokerless.spark.stream_sink import StreamWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql.datasource import (
         DataSourceStreamReader,
         DataSourceStreamWriter,
@@ -32,7 +32,25 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-_VIEWS: dict[str, Any] = {"records": records, "batches": batches, "findings": findings, "sums": sums}
+
+class _View(Protocol):
+    """What option `view` chooses from; each is a module."""
+
+    @property
+    def SCHEMA(self) -> pa.Schema:  # noqa: N802 - a constant there
+        """All columns."""
+
+    def default_columns(self, options: Options, /) -> Sequence[str]:
+        """Return those that one gets without asking."""
+
+    def plan(self, options: Options, /) -> Sequence[InputPartition]:
+        """Plan the tasks."""
+
+    def read(self, task: Any, options: Options, wanted: pa.Schema, /) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - its own
+        """Yield the rows of a task with these columns."""
+
+
+_VIEWS: dict[str, _View] = {"records": records, "batches": batches, "findings": findings, "sums": sums}
 
 
 class BrokerlessSource(DataSource):
@@ -51,9 +69,7 @@ class BrokerlessSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of the view, or those that option `columns` names."""
         view = _VIEWS[self._options.view]
-        columns = self._options.columns or view.default_columns(self._options)
-        _check_names(columns, view.COLUMNS)
-        return from_arrow_schema(view.schema(columns))
+        return from_arrow_schema(_wanted(view, self._options.columns or view.default_columns(self._options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the columns of `schema`, which may be the user's choice of ours.
@@ -97,35 +113,33 @@ class BrokerlessSource(DataSource):
         """The options of a read."""
         return self._given or Options.parse(self.options)
 
-    def _chosen(self, schema: StructType) -> Sequence[str]:
-        view = _VIEWS[self._options.view]
-        columns: Sequence[str] = schema.fieldNames()
-        _check_names(columns, view.COLUMNS)
-        for asked, field in zip(schema, from_arrow_schema(view.schema(columns)), strict=True):
+    def _chosen(self, schema: StructType) -> pa.Schema:
+        wanted = _wanted(_VIEWS[self._options.view], schema.fieldNames())
+        for asked, field in zip(schema, from_arrow_schema(wanted), strict=True):
             # Spark would believe NOT NULL without looking.
             if asked.dataType != field.dataType or not asked.nullable:
                 raise ValueError(
                     f"column {field.name} is {field.dataType.simpleString()} and nullable, "
                     f"not {asked.dataType.simpleString()}{'' if asked.nullable else ' NOT NULL'}: cast it in the query"
                 )
-        return columns
+        return wanted
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, options: Options, columns: Sequence[str]) -> None:
+    def __init__(self, options: Options, wanted: pa.Schema) -> None:
         self._options = options
-        self._columns = columns
+        self._wanted = wanted
 
     def partitions(self) -> Sequence[InputPartition]:
-        tasks: Sequence[InputPartition] = _VIEWS[self._options.view].plan(self._options)
-        return tasks
+        return _VIEWS[self._options.view].plan(self._options)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
-        rows: Iterator[pa.RecordBatch] = _VIEWS[self._options.view].read(partition, self._options, self._columns)
-        return rows
+        return _VIEWS[self._options.view].read(partition, self._options, self._wanted)
 
 
-def _check_names(columns: Sequence[str], known: Sequence[str]) -> None:
+def _wanted(view: _View, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of these columns of a view."""
     for column in columns:
-        if column not in known:
-            raise unknown("column", column, known)
+        if column not in view.SCHEMA.names:
+            raise unknown("column", column, view.SCHEMA.names)
+    return pa.schema([view.SCHEMA.field(column) for column in columns])

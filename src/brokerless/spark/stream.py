@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class _UnlimitedReader(DataSourceStreamReader):
-    def __init__(self, options: Options, columns: Sequence[str]) -> None:
+    def __init__(self, options: Options, wanted: pa.Schema) -> None:
         self._options = options
-        self._columns = columns
+        self._wanted = wanted
         self._follower = Follower(options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
@@ -52,7 +52,7 @@ class _UnlimitedReader(DataSourceStreamReader):
         return tasks
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
-        return records.read(partition, self._options, self._columns)
+        return records.read(partition, self._options, self._wanted)
 
 
 if IS_ADMISSION_CONTROLLED:
@@ -75,11 +75,11 @@ if IS_ADMISSION_CONTROLLED:
             self._follower.freeze()
 
 
-def stream_reader(options: Options, columns: Sequence[str]) -> DataSourceStreamReader:
+def stream_reader(options: Options, wanted: pa.Schema) -> DataSourceStreamReader:
     """Return a reader of what is appended to logs from now on, or from where the options say.
 
     Raises:
         ValueError: an option that a stream cannot have, or not with this version of PySpark.
     """
     checked = options.for_stream(is_admission_controlled=IS_ADMISSION_CONTROLLED)
-    return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(checked, columns)
+    return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(checked, wanted)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from brokerless.log.profile import FACTS, profile, together
-from brokerless.spark.tasks import Piece, pack, select, target_bytes
+from brokerless.spark.tasks import plan_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from brokerless.log.segment import Segment
     from brokerless.spark.options import Options
-    from brokerless.spark.tasks import Task
+    from brokerless.spark.tasks import SegmentOf, Task
 
 _TIME = pa.timestamp("us", "UTC")
 _TIMES = ("hour", "first_timestamp", "last_timestamp")
@@ -28,48 +27,29 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("magic", pa.int32()),
     pa.field("compression", pa.string()),
 ]
-_ALL = pa.schema([*_FIELDS, *(pa.field(name, _TIME if name in _TIMES else pa.int64()) for name in FACTS)])
 
-COLUMNS = _ALL.names
-
-
-class Counted(NamedTuple):
-    """A segment whose batches and records are counted."""
-
-    topic: str | None
-    partition: int | None
-    segment: Segment
+SCHEMA = pa.schema([*_FIELDS, *(pa.field(name, _TIME if name in _TIMES else pa.int64()) for name in FACTS)])
 
 
 def default_columns(options: Options) -> Sequence[str]:  # noqa: ARG001 - those of `records` depend on them
     """Return all columns."""
-    return tuple(COLUMNS)
+    return SCHEMA.names
 
 
-def schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the Arrow schema of these columns."""
-    return pa.schema([_ALL.field(column) for column in columns])
-
-
-def plan(options: Options) -> list[Task[Counted]]:
+def plan(options: Options) -> list[Task[SegmentOf]]:
     """Plan the tasks: whole segments, in order."""
-    pieces = [
-        Piece(Counted(log.topic, log.partition, segment), segment.size)
-        for log in select(options)
-        for segment in log.segments
-    ]
-    return pack(pieces, target_bytes((piece.size for piece in pieces), options), options)
+    return plan_segments(options)
 
 
-def read(task: Task[Counted], options: Options, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """Yield the sums of each partition that a task has segments of."""
     tables: dict[tuple[str | None, int | None], list[pa.Table]] = {}
-    for topic, partition, segment in task.work:
+    for topic, partition, segment, _ in task.work:
         tables.setdefault((topic, partition), []).append(profile(segment))
     for (topic, partition), found in tables.items():
         rows = [{"topic": topic, "partition": partition, **_timed(row)} for row in together(found).to_pylist()]
         if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=schema(columns))
+            yield pa.RecordBatch.from_pylist(rows, schema=wanted)
 
 
 def _timed(row: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
     from brokerless.spark.options import Options
 
 # As Spark's maxPartitionBytes, as long as that makes no more tasks than a driver keeps track of with ease. Above 20 TB
@@ -46,6 +47,15 @@ class Piece(NamedTuple, Generic[T]):
     work: T
     size: int
     records: int = 0
+
+
+class SegmentOf(NamedTuple):
+    """A whole segment, and whose it is; `is_clean`: its log directory was shut down cleanly."""
+
+    topic: str | None
+    partition: int | None
+    segment: Segment
+    is_clean: bool
 
 
 def select(options: Options, *, all_replicas: bool = False) -> list[Log]:
@@ -102,6 +112,16 @@ def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task
     if held or not tasks:
         tasks.append(Task(tuple(held)))
     return tasks
+
+
+def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[SegmentOf]]:
+    """Plan tasks of whole segments, in order; arguments and errors as of `select`."""
+    pieces = [
+        Piece(SegmentOf(log.topic, log.partition, segment, log.root.is_clean), segment.size)
+        for log in select(options, all_replicas=all_replicas)
+        for segment in log.segments
+    ]
+    return pack(pieces, target_bytes((piece.size for piece in pieces), options), options)
 
 
 @cache
