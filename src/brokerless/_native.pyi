@@ -357,6 +357,9 @@ class HeaderWalk:
     def first_offset(self) -> int | None:
         """The base offset of the first batch."""
     @property
+    def last_batch(self) -> tuple[int, bytes] | None:
+        """Where the last batch starts, and its first bytes, a checksum among them, by which it is told from others."""
+    @property
     def leader_epoch(self) -> int:
         """The greatest in any header, -1 if none."""
     @property

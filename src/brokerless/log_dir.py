@@ -195,8 +195,13 @@ class LogDir:
         for directory, parsed in directories:
             if parsed.leftover:
                 self._leftovers.append(Leftover(directory, parsed.topic, parsed.partition, parsed.leftover))
-            else:
+                continue
+            try:
                 self._add_log(directory, root)
+            except FileNotFoundError:
+                # A running broker deletes topics, and moves partitions to other directories, while we look.
+                if storage.is_directory(directory):
+                    raise
 
     def _add_log(self, path: str, root: Root) -> None:
         if storage.absolute(path) not in self._seen:

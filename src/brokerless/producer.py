@@ -7,7 +7,7 @@ are appended as produce requests: every check of a broker applies. What was appe
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from brokerless.written_topics import NewTopic, check_settings
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from brokerless.log.writer import LogWriter
     from brokerless.sent_rows import Rows
@@ -136,8 +137,8 @@ class Producer:
             elif idempotent:
                 self._producer_id, self._epoch = new_producer_id() if producer_id is None else producer_id, 0
         except BaseException:
-            self._close_dir()
-            raise
+            with self._own_dir():
+                raise
         self._keep_offsets = keep_offsets
         self._has_times: bool | None = None
         # The format goes on in an older one only if it is asked for again: a topic's own says 2.
@@ -252,18 +253,18 @@ class Producer:
         """Append what waits, abort an open transaction, and close the directory if it was opened here."""
         if self._is_closed:
             return
-        try:
-            if self._is_in_transaction:
-                self.abort()
-            if self._failure is None:
-                self.flush()
-        finally:
-            self._is_closed = True
-            self._close_dir()
+        with self._own_dir():
+            try:
+                if self._is_in_transaction:
+                    self.abort()
+                if self._failure is None:
+                    self.flush()
+            finally:
+                self._is_closed = True
 
-    def _close_dir(self) -> None:
-        if self._owns_dir:
-            self._dir.close()
+    def _own_dir(self) -> AbstractContextManager[object]:
+        """Close the directory at the end of a block, if it was opened here."""
+        return self._dir if self._owns_dir else nullcontext()
 
     def _check_usable(self) -> None:
         if self._is_closed:
@@ -340,7 +341,7 @@ class Producer:
             appended = log.append_each(batches, origin=origin, is_encoded_here=True)
         finally:
             # Also of a request that failed in its middle: what was appended until then stays.
-            self.records += self._taken(rows, log.log_end_offset, before)
+            self.records += self._taken(rows, log.written_end_offset, before)
         if appended.duplicates:
             # Nothing is ever sent twice here.
             raise AppendError(

@@ -254,3 +254,19 @@ def test_a_time_is_milliseconds(golden):
         ):
             with pytest.raises(TypeError, match="timestamp: ms since the epoch are expected, an integer, not"):
                 call()
+
+
+def test_a_topic_that_is_deleted_while_we_look_is_no_matter(tmp_path, monkeypatch):
+    """A broker renames its directories: they were listed, and are gone when they are opened."""
+    root = broker(tmp_path, 1)
+    for name in ("gone-0", "stays-0"):
+        partition(root, name)
+
+    class Vanishing(bl.Log):
+        def __init__(self, path, **options):
+            if str(path).endswith("gone-0") and (root / "gone-0").exists():
+                (root / "gone-0").rename(root / f"gone-0.{'0' * 32}-delete")
+            super().__init__(path, **options)
+
+    monkeypatch.setattr("brokerless.log_dir.Log", Vanishing)
+    assert bl.LogDir(root).topics() == ["stays"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import log_dir_writer
+from brokerless import disk, log_dir_writer
 from brokerless.log.transactional_ids import FILE
 from sending import rows, values
 
@@ -346,6 +346,29 @@ def test_a_producer_counts_what_is_in_the_log(tmp_path):
             producer.flush()
             producer.commit() if is_committed else producer.abort()
         assert producer.records == 8
+
+
+def test_a_producer_counts_no_row_that_a_full_disk_did_not_take(tmp_path, monkeypatch):
+    """Who goes on from there with the rest of the input would leave out rows."""
+    write = disk.Output.write_at
+
+    def fills(output, position, content):
+        if output.path.endswith(".log") and position > 300:
+            write(output, position, bytes(content)[:500])
+            raise OSError(28, "No space left on device")
+        write(output, position, content)
+
+    producer = bl.Producer(tmp_path / "d", "t", batch_size=200)
+    producer.send([{"value": b"%d" % i * 20} for i in range(20)])
+    producer.flush()
+    monkeypatch.setattr("brokerless.disk.Output.write_at", fills)
+    producer.send([{"value": b"%d" % i * 20} for i in range(200)])
+    with pytest.raises(OSError, match="No space"):
+        producer.close()
+    monkeypatch.undo()
+    with bl.LogDir.open(tmp_path / "d") as log_dir:
+        assert producer.records == log_dir.log("t", 0).log_end_offset
+    assert 20 < producer.records < 220
 
 
 def test_a_copy_does_not_make_up_times(tmp_path):

@@ -349,17 +349,13 @@ def test_what_the_cleaner_replaced_after_the_plan_is_read_as_it_was_planned(dire
 def test_what_the_cleaner_replaced_long_ago_is_read_by_its_offsets_or_not_at_all(directory, cleaned):
     """A position of one file means nothing in another, whose name is the same."""
     whole = bl.Log(directory).plan(target_bytes=None)
-    first, half = bl.Log(directory).plan()[0], 2 * SIZE
-    halves = [
-        dataclasses.replace(first, end_position=half),
-        dataclasses.replace(first, position=half, entry=(3, 5), fallback_position=half),
-    ]
+    halves = halves_of(bl.Log(directory).plan()[0], (3, 5))
     assert [offset for split in halves for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(8))
     cleaned()
     for path in directory.glob("*.deleted"):
         path.unlink()
     # The one behind has been merged into it; its rows are not the split's.
-    late = dataclasses.replace(whole[0], position=half, entry=(3, 5), start_offset=1)
+    late = dataclasses.replace(whole[0], position=2 * SIZE, entry=(3, 5), start_offset=1)
     for split in (whole[0], late):
         assert offsets(bl.read_split(split, ["offset"])) == [1]
     for split in (whole[1], *halves):
@@ -376,13 +372,53 @@ def test_what_the_cleaner_merges_after_the_listing_comes_once(directory, cleaned
     assert read_offsets(log) == [1, *range(8, 24)]
 
 
-def test_a_read_with_an_end_has_no_rows_behind_it_whatever_became_of_the_file(directory):
-    """What was the active segment grows, is rolled, and cleaned together with others: rows would come twice."""
+@pytest.fixture
+def rolled(directory):
+    """Roll the active segment, as a broker does, and put what is left of it and of the next one into its place."""
+
+    def roll():
+        log_file(directory, 16).rename(f"{log_file(directory, 16)}.deleted")
+        values = [b"x"] * 8
+        log_file(directory, 16).write_bytes(batch(17, [b"a"]) + b"".join(batch(24 + 8 * i, values) for i in range(8)))
+        log_file(directory, 88).write_bytes(b"")
+
+    return roll
+
+
+def halves_of(split, entry, middle=2 * SIZE):
+    """Cut a split at an entry (before, offset) of its index."""
+    return [
+        dataclasses.replace(split, end_position=middle),
+        dataclasses.replace(split, position=middle, entry=entry, fallback_position=middle),
+    ]
+
+
+def test_an_active_segment_that_was_rolled_and_cleaned_after_the_plan_is_read_as_it_was_planned(directory, rolled):
+    """The new file is larger than what was planned: by its size it might be the same one that has grown."""
     splits = bl.Log(directory).plan(end_offset=24)
-    log_file(directory, 16).unlink()
-    values = [b"x"] * 8
-    log_file(directory, 16).write_bytes(batch(17, [b"a"]) + b"".join(batch(24 + 8 * i, values) for i in range(8)))
-    assert offsets(bl.read_split(splits[-1], ["offset"])) == [17]
+    rolled()
+    for planned in ([splits[-1]], halves_of(splits[-1], (19, 21))):
+        assert [offset for split in planned for offset in offsets(bl.read_split(split, ["offset"]))] == [*range(16, 24)]
+
+
+def test_an_active_segment_that_was_cleaned_long_ago_is_read_by_its_offsets_or_not_at_all(directory, rolled):
+    """Rows of the segments that were merged into it would come twice, or be taken for those of a half."""
+    whole = bl.Log(directory).plan(end_offset=24)[-1]
+    rolled()
+    for path in directory.glob("*.deleted"):
+        path.unlink()
+    assert offsets(bl.read_split(whole, ["offset"])) == [17]
+    for half in halves_of(whole, (19, 21)):
+        with pytest.raises(FileNotFoundError, match="read again"):
+            list(bl.read_split(half))
+
+
+def test_another_log_under_the_same_name_is_not_read_as_the_planned_one(directory):
+    """A topic is deleted and made anew between the plan and the read."""
+    splits = bl.Log(directory).plan()
+    log_file(directory, 16).write_bytes(b"".join(batch(16 + 2 * i, [b"new", b"rows"]) for i in range(9)))
+    with pytest.raises(FileNotFoundError, match="read again"):
+        list(bl.read_split(splits[-1]))
 
 
 def test_a_batch_that_is_appended_while_the_end_is_looked_for_hides_none_before_it(directory, monkeypatch):

@@ -34,6 +34,8 @@ pub(crate) const MAGIC_END: usize = 17;
 pub(crate) const BATCH_OVERHEAD: usize = 61;
 /// Where the crc of magic 2 starts.
 const ATTRIBUTES_AT: usize = 21;
+/// Behind the crc of any magic: the bytes by which one entry is told from another.
+pub(crate) const CRC_END: usize = ATTRIBUTES_AT;
 /// Where the crc of magic 0 and 1 starts.
 pub(crate) const MAGIC_AT: usize = 16;
 /// The smallest length any magic can have: an empty v0 message.

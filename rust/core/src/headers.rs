@@ -1,6 +1,6 @@
 //! A walk over headers that skips the bodies: what a log holds without reading its records.
 
-use crate::batch::Header;
+use crate::batch::{CRC_END, Header};
 use crate::error::Result;
 use crate::transactions::Transactions;
 
@@ -17,6 +17,8 @@ pub struct HeaderWalk {
     pub first_offset: Option<i64>,
     /// After the last entry.
     pub next_offset: Option<i64>,
+    /// Where the last entry starts, and its first bytes: up to a checksum, in every magic.
+    pub last: Option<(u64, [u8; CRC_END])>,
     /// Greatest partition leader epoch, -1 for none.
     pub leader_epoch: i32,
     /// Greatest, ms; -1 for none.
@@ -72,6 +74,7 @@ impl HeaderWalk {
                 return Ok(at);
             }
             self.take(&header, entry.unwrap_or_default())?;
+            self.last = rest.first_chunk().map(|start| (at, *start));
             at = header.end_position();
             self.end_position = at;
         }

@@ -2,6 +2,7 @@
 
 use brokerless_core::{Compression, HeaderWalk as Walk, Transactions};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
@@ -45,6 +46,12 @@ impl HeaderWalk {
     #[getter]
     fn next_offset(&self) -> Option<i64> {
         self.0.next_offset
+    }
+
+    #[getter]
+    fn last_batch<'py>(&self, py: Python<'py>) -> Option<(u64, Bound<'py, PyBytes>)> {
+        let (position, start) = self.0.last?;
+        Some((position, PyBytes::new(py, &start)))
     }
 
     #[getter]

@@ -35,7 +35,8 @@ class Bounds(NamedTuple):
     def stretches(self, log: Log) -> list[Stretch]:
         """Return what is read of which segments."""
         found = []
-        damage, known = log.extent.damage, None if log.extent.damage else log.extent.next_offset
+        next_offset, end, damage, last_batch = log.extent
+        known = None if damage else next_offset
         # Without an end, rows count that are beyond their segment by one flipped bit: a batch's offset is not in its
         # checksum. But a broker's cleaner may have put the next segments into this one since they were listed.
         is_open = self.is_open and not log.root.is_locked
@@ -43,12 +44,12 @@ class Bounds(NamedTuple):
             following = segment.next_base_offset
             if following is not None:
                 if following > self.start_offset and segment.base_offset < self.end_offset:
-                    end = NO_END if is_open else min(self.end_offset, following)
-                    found.append(Stretch(segment, segment.size, end, following))
+                    end_offset = NO_END if is_open else min(self.end_offset, following)
+                    found.append(Stretch(segment, segment.size, end_offset, following))
             elif self.is_open and (damage or self.start_offset < self.end_offset or self.end_offset == NO_END):
-                found.append(Stretch(segment, log.extent.end_position, NO_END, known))
+                found.append(Stretch(segment, end, NO_END, known, last_batch))
             elif max(self.start_offset, segment.base_offset) < self.end_offset:
-                found.append(Stretch(segment, log.extent.end_position, self.end_offset, known))
+                found.append(Stretch(segment, end, self.end_offset, known, last_batch))
         return found
 
 

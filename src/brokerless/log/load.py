@@ -333,7 +333,7 @@ class _Loader:
         with self.changes.open(log) as file:
             size = file.size()
             try:
-                sweep(file, index.lookup(last_offset)[1], size, step)
+                sweep(file, max(0, index.lookup(last_offset)[1]), size, step)  # as LogSegment.translateOffset
             except (CorruptRecordError, UnsupportedFormatError) as error:
                 raise CorruptRecordError(
                     f"a broker does not start: {log} is damaged behind its last whole batch: {error}; remove the "

@@ -100,6 +100,11 @@ class OpenLog:
         return self._appender.log_end_offset
 
     @property
+    def written_end_offset(self) -> int:
+        """The log end offset, as far as the files have got: after an error, behind the last whole batch in them."""
+        return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset
+
+    @property
     def high_watermark(self) -> int:
         """Where the replicated part ends: at rest, the log end offset."""
         return self._appender.high_watermark

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pyarrow as pa
 
-from brokerless import _native
+from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_several, located, unknown
+from brokerless.log import files
 from brokerless.log.segment import NO_END, Entry, cut_batch, open_log
 from brokerless.log.window import MAX_BATCH, Window, batch_at, sweep
 
@@ -214,11 +216,22 @@ def _open(split: Split) -> File:
     try:
         return open_log(split.path, split.is_of)
     except FileNotFoundError:
-        if split.is_whole:
+        if split.is_whole and (split.file_size is not None or _was_rolled(split)):
             with contextlib.suppress(FileNotFoundError):
                 return open_log(split.path)
         what = "deleted, cut or replaced since the read was planned, as brokers do: read again"
         raise FileNotFoundError(errno.ENOENT, what, split.path) from None
+
+
+def _was_rolled(split: Split) -> bool:
+    """Tell whether the active segment of the plan has another one behind it; else the log was truncated."""
+    try:
+        names = storage.list_directory(os.path.dirname(split.path))
+    except FileNotFoundError:
+        return False
+    bases = (files.live_base_offset(name) for name in names if name.endswith(".log"))
+    end = NO_END if split.following_offset is None else split.following_offset
+    return any(base is not None and base >= end for base in bases)
 
 
 def _is_behind(split: Split, file: File, window: Window) -> bool:

@@ -32,12 +32,14 @@ class Extent(NamedTuple):
 
     `next_offset` follows its last whole batch, `end_position` is where that batch ends. `damage` is what stands there
     if it is neither the end of the file, nor a cut batch, nor a preallocated tail of zeros; `end_position` is then
-    the file's size, so that a read meets the damage.
+    the file's size, so that a read meets the damage. `last_batch` is where the last one starts, and with which bytes, a
+    checksum among them; only of the last segment.
     """
 
     next_offset: int
     end_position: int
     damage: CorruptRecordError | UnsupportedFormatError | None = None
+    last_batch: tuple[int, bytes] | None = None
 
 
 class Entry(NamedTuple):
@@ -213,7 +215,7 @@ class Segment:
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
             # behind the greatest offset there is the next one wraps around
             next_offset = NO_END if next_offset == -NO_END - 1 else next_offset
-            return Extent(next_offset, size if damage else walk.end_position, damage)
+            return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches in the file, as Arrow, with the columns of `Log.scan`.

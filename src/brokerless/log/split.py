@@ -44,6 +44,7 @@ class Split:
         entry: what is to be found at `position`: a batch that ends above entry[0] and not above entry[1]. None at 0.
         fallback_position: where to start if it is not: with the first batch at or behind this.
         file_size: of the file that was planned; None for the active segment, which grows.
+        last_batch: of the active segment: where the last one started, and with which bytes.
         aborted: transactions to leave out: (producer_id, first_offset, last_offset).
         on_corrupt: "raise" or "skip".
 
@@ -64,18 +65,29 @@ class Split:
     entry: tuple[int, int] | None = None
     fallback_position: int = 0
     file_size: int | None = None
+    last_batch: tuple[int, bytes] | None = None
     aborted: tuple[Aborted, ...] = ()
     on_corrupt: OnCorrupt = "raise"
 
     def is_of(self, file: File) -> bool:
-        """Tell whether an open file is the one that was planned: the log cleaner puts another one under its name."""
+        """Tell whether an open file is the one that was planned: the log cleaner puts another one under its name.
+
+        Of what was the active segment, too: it is rolled at any moment, and cleaned together with those before it.
+        """
         size = file.size()
-        return size >= self.end_position if self.file_size is None else size == self.file_size
+        if self.file_size is not None:
+            return size == self.file_size
+        position, start = self.last_batch or (0, b"")
+        return size >= self.end_position and file.read(position, len(start)) == start
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of a file that does not grow, or all from where its first offset is looked for."""
-        return self.fallback_position == 0 and self.end_position == self.file_size
+        """Whether it is all of a segment as it was planned, or all from where its first offset is looked for."""
+        if self.file_size is None:
+            is_to_the_end = self.last_batch is not None and self.last_batch[0] < self.end_position
+        else:
+            is_to_the_end = self.end_position == self.file_size
+        return self.fallback_position == 0 and is_to_the_end
 
     @property
     def is_bounded(self) -> bool:
@@ -96,6 +108,7 @@ class Stretch(NamedTuple):
     end_position: int
     end_offset: int
     following_offset: int | None
+    last_batch: tuple[int, bytes] | None = None
 
 
 def make_splits(
@@ -132,6 +145,7 @@ def make_splits(
                     entry=entry,
                     fallback_position=position if i else 0,
                     file_size=None if segment.is_last else stretch.end_position,
+                    last_batch=stretch.last_batch,
                     aborted=ranges,
                     on_corrupt=on_corrupt,
                 )
@@ -144,7 +158,7 @@ _Cut = tuple[int, tuple[int, int] | None]
 
 def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corrupt: OnCorrupt) -> list[_Cut]:
     """Return where splits start. With "skip" only at 0: what is lost must not depend on where the cuts are."""
-    segment, end_position, end_offset, _ = stretch
+    segment, end_position, end_offset, *_ = stretch
     is_large = target_bytes is not None and end_position > target_bytes
     if on_corrupt == "skip" or not (is_large or segment.base_offset < start_offset):
         return [(0, None)]

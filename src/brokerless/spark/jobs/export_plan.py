@@ -119,7 +119,7 @@ def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], seg
         digest.update(b"task")
         for split in task.work:
             if split.path in cut:
-                split = replace(split, end_position=0, following_offset=None, file_size=None)  # noqa: PLW2901
+                split = replace(split, end_position=0, following_offset=None, file_size=None, last_batch=None)  # noqa: PLW2901
             digest.update(repr(split).encode())
     digest.update(repr(segments).encode())
     return digest.hexdigest()
