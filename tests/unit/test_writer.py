@@ -62,6 +62,46 @@ def test_truncation(case, tmp_path):
     assert rows[-1] == {"offset": state["logEndOffset"], "value": b"more"}
 
 
+@pytest.mark.parametrize("then", ["close", "delete_records", "compact", "convert"])
+def test_a_log_that_was_cut_inside_a_batch_ends_there_for_good(tmp_path, then):
+    """Else the next who opens it gives offsets twice, or finds a log that ends below where it starts."""
+    log = opened(tmp_path / "t-0", cleanup_policy="compact,delete")
+    for values in ([b"a"] * 10, [b"b"] * 10):
+        log.append(batch(0, values, timestamp=T, keys=[b"k"] * 10))
+    log.truncate_to(15)
+    if then == "delete_records":
+        log.delete_records(12)
+    elif then == "compact":
+        log.compact()
+    elif then == "convert":
+        log.convert(compression="gzip")
+    assert log.log_end_offset == 15
+    log.close()
+    directory, start = str(tmp_path / "t-0"), log.log_start_offset
+    again = LogWriter.open(directory, settings=TopicSettings(), is_clean=True, log_start_offset=start)
+    assert (again.log_start_offset, again.append(batch(0, [b"more"], timestamp=T)).first_offset) == (start, 15)
+    again.close()
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_an_index_with_a_tail_of_zeros_is_full(tmp_path, kind):
+    """A copy of a running broker's has them. Behind them no broker looks, and cannot map a file of that length."""
+    directory, limit = tmp_path / "t-0", 1200
+    settings = {"index_interval_bytes": 0, "segment_index_bytes": limit}
+    log = opened(directory, **settings)
+    for _ in range(3):
+        log.append(batch(0, [b"x"] * 5, timestamp=T))
+    log.close()
+    index = directory / f"{0:020d}.{kind}"
+    index.write_bytes(index.read_bytes().ljust(limit, b"\0"))
+    log = opened(directory, **settings)
+    log.append(batch(0, [b"more"], timestamp=T))
+    log.close()
+    assert [segment["batches"] for segment in segments(directory)] == [["0-4", "5-9", "10-14"], ["15-15"]]
+    assert index.stat().st_size == limit
+    assert opened(directory, **settings).log_end_offset == 16
+
+
 def test_truncation_to_the_end_of_an_epoch(tmp_path):
     log = opened(tmp_path / "t-0")
     for epoch in (0, 0, 2, 2, 5):

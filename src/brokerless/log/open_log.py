@@ -68,6 +68,8 @@ class OpenLog:
     _active: ActiveSegment
     _appender: _native.Appender
     _is_broken: bool
+    # Whether the last batch ends below the log end offset: a batch was dropped that the log had been cut in.
+    _is_cut_short: bool
 
     def __init__(
         self, directory: str, settings: TopicSettings, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
@@ -177,7 +179,7 @@ class OpenLog:
                 if field.name not in _OURS
             },
         )
-        self.is_closed = self._is_broken = False
+        self.is_closed = self._is_broken = self._is_cut_short = False
 
     def _segment_state(self, base_offset: int, max_timestamp: tuple[int, int] | None) -> _native.SegmentState:
         def content(kind: int) -> bytes | None:
@@ -209,6 +211,7 @@ class OpenLog:
             if write.is_new:
                 self._roll(write)
             self._active.append(write.log, write.index, write.timeindex, write.txnindex)
+            self._is_cut_short = False
         self._is_broken = False
         if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
             self.flush()
@@ -249,6 +252,9 @@ class OpenLog:
     def _settle(self) -> None:
         """Leave the files as a clean shutdown does."""
         self._check_usable()
+        if self._is_cut_short:
+            # Whoever opens the log finds its end by the last batch, or by the name of a segment without any.
+            self._write(self._decide(partial(self._appender.roll, self._now())))
         self._is_broken = True
         closing = self._appender.close()
         self._active.finish(closing.final_time_entry)

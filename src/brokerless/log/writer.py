@@ -201,6 +201,7 @@ class LogWriter(OpenLog):
             )
             loaded.changes.apply()
             self._resume(loaded)
+            self._is_cut_short = segments_in(self.directory)[-1].extent().next_offset < offset
             if self.first_dirty_offset is not None:
                 # The cleaner takes what is below for cleaned; what is appended from now on is not.
                 self.first_dirty_offset = min(self.first_dirty_offset, loaded.base_offsets[-1])
