@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.log.erase import Erase, find
 from brokerless.log.settings import TopicSettings
 from brokerless.log.verb import perform
@@ -100,6 +100,17 @@ def test_offsets_markers_and_producers_stay(log):
     assert [p.read_bytes() for p in log.glob("*.txnindex")] == aborted
     assert len(kept) <= len(list(log.glob("*.snapshot"))) + 1
     assert [row["offset"] for row in rows(log, "read_committed")] == [0, 2, 6, 7]
+
+
+@pytest.mark.parametrize(("version", "times"), [(0x700, 1), (0, 2)])
+def test_a_damaged_transaction_index_is_named_and_the_log_stays(log, version, times):
+    """Its entries go into the new segments' indexes: readers would take aborted records for committed ones."""
+    [index] = log.glob("*.txnindex")
+    index.write_bytes(times * (version.to_bytes(2) + index.read_bytes()[2:]))
+    before = {p: p.read_bytes() for p in log.glob("*.log")}
+    with pytest.raises((CorruptRecordError, UnsupportedFormatError), match=index.name):
+        erase(log, Erase(keys=(b"anna",)))
+    assert {p: p.read_bytes() for p in log.glob("*.log")} == before
 
 
 def test_blank_leaves_keys_and_tombstones(log):

@@ -9,7 +9,7 @@ import pytest
 
 import brokerless as bl
 import damage
-from brokerless.log.transactions import _fitting, overlapping
+from brokerless.log.transactions import fitting, overlapping
 from building import batch, marker, write_segment, write_snapshot, write_transaction_index
 
 
@@ -221,7 +221,7 @@ def test_a_large_index_that_does_not_fit_is_not_made_into_python_objects(tmp_pat
     segment = bl.Log(directory).segments[0]
     tracemalloc.start()
     try:
-        assert _fitting(segment) is None
+        assert fitting(segment) is None
         assert tracemalloc.get_traced_memory()[1] < 3 * size
     finally:
         tracemalloc.stop()

@@ -83,6 +83,17 @@ def test_a_log_that_was_cut_inside_a_batch_ends_there_for_good(tmp_path, then):
     again.close()
 
 
+def test_an_index_entry_with_a_negative_position_leads_to_the_start(tmp_path):
+    """As for a broker, which then sees nothing of the segment: that is said, and not that an argument is invalid."""
+    log = opened(tmp_path / "t-0", index_interval_bytes=0)
+    for _ in range(3):
+        log.append(batch(0, [b"x"] * 5, timestamp=T))
+    log.close()
+    path = tmp_path / "t-0" / f"{0:020d}.index"
+    path.write_bytes(path.read_bytes()[:-4] + (-5).to_bytes(4, signed=True))
+    assert opened(tmp_path / "t-0").log_end_offset == 15
+
+
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 def test_an_index_with_a_tail_of_zeros_is_full(tmp_path, kind):
     """A copy of a running broker's has them. Behind them no broker looks, and cannot map a file of that length."""

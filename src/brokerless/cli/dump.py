@@ -74,14 +74,18 @@ def dump(
     try:
         for path in files:
             pieces = dump.text(path) if form == "text" else dump.json_lines(path, records=records, bytes_as=bytes_as)
-            try:
-                for piece in pieces:
-                    write(piece)
-            except (CorruptRecordError, UnsupportedFormatError, FileNotFoundError) as error:
-                # What is wrong with one file, or missing beside it, is no reason not to show the others.
-                sys.stdout.flush()
-                click.echo(f"brokerless: {error}", err=True)
-                is_damaged = True
+            while True:
+                try:
+                    piece = next(pieces, None)
+                except (CorruptRecordError, UnsupportedFormatError, OSError) as error:
+                    # What is wrong with one file, or missing beside it, is no reason not to show the others.
+                    sys.stdout.flush()
+                    click.echo(f"brokerless: {error}", err=True)
+                    is_damaged = True
+                    break
+                if piece is None:
+                    break
+                write(piece)
     finally:
         sys.stdout.flush()
         click.echo(dump.report(), err=True, nl=False)

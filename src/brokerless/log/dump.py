@@ -192,7 +192,7 @@ class Dump:
                 batch = batches.at(position)
                 if batch is None:
                     raise CorruptRecordError(
-                        f"offset index points behind the log: offset {offset} at {position}, "
+                        f"no batch where the offset index points: offset {offset} at {position}, "
                         f"the log ends at {batches.end}",
                         path=path,
                     )
@@ -270,7 +270,9 @@ class _Batches:
         self._file.close()
 
     def at(self, position: int) -> _Batch | None:
-        """Return the batch that starts at `position`, None behind the last whole one."""
+        """Return the batch that starts at `position`, None behind the last whole one and where no file has any."""
+        if position < 0:
+            return None
         if position not in self._known:
             self._known = self._window(position)
         return self._known.get(position)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from brokerless import _native, storage
-from brokerless.errors import located
+from brokerless.errors import CorruptRecordError, located
 from brokerless.log import files
 from brokerless.log.cleaned_segment import MAX_PENDING, CleanedSegment
 from brokerless.log.segment import cut_batch
 from brokerless.log.swap import Replacement
+from brokerless.log.transactions import fitting
 from brokerless.log.window import Window
 
 if TYPE_CHECKING:
@@ -107,10 +108,21 @@ def renew(
 
 
 def transaction_index(state: LogState, segment: Segment) -> bytes:
-    """Return the content of a segment's `.txnindex`; nothing if there is none."""
+    """Return the content of a segment's `.txnindex`; nothing if there is none.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+        UnsupportedFormatError: it is of another version.
+    """
     if not segment.has_transaction_index:
         return b""
-    return storage.read_all(f"{state.directory}/{files.segment_file(segment.base_offset, files.TXNINDEX)}")
+    path = f"{state.directory}/{files.segment_file(segment.base_offset, files.TXNINDEX)}"
+    content = storage.read_all(path)
+    with located(path):
+        _native.TransactionIndex(content, segment.base_offset).entries()
+        if fitting(segment) is None:
+            raise CorruptRecordError("its entries are not of this segment; remove it and the .index, and run recover")
+    return content
 
 
 def max_segment_bytes(state: LogState, segment: Segment) -> int:

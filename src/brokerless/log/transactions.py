@@ -91,14 +91,15 @@ def _indexed(log: Log, start_offset: int) -> list[Aborted] | None:
     segments = log.segments
     for segment in segments[_floor(segments, start_offset) :]:
         if segment.has_transaction_index:
-            fitting = _fitting(segment)
-            if fitting is None:
+            found = fitting(segment)
+            if found is None:
                 return None
-            aborted += fitting
+            aborted += found
     return aborted
 
 
-def _fitting(segment: Segment) -> list[Aborted] | None:
+def fitting(segment: Segment) -> list[Aborted] | None:
+    """Return the aborted transactions by a segment's index; None: it cannot be of this segment, or cannot be read."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     try:
@@ -167,7 +168,7 @@ def _walk(
                 segment.walk_whole(walk, file, position, size)
             except (CorruptRecordError, UnsupportedFormatError):
                 aborted += walk.aborted
-                aborted += _fitting(segment) or []
+                aborted += fitting(segment) or []
                 known = None if end is None else _snapshot(log, end)
                 walk = _native.HeaderWalk(walk.open_transactions if known is None else known)
         walk.start_file()

@@ -287,6 +287,15 @@ def test_a_file_that_is_missing_beside_an_index_does_not_stop_the_rest(run, tmp_
     assert f"{0:020d}.index" in result.err
 
 
+def test_an_entry_that_points_before_the_file_does_not_stop_the_rest(run, tmp_path):
+    log = building.write_segment(tmp_path, 0, [building.batch(0, [b"value"])])
+    log.with_suffix(".index").write_bytes(struct.pack(">ii", 1, -5))
+    result = run("dump", log.with_suffix(".index"), log)
+    assert (result.code, "baseOffset: 0" in result.out) == (1, True)
+    assert "no batch where the offset index points" in result.err
+    assert "offset 1 at -5, the log ends at" in result.err
+
+
 @pytest.mark.parametrize("option", ["--verify-index-only", "--index-sanity-check", "--print-data-log"])
 def test_json_does_not_pass_over_what_it_cannot_do(option, run, segment):
     result = run("dump", min(segment.glob("*.index")), "--format", "json", option)
