@@ -5,18 +5,19 @@ import pickle
 import struct
 import warnings
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
 
 import brokerless as bl
 import building
-from brokerless.spark import findings, tasks
+from brokerless.spark import findings, records, tasks
 from brokerless.spark.options import Options
 from brokerless.spark.sink import write_parts
 from brokerless.spark.source import BrokerlessSource
 from brokerless.spark.tasks import Piece, pack
-from committing import begin
+from committing import begin, send
 
 
 def reader_of(path, **options):
@@ -40,6 +41,28 @@ def test_timestamps_beyond_sparks_are_null_and_counted(copied):
     with pytest.warns(UserWarning, match="17 timestamps are beyond Spark's range"):
         batches = read(path, kafka__check__crcs="false")
     assert sum(batch["timestamp"].null_count for batch in batches) == 17
+
+
+def test_a_commit_that_comes_while_a_read_is_planned_is_in_all_partitions_or_in_none(tmp_path, monkeypatch):
+    path, partitions = tmp_path / "d", pa.array([0, 1, 2], pa.int32())
+    committed = []
+
+    def commit():
+        write, staging = begin(path, partitions=3)
+        write.commit(send(staging, *[len(committed)] * 3, partition=partitions))
+        committed.append(None)
+
+    commit()
+    pieces_of = records.pieces_of
+
+    def interrupted(log, **arguments):
+        if log.partition == 1 and len(committed) == 1:
+            commit()
+        return pieces_of(log, **arguments)
+
+    monkeypatch.setattr(records, "pieces_of", interrupted)
+    found = [(row["partition"], row["offset"]) for rows in read(path) for row in rows.to_pylist()]
+    assert found == [(number, offset) for number in range(3) for offset in range(2)]
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])

@@ -113,6 +113,14 @@ class Journal(NamedTuple):
         return {name: path for name, path in directories.items() if name not in self.gone} | staged
 
 
+def moment(root: str) -> object:
+    """Return what another commit that comes into force changes. Other writers may change it, too."""
+    if is_remote(root) or not storage.is_directory(root):
+        return None
+    pending = Journal.read(root)
+    return storage.modified_ns(root) if pending is None else pending.unique
+
+
 def look(root: str) -> tuple[dict[str, str], Journal | None]:
     """Return the directories of a log directory by name, as they are in force, and the journal; without the lock.
 

@@ -14,7 +14,7 @@ from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
 from brokerless.remote import is_remote
 from brokerless.spark.cuts import cut
-from brokerless.spark.tasks import Piece, keep_modules, pack, select, target_bytes
+from brokerless.spark.tasks import Piece, at_one_moment, keep_modules, pack, select, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,9 +49,13 @@ def plan(options: Options) -> list[Task[Split]]:
         OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
         ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
     """
-    logs = chosen(options)
-    target = target_of(logs, options)
-    return pack(pieces_of_all(logs, options, target), target, options)
+
+    def planned() -> list[Task[Split]]:
+        logs = chosen(options)
+        target = target_of(logs, options)
+        return pack(pieces_of_all(logs, options, target), target, options)
+
+    return at_one_moment(options, planned)
 
 
 def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Piece[Split]]:

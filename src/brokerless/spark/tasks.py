@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
+from brokerless.log import journal
 from brokerless.log.files import is_internal
 from brokerless.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
@@ -30,6 +31,9 @@ _MANY_TASKS = 20_000
 _MIN_BYTES = 4 << 20
 # Opening a file costs about as much as reading this many bytes.
 _OPEN_COST = 64 << 10
+
+# How often a plan is made anew that a writer came in between.
+_LOOKS = 3
 
 T = TypeVar("T")
 
@@ -56,6 +60,19 @@ class SegmentOf(NamedTuple):
     partition: int | None
     segment: Segment
     is_clean: bool
+
+
+def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
+    """Plan, and plan again if a commit came into force meanwhile: it would be in some partitions, and not in others.
+
+    The checkpoints of a running broker look the same from here: after some looks, what was planned counts.
+    """
+    for _ in range(_LOOKS):
+        before = [journal.moment(path) for path in options.paths]
+        planned = plan()
+        if [journal.moment(path) for path in options.paths] == before:
+            break
+    return planned
 
 
 def select(options: Options, *, all_replicas: bool = False) -> list[Log]:

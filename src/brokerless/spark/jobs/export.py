@@ -23,6 +23,7 @@ from brokerless.spark.jobs.running import run
 from brokerless.spark.jobs.tables import PACKAGES, write_table
 from brokerless.spark.option_values import local
 from brokerless.spark.options import Options
+from brokerless.spark.tasks import at_one_moment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -130,7 +131,8 @@ def export(
 def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Exported:
     directory = writer.directory
     before = _found(directory)
-    tasks, manifest = plan(options, writer, None if before is None else before.target_bytes)
+    target = None if before is None else before.target_bytes
+    tasks, manifest = at_one_moment(options, lambda: plan(options, writer, target))
     if before is not None and before.plan != manifest.plan:
         raise ValueError(
             f"{directory.path} has another export, or the logs have changed since it was begun: take another directory "
