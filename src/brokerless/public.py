@@ -1,41 +1,49 @@
-"""Where all that `import brokerless` offers comes from; imported when the first of it is used."""
+"""Where all that `import brokerless` offers comes from; imported when the first of it is used.
+
+`X as X` says to type checkers that a name is handed on.
+"""
 
 from brokerless.errors import (
-    AppendError,
-    BrokerlessError,
-    CorruptRecordError,
-    InvalidProducerEpochError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    InvalidTxnStateError,
-    LogInUseError,
-    LogSegmentOffsetOverflowError,
-    OffsetOutOfRangeError,
-    OffsetsOutOfOrderError,
-    OutOfOrderSequenceError,
-    RecordBatchTooLargeError,
-    RecordTooLargeError,
-    TransactionCoordinatorFencedError,
-    UnexpectedAppendOffsetError,
-    UnsupportedCompressionTypeError,
-    UnsupportedFormatError,
-    UnsupportedForMessageFormatError,
+    AppendError as AppendError,
+    BrokerlessError as BrokerlessError,
+    CorruptRecordError as CorruptRecordError,
+    InvalidProducerEpochError as InvalidProducerEpochError,
+    InvalidRecordError as InvalidRecordError,
+    InvalidTimestampError as InvalidTimestampError,
+    InvalidTxnStateError as InvalidTxnStateError,
+    LogInUseError as LogInUseError,
+    LogSegmentOffsetOverflowError as LogSegmentOffsetOverflowError,
+    OffsetOutOfRangeError as OffsetOutOfRangeError,
+    OffsetsOutOfOrderError as OffsetsOutOfOrderError,
+    OutOfOrderSequenceError as OutOfOrderSequenceError,
+    RecordBatchTooLargeError as RecordBatchTooLargeError,
+    RecordTooLargeError as RecordTooLargeError,
+    TransactionCoordinatorFencedError as TransactionCoordinatorFencedError,
+    UnexpectedAppendOffsetError as UnexpectedAppendOffsetError,
+    UnsupportedCompressionTypeError as UnsupportedCompressionTypeError,
+    UnsupportedFormatError as UnsupportedFormatError,
+    UnsupportedForMessageFormatError as UnsupportedForMessageFormatError,
 )
-from brokerless.log.compact import Compact
-from brokerless.log.convert import Convert
-from brokerless.log.erase import Erase
-from brokerless.log.log import Log
-from brokerless.log.reader import KAFKA_COLUMNS, Lost, Reader, read_split
-from brokerless.log.retain import Retain
-from brokerless.log.root import Root
-from brokerless.log.segment import Segment
-from brokerless.log.settings import TopicSettings
-from brokerless.log.split import Split
-from brokerless.log.texts import LeaderEpoch
-from brokerless.log.times import OffsetAndTimestamp
-from brokerless.log.until import Until
-from brokerless.log.writer import LogWriter
-from brokerless.log_dir import Leftover, LogDir
-from brokerless.log_dir_writer import LogDirWriter
-from brokerless.producer import Producer
-from brokerless.rewriting import Rewritten, rewrite
+from brokerless.log.compact import Compact as Compact
+from brokerless.log.convert import Convert as Convert
+from brokerless.log.erase import Erase as Erase
+from brokerless.log.log import Log as Log
+from brokerless.log.reader import (
+    KAFKA_COLUMNS as KAFKA_COLUMNS,
+    Lost as Lost,
+    Reader as Reader,
+    read_split as read_split,
+)
+from brokerless.log.retain import Retain as Retain
+from brokerless.log.root import Root as Root
+from brokerless.log.segment import Segment as Segment
+from brokerless.log.settings import TopicSettings as TopicSettings
+from brokerless.log.split import Split as Split
+from brokerless.log.texts import LeaderEpoch as LeaderEpoch
+from brokerless.log.times import OffsetAndTimestamp as OffsetAndTimestamp
+from brokerless.log.until import Until as Until
+from brokerless.log.writer import LogWriter as LogWriter
+from brokerless.log_dir import Leftover as Leftover, LogDir as LogDir
+from brokerless.log_dir_writer import LogDirWriter as LogDirWriter
+from brokerless.producer import Producer as Producer
+from brokerless.rewriting import Rewritten as Rewritten, rewrite as rewrite
