@@ -117,7 +117,7 @@ bytes_as = click.option(
 
 def format_of(path: str | None, form: str | None) -> str:
     """Return the format of a file of rows: what is asked for, else what its name says, else json."""
-    suffix = os.path.splitext(path or "")[1].removeprefix(".")
+    suffix = os.path.splitext(path or "")[1].removeprefix(".").lower()
     return form or (suffix if suffix in ("arrow", "parquet") else "json")
 
 

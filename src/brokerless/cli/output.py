@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import secrets
 import stat
 import sys
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError)
 # Rows come in pieces of some 2 MB: far too small for row groups.
 _ROW_GROUP_BYTES = 64 << 20
+_NAME_BYTES = 200
 
 
 class _Closable(Protocol):
@@ -39,10 +41,10 @@ _WriterT = TypeVar("_WriterT", bound=_Closable)
 @contextmanager
 def open_sink(form: str, output: str | None, bytes_as: str, schema: pa.Schema) -> Iterator[Write]:
     """Yield a function that writes rows."""
-    if output is None:
+    if output is None or (output, form) == ("-", "json"):
         yield _json_writer(sys.stdout.buffer, bytes_as)
         return
-    with _whole_file(output) as file:
+    with _whole_file("/dev/stdout" if output == "-" else output) as file:
         if form == "json":
             yield _json_writer(file, bytes_as)
         elif form == "arrow":
@@ -120,9 +122,12 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
             yield file
         return
     directory, name = os.path.split(target)
-    temporary = os.path.join(directory, f".{name}.{os.getpid()}.partial")
+    # Of a long name the beginning: a file's name has at most 255 bytes.
+    begun = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
+    temporary = os.path.join(directory, f".{begun}.{secrets.token_hex(8)}.partial")
+    file = _open(temporary, path, "xb")
     try:
-        with _open(temporary, path, "xb") as file:
+        with file:
             if before is not None:
                 os.chmod(temporary, stat.S_IMODE(before))
             try:
@@ -156,7 +161,10 @@ class _Named(io.FileIO):
     """A file whose errors have its name: what the system says of a full disk does not."""
 
     def __init__(self, path: str | int, shown: str, mode: str) -> None:
-        super().__init__(path, mode)
+        try:
+            super().__init__(path, mode)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, shown) from error
         self._shown = shown
 
     def write(self, content: Any, /) -> int:  # noqa: ANN401 - any buffer

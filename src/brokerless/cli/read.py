@@ -37,6 +37,12 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
     return None if value is None else [column.strip() for column in value.split(",")]
 
 
+def _file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("the name is empty: name a file, or give - for stdout")
+    return value
+
+
 @click.command(short_help="Print records as JSON lines, or write a file.")
 @paths
 @click.option("--start-offset", type=offset_or("earliest", "latest"), help="Start at it.  [default: earliest]")
@@ -65,7 +71,12 @@ def _names(_context: click.Context, _option: click.Parameter, value: str | None)
     type=click.Choice(["json", "arrow", "parquet"]),
     help="Of the output.  [default: by its name, else json]",
 )
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file; it appears when it is finished.")
+@click.option(
+    "--output",
+    callback=_file,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write to this file, which appears when it is finished; - for stdout.",
+)
 def read(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -133,7 +144,7 @@ def read(
         yield pa.RecordBatch.from_pylist([], schema=schema), lost
 
     with (
-        Progress(prints=output is None) as progress,
+        Progress(prints=output in (None, "-")) as progress,
         open_sink(form, output, bytes_as, schema) as write,
     ):
         met: list[Lost] = []

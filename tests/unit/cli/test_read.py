@@ -154,6 +154,7 @@ def test_files(form, golden, run, tmp_path):
     [
         ("rows.parquet", b"PAR1"),
         ("rows.arrow", b"ARROW1"),
+        ("ROWS.PARQUET", b"PAR1"),
         ("rows.jsonl", b'{"topic"'),
         ("parquet", b'{"topic"'),
         ("a.parquet/rows", b'{"topic"'),
@@ -351,3 +352,34 @@ def test_what_is_lost_behind_the_limit_does_not_count(copied, run):
     for limit, code in ((0, 0), (1, 0), (count, 0), (count + 1, 1)):
         found = run(*skipping, "--limit", limit)
         assert (found.code, found.out) == (code, "".join(whole.out.splitlines(keepends=True)[:limit]))
+
+
+def test_what_another_run_writes_is_no_matter(golden, run, tmp_path):
+    """Processes in containers all have the same number: of one that was killed, or of one that runs."""
+    partial = tmp_path / f".rows.{os.getpid()}.partial"
+    partial.write_text("another's")
+    assert run("read", golden / "logs/kafka-4.1/headers-0", "--output", tmp_path / "rows").code == 0
+    assert partial.read_text() == "another's"
+    assert sorted(os.listdir(tmp_path)) == [partial.name, "rows"]
+
+
+@pytest.mark.parametrize("name", ["r" * 255, "é" * 127])
+def test_a_name_may_be_as_long_as_a_file_system_has_it(name, golden, run, tmp_path):
+    assert run("read", golden / "logs/kafka-4.1/headers-0", "--output", tmp_path / name).code == 0
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_an_output_without_a_name(golden, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("read", golden / "logs/kafka-4.1/headers-0", "--output", "")
+    assert (result.code, result.out) == (2, "")
+    assert "the name is empty: name a file, or give - for stdout" in result.err
+
+
+@pytest.mark.parametrize("form", ["json", "arrow"])
+def test_a_dash_is_stdout(form, golden, tmp_path):
+    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1/headers-0", "--format", form]
+    written = subprocess.run([*command, "--output", "-"], cwd=tmp_path, capture_output=True, check=True).stdout
+    assert os.listdir(tmp_path) == []
+    subprocess.run([*command, "--output", "rows"], cwd=tmp_path, check=True)
+    assert written == (tmp_path / "rows").read_bytes()
