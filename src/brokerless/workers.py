@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import signal
+import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from multiprocessing.connection import Connection
     from multiprocessing.queues import SimpleQueue
 
     Progress = Callable[[str, int], None]
@@ -51,6 +54,8 @@ class Call(Protocol[_T_co]):
 class Pool(Protocol[_T]):
     """Where calls are made. A context manager: leaving it waits for those that have begun, and makes no others.
 
+    An interrupt need not wait: who has calls made removes what those wrote that came to no end.
+
     Attributes:
         jobs: how many at a time.
         repeats: a call may be made more than once, also at the same time: what it writes has to be apart each time.
@@ -61,7 +66,7 @@ class Pool(Protocol[_T]):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
         """Have a call made; picklable unless it is made here."""
@@ -95,14 +100,20 @@ class Workers(Generic[_T]):
             # A forked process would have this one's threads' locks, held by nobody.
             context = multiprocessing.get_context("spawn")
             self._queue: SimpleQueue[tuple[str, int]] = context.SimpleQueue()
-            self._pool = ProcessPoolExecutor(jobs, context, _start, (self._queue,))
+            # Nothing is sent. One end is only here: that it is gone tells workers to end, however this process ended.
+            self._watched, self._held = context.Pipe(duplex=False)
+            self._pool = ProcessPoolExecutor(jobs, context, _start, (self._queue, self._watched))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool is not None:
+            if kind is not None and not issubclass(kind, Exception):
+                self._held.close()
             self._pool.shutdown(cancel_futures=True)
+            self._held.close()
+            self._watched.close()
             self._queue.close()
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
@@ -140,8 +151,17 @@ def _surviving() -> Iterator[None]:
         raise OSError(errno.ECHILD, what) from error
 
 
-def _start(queue: SimpleQueue[tuple[str, int]]) -> None:
+def _start(queue: SimpleQueue[tuple[str, int]], parent: Connection) -> None:
+    # A terminal interrupts workers too, whose parent ends them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _queues.append(queue)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: Connection) -> None:
+    """End this process at once when its parent has gone, and with it the lock on what calls write."""
+    parent.poll(None)
+    os._exit(1)
 
 
 def _remote(name: str, call: Call[_T]) -> _T:

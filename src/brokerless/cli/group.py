@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from traceback import extract_tb
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,7 +17,7 @@ from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
-from brokerless.cli.exit_codes import DAMAGE, FAILURE, INTERRUPTED
+from brokerless.cli.exit_codes import DAMAGE, FAILURE, Ended, of_interrupt
 from brokerless.cli.explain import explain
 from brokerless.cli.ls import ls
 from brokerless.cli.offsets import offsets
@@ -27,9 +29,11 @@ from brokerless.cli.spark import spark
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _STDERR = 2
+# What timeout, systemd, docker and Kubernetes end a process with; and a terminal that goes away.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -54,7 +58,7 @@ def cli() -> None:
     brokerless erase data --topic T --key K              records of a key, or their values
     brokerless spark ...                                 verbs as Spark jobs, for a whole cluster's logs
 
-    Exit codes: 0 done, 1 damage was met, 2 could not run.
+    Exit codes: 0 done, 1 damage was met, 2 could not run, 130 interrupted, 143 terminated, 129 hung up.
     """
 
 
@@ -87,7 +91,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     _open_closed()
     try:
-        with warnings.catch_warnings():
+        with _ending(), warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             return _run(arguments)
@@ -103,8 +107,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _told(error: Exception) -> int:
     """Say what went wrong, and return the exit code of that."""
-    if _was_interrupted(error):
-        return INTERRUPTED
+    interrupt = _interrupt_behind(error)
+    if interrupt is not None:
+        return of_interrupt(interrupt)
     # Where nobody can be told, the exit code still says it.
     with suppress(OSError):
         if isinstance(error, click.ClickException):
@@ -126,11 +131,33 @@ def _in_words(error: Exception) -> str:
     return f"unexpected {type(error).__name__}{at}: {error}; please report this, with what was run"
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an error is what an interrupt came to: of one within an import, or of what was being stopped."""
+def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the interrupt that came to an error: within an import, or of what was being stopped."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Let a signal that would end this process at once be an interrupt. One that is ignored (`nohup`) stays so."""
+    # Python lets only the main thread set handlers.
+    is_main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in _ENDING if is_main and signal.getsignal(number) is signal.SIG_DFL]
+
+    def end(number: int, _frame: object) -> None:
+        # Once: what cleans up is not to be interrupted. `timeout` sends two.
+        for other in taken:
+            signal.signal(other, signal.SIG_IGN)
+        raise Ended(number)
+
+    try:
+        for number in taken:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _open_closed() -> None:
