@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
-from brokerless import _native
+from brokerless import _native, parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
         if form == "parquet":
             import pyarrow.parquet as pq
 
-            yield from pq.ParquetFile(content, page_checksum_verification=True).iter_batches()
+            yield from parquet.batches(pq.ParquetFile(content, page_checksum_verification=True))
         else:
             yield from _checked(_arrow(content))
 

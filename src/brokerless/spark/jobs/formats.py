@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from brokerless import _native, storage
+from brokerless import _native, parquet, storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -205,7 +205,7 @@ def _parquet_rows(content: io.RawIOBase) -> Iterator[pa.RecordBatch]:
                 raise ValueError(f"there is no column {column.name}, or more than one")
             if file.schema_arrow.field(at).type != column.type:
                 raise ValueError(f"column {column.name} is {file.schema_arrow.field(at).type}, not {column.type}")
-        for rows in file.iter_batches(columns=[*RESTORED_COLUMNS, EXACT_TIME]):
+        for rows in parquet.batches(file, [*RESTORED_COLUMNS, EXACT_TIME]):
             columns: dict[str, Any] = {name: rows[name] for name in RESTORED_COLUMNS}
             columns["timestamp"] = pc.coalesce(rows[EXACT_TIME], rows["timestamp"].cast(_MILLIS).view(pa.int64()))
             yield pa.RecordBatch.from_pydict(columns)
