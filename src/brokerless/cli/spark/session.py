@@ -40,6 +40,7 @@ _SETTINGS = {
 }
 _LOCAL = {"spark.master": "local[*]", "spark.ui.enabled": "false"}
 _SECONDS = 0.2
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The line of a Python traceback that says what was wrong, as Spark quotes it.
 _CAUSE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 _DAMAGE = ("CorruptRecordError", "UnsupportedFormatError")
@@ -105,14 +106,41 @@ def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    if threading.current_thread() is threading.main_thread():
-        # PySpark's own handler calls the JVM, in the midst of whatever call is being made.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with _after_start():
+        spark = builder.getOrCreate()
     try:
         yield spark
     finally:
         spark.stop()
+
+
+@contextlib.contextmanager
+def _after_start() -> Iterator[None]:
+    """Let what interrupts wait until Spark has started: a JVM that was left meanwhile stays for good. A second acts.
+
+    Handlers are then as they were: PySpark's own for SIGINT calls the JVM, in the midst of whatever call is being made.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in _INTERRUPTS if is_main}
+    met: list[int] = []
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    def wait(number: int, _frame: object) -> None:
+        met.append(number)
+        restore()
+
+    for number, handler in handlers.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, wait)
+    try:
+        yield
+    finally:
+        restore()
+        for late in met:
+            signal.raise_signal(late)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
