@@ -1,7 +1,7 @@
 """What the documents say about writing can be typed in: the examples run, one after the other."""
 
 import os
-import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import brokerless as bl
-
-ROOT = Path(__file__).parents[2]
-
-
-def blocks(name, language):
-    """Return the code blocks of a document."""
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / name).read_text(), flags=re.DOTALL | re.MULTILINE)
+from guides import blocks, fill, run
 
 
 def sh(script, directory):
@@ -24,6 +18,23 @@ def sh(script, directory):
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=directory, env=environment, check=True, capture_output=True
     ).stdout
+
+
+def test_the_guide_to_reading(tmp_path, capsys):
+    for name in ("var/lib/kafka/data", "disk1/kafka"):
+        fill(tmp_path / name)
+    (tmp_path / "disk2/kafka").mkdir(parents=True)
+    shutil.copy(tmp_path / "disk1/kafka/meta.properties", tmp_path / "disk2/kafka")
+    run("docs/guides/reading.md", tmp_path, {})
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert int(first) + int(last.removeprefix("orders-1 0 ")) == 3000
+
+
+def test_the_guide_to_log_directories_and_brokers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fill(tmp_path / "var/lib/kafka/data")
+    run("docs/guides/brokers.md", tmp_path, {})
+    assert len(bl.LogDir("new-data").logs(["orders"])) == 4
 
 
 def test_the_guide_to_writing(tmp_path, monkeypatch, capsys):

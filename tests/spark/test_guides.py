@@ -1,0 +1,46 @@
+"""What the documents say of Spark can be typed in: the examples run, one after the other."""
+
+import pytest
+
+import brokerless as bl
+from guides import fill, run
+
+
+@pytest.fixture
+def type_in(spark, tmp_path, monkeypatch):
+    """Return a function that runs the examples of a guide, its streams until they have all there is."""
+    monkeypatch.chdir(tmp_path)
+
+    def finish():
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
+
+    return lambda name: run(name, tmp_path, {"spark": spark}, after=finish)
+
+
+def records(path):
+    return sum(rows.num_rows for log in bl.LogDir(path).logs(["orders"]) for rows in log.read())
+
+
+def test_the_guide_to_spark(type_in, spark, tmp_path):
+    fill(tmp_path / "backup/kafka-data")
+    for name in ("restore", "jobs", "tables"):
+        (tmp_path / name).mkdir()
+    type_in("docs/guides/spark.md")
+    assert spark.read.parquet(str(tmp_path / "tables/orders")).count() == 3000
+    assert records(tmp_path / "restore/kafka-data") == 6000
+
+
+def test_the_guide_to_jobs(type_in, tmp_path):
+    fill(tmp_path / "data")
+    type_in("docs/guides/jobs.md")
+    assert records(tmp_path / "data") == 50
+
+
+def test_the_guide_to_exporting(type_in, tmp_path):
+    fill(tmp_path / "kafka/data")
+    for name in ("exports", "restored"):
+        (tmp_path / name).mkdir()
+    type_in("docs/guides/exporting.md")
+    assert records(tmp_path / "restored/kafka-data") == 3000
