@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from brokerless.public import *
 
+    __version__: str
+
 __all__ = [
     "KAFKA_COLUMNS",
     "AppendError",
@@ -61,6 +63,10 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import the library: a command's `--help`, or a process that needs a part of it, does not wait for all."""
+        if name == "__version__":
+            from importlib.metadata import version  # noqa: PLC0415
+
+            return version(__name__)
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from brokerless import public  # noqa: PLC0415
@@ -70,4 +76,4 @@ if not TYPE_CHECKING:
 
     def __dir__() -> list[str]:
         """Name what has not been imported yet too: completion at a prompt goes by it."""
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, "__version__"})

@@ -200,13 +200,13 @@ def _at(url: str) -> Iterator[tuple[Any, str]]:
 
 @lru_cache
 def _store(scheme: str) -> Any:  # noqa: ANN401 - fsspec has no types
+    extra = "s3" if scheme == "s3" else "remote"
     try:
         import fsspec  # noqa: PLC0415 - who reads local files does without
     except ImportError as error:
-        raise ValueError(f"cannot read {scheme}:// without fsspec: install brokerless[remote]") from error
+        raise ValueError(f"cannot read {scheme}:// without fsspec: install brokerless[{extra}]") from error
     try:
         return fsspec.filesystem(scheme)
-    except ValueError as error:
-        raise ValueError(f"cannot read {scheme}://: {error}") from error
-    except ImportError as error:
-        raise ValueError(f"cannot read {scheme}://: {error}") from error
+    except (ImportError, ValueError) as error:
+        install = "; install brokerless[s3]" if isinstance(error, ImportError) and extra == "s3" else ""
+        raise ValueError(f"cannot read {scheme}://: {error}{install}") from error

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
+
+import brokerless as bl
 
 
 @pytest.mark.parametrize("module", ["brokerless", "brokerless.spark"])
@@ -15,3 +18,15 @@ def test_completion_finds_names_that_are_not_imported_yet(module):
         "assert all(hasattr(found, name) for name in dir(found))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_version_is_that_of_the_package(run):
+    assert bl.__version__ == version("brokerless")
+    said = subprocess.run([sys.executable, "-m", "brokerless", "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout == run("--version").out == f"brokerless, version {bl.__version__}\n"
+
+
+def test_what_needs_spark_says_what_to_install():
+    script = "import sys; sys.modules['pyspark'] = None; from brokerless.spark import export"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr
+    assert "brokerless.spark.export needs PySpark: pip install 'brokerless[spark]'" in said

@@ -1,6 +1,7 @@
 """A store is read like a directory: the same rows, few requests, and errors that name the URL."""
 
 import shutil
+import sys
 
 import fsspec
 import pytest
@@ -228,3 +229,14 @@ def test_a_partition_is_looked_at_anew_with_its_checkpoints(stored, store, monke
     bl.LogDir(url).logs()
     store[0].pipe(checkpoint, b"0\n1\nheaders 0 3\n")
     assert bl.Log(f"{url}/headers-0").log_start_offset == 3
+
+
+@pytest.mark.parametrize(
+    ("missing", "url", "extra"),
+    [("fsspec", "s3://b/data", "s3"), ("s3fs", "s3://b/data", "s3"), ("fsspec", "gs://b/data", "remote")],
+)
+def test_what_a_store_needs_is_named(missing, url, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    remote._store.cache_clear()
+    with pytest.raises(ValueError, match=rf"cannot read {url[:2]}://.* install brokerless\[{extra}\]$"):
+        bl.LogDir(url)

@@ -158,3 +158,31 @@ def test_columns_that_are_needed(source, tmp_path, options, form, message):
     export(Here(), str(source), str(tmp_path / "e"), options=options, format=form)
     with pytest.raises(ValueError, match=message):
         restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"))
+
+
+def say_more(fields):
+    fields["zz"] = 1
+
+
+def say_less(fields):
+    del fields["files"][0]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [(say_more, "'zz' is nothing that Manifest has$"), (say_less, "'rows' is missing$")]
+)
+def test_what_a_manifest_says_too_much_or_not_at_all_is_named(exported, tmp_path, change, message):
+    spoiled(exported, change)
+    with pytest.raises(ValueError, match=rf"_manifest\.json is not what an export says of itself: {message}"):
+        restore(Here(), exported, str(tmp_path / "d"))
+
+
+def test_a_directory_that_is_no_export(exported, tmp_path):
+    (tmp_path / "e/_manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"e is no export: there is no _manifest\.json in it"):
+        restore(Here(), exported, str(tmp_path / "d"))
+
+
+def test_an_export_that_is_not_there_is_told_before_spark_starts(run, tmp_path):
+    result = run("spark", "restore", tmp_path / "nothing", "--to", tmp_path / "d", "--master", "no such thing")
+    assert (result.code, "nothing' does not exist" in result.err) == (2, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import os
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -62,10 +63,10 @@ def erase(
     lines = [] if keys_from is None else _lines(keys_from, bytes_as)
     verb = Erase(
         keys=tuple(
-            [_bytes(key.encode(), bytes_as) for key in keys]
+            [_bytes(os.fsencode(key), bytes_as) for key in keys]
             + [_bytes(line.removesuffix(b"\r"), bytes_as) for line in lines if line.removesuffix(b"\r")]
         ),
-        key_prefixes=tuple(_bytes(prefix.encode(), bytes_as) for prefix in key_prefixes),
+        key_prefixes=tuple(_bytes(os.fsencode(prefix), bytes_as) for prefix in key_prefixes),
         headers=tuple(_header(header, bytes_as) for header in headers),
         blank=blank,
     )
@@ -94,7 +95,7 @@ def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:
     name, is_there, value = text.partition("=")
     if not is_there:
         raise click.BadParameter(f"{text!r} is no header: give NAME=VALUE")
-    return name.encode(), _bytes(value.encode(), bytes_as)
+    return os.fsencode(name), _bytes(os.fsencode(value), bytes_as)
 
 
 def _bytes(text: bytes, bytes_as: str) -> bytes:

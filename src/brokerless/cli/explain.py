@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -37,7 +38,7 @@ def explain(
     from brokerless.log.explain import Explain
 
     try:
-        content = bytes.fromhex(key) if is_hex else key.encode()
+        content = bytes.fromhex(key) if is_hex else os.fsencode(key)
     except ValueError as error:
         raise click.UsageError(f"KEY {key!r} is not hexadecimal: {error}") from error
     where = Where(path, topics, partitions, to=None, in_place=False, dry_run=True, jobs=1, form=form)

@@ -20,10 +20,20 @@ _SHARED = {"compact": "rewrite", "convert": "rewrite"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a job when it is asked for: the many processes that only read need none."""
+        """Import a job when it is asked for: the many processes that only read need none.
+
+        Raises:
+            ModuleNotFoundError: PySpark is not installed.
+        """
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.jobs.{_SHARED.get(name, name)}"), name)
+        try:
+            return getattr(import_module(f"{__name__}.jobs.{_SHARED.get(name, name)}"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "pyspark":
+                raise
+            message = f"{__name__}.{name} needs PySpark: pip install 'brokerless[spark]'"
+            raise ModuleNotFoundError(message, name=error.name) from error
 
     def __dir__() -> list[str]:
         """Name the jobs that have not been imported yet too: completion at a prompt goes by it."""

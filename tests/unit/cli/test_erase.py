@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 
 import pytest
 
@@ -105,3 +106,15 @@ def test_refused(data, run, options, message):
     assert (result.code, result.out) == (2, "")
     assert message in result.err
     assert keys(data) == KEYS
+
+
+@pytest.mark.parametrize("option", ["--key", "--key-prefix"])
+def test_a_key_that_is_no_text_is_taken_as_the_shell_gives_it(option, data, run):
+    key = os.fsdecode(KEYS[2])
+    assert run("erase", data, "--topic", "t", option, key, "--in-place").code == 0
+    assert keys(data) == [KEYS[0], KEYS[1], KEYS[3]]
+
+
+def test_a_key_that_is_no_text_is_explained(data, run):
+    result = run("explain", data, os.fsdecode(KEYS[3][:4] + b"\xff"), "--topic", "t")
+    assert (result.code, "hexadecimal" in result.err) == (0, False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless import _native
-from brokerless.cli.options import int_from
+from brokerless.cli.options import existing_path, int_from
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Make logs of an export again.")
-@click.argument("exported", metavar="EXPORT")
+@click.argument("exported", metavar="EXPORT", type=existing_path)
 @click.option("--to", required=True, type=click.Path(file_okay=False), help="A log directory, made if there is none.")
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(

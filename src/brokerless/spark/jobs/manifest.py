@@ -11,13 +11,20 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from brokerless.log.reader import Lost
 from brokerless.spark.jobs.manifest_checks import check
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from inspect import Parameter
+
     from brokerless.spark.jobs.export_directory import ExportDirectory
+
+_T = TypeVar("_T")
 
 MANIFEST = "_manifest.json"
 SUCCESS = "_SUCCESS"
@@ -177,21 +184,41 @@ class Manifest:
                 name: ExportedTopic(
                     topic_id=topic["topic_id"],
                     configs=topic["configs"],
-                    partitions={_number(n): ExportedPartition(**found) for n, found in topic["partitions"].items()},
+                    partitions={_number(n): _made(ExportedPartition, one) for n, one in topic["partitions"].items()},
                 )
-                for name, topic in fields.pop("topics").items()
+                for name, topic in fields["topics"].items()
             }
-            manifest = cls(
-                topics=topics,
-                columns=tuple(fields.pop("columns")),
-                files=tuple(ExportedFile(**file) for file in fields.pop("files")),
-                lost=tuple(Lost(**lost) for lost in fields.pop("lost")),
-                **fields,
-            )
+            fields["columns"] = tuple(fields["columns"])
+            fields["files"] = tuple(_made(ExportedFile, file) for file in fields["files"])
+            fields["lost"] = tuple(_made(Lost, lost) for lost in fields["lost"])
+            manifest = _made(cls, {**fields, "topics": topics})
             check(manifest)
             return manifest
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{directory.path}/{MANIFEST} is not what an export says of itself: {error}") from error
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(f"{directory.path}/{MANIFEST} is not what an export says of itself: {what}") from error
+
+
+def _made(kind: type[_T], said: dict[str, Any]) -> _T:
+    """Make one of these of what is said of it.
+
+    Raises:
+        ValueError: it has no such thing, or one that is missing.
+    """
+    known = _known(kind)  # type: ignore[arg-type] # a class is hashable
+    for name in said:
+        if name not in known:
+            raise ValueError(f"{name!r} is nothing that {kind.__name__} has")
+    for name, parameter in known.items():
+        if name not in said and parameter.default is parameter.empty:
+            raise ValueError(f"{name!r} is missing")
+    return kind(**said)
+
+
+@cache
+def _known(kind: type[object]) -> Mapping[str, Parameter]:
+    # Cached, for an export may have 100,000 files.
+    return signature(kind).parameters
 
 
 def _number(text: str) -> int:

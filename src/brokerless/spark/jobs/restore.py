@@ -29,7 +29,7 @@ from brokerless.restoration import Restoration
 from brokerless.spark.jobs.export import PartitionReport
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
-from brokerless.spark.jobs.manifest import SUCCESS, Manifest
+from brokerless.spark.jobs.manifest import MANIFEST, SUCCESS, Manifest
 from brokerless.spark.jobs.restore_parts import PartMaker
 from brokerless.spark.jobs.running import run
 from brokerless.spark.option_values import local
@@ -174,6 +174,8 @@ def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) 
 
 
 def _read(directory: ExportDirectory) -> Manifest:
+    if not directory.holds(MANIFEST):
+        raise ValueError(f"{directory.path} is no export: there is no {MANIFEST} in it; give what was exported to")
     if not directory.holds(SUCCESS):
         raise ValueError(f"{directory.path} is no whole export: there is no {SUCCESS} in it")
     manifest = Manifest.read(directory)

@@ -1,0 +1,5 @@
+"""`python -m brokerless`."""
+
+from brokerless.cli import main
+
+main()
