@@ -1,6 +1,7 @@
 """The `brokerless` command: one function a verb, each in the file of its name, no logic of its own.
 
-Data goes to stdout, words to stderr. Exit codes: 0 done, 1 damage or findings, 2 could not run, 128 + n signal n.
+Data goes to stdout, words to stderr. Exit codes: 0 done, 1 damage or findings, 2 could not run; and of what a signal
+ended, 128 and its number.
 The library is imported inside the verbs: `--help` and a mistyped option answer at once. So are the verbs inside `main`:
 an interrupt meanwhile is no traceback.
 """
