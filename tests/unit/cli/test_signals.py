@@ -40,7 +40,7 @@ def contents(directory):
 
 def started(*arguments):
     command = ["env", "--default-signal=INT", sys.executable, "-m", "brokerless.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def until(condition, seconds=60):
@@ -81,12 +81,12 @@ def test_a_signal_leaves_the_logs_as_they_were(jobs, number, data):
 
 
 def test_a_signal_to_all_processes_leaves_the_logs_as_they_were(data):
-    """As `timeout` sends it, twice."""
+    """As `timeout` sends it: to the command, and then to all of its group."""
     before = contents(data)
-    process = subprocess.Popen(
-        ["timeout", "2", sys.executable, "-m", "brokerless.cli", "convert", data, *SLOW, "--jobs", "2"]
-    )
-    assert process.wait(timeout=30) == 124
+    process, _ = converting(data, 2)
+    process.terminate()
+    os.killpg(process.pid, signal.SIGTERM)
+    assert (process.communicate(timeout=30)[1], process.returncode) == ("", 128 + signal.SIGTERM)
     assert contents(data) == before
 
 
