@@ -152,17 +152,78 @@ def test_a_log_that_was_made_anew_or_is_gone_is_loss(path):
     start = following.initial()
     shutil.rmtree(path)
     send(path, 4, partitions=1)
-    end = following.latest(start)
-    assert end == {"t": {"0": 4}}
-    with pytest.raises(DataLossError, match="t-0 ends at offset 4, and was read to 10"):
-        following.plan(start, end)
+    with pytest.raises(
+        DataLossError, match="t-0 ends at offset 4, and is to be read from 10 on: it was cut or made anew"
+    ):
+        following.latest(start)
     send(path, 1, topic="u", partitions=1)
     shutil.rmtree(path / "t-0")
-    with pytest.raises(DataLossError, match="t-0 is not there any more"):
-        following.plan(start, following.latest(start))
+    with pytest.raises(DataLossError, match="t-0 is gone"):
+        following.latest(start)
     following, options = follower(path, failOnDataLoss="false")
-    with pytest.warns(UserWarning, match="not there any more"):
+    with pytest.warns(UserWarning, match="t-0 is gone"):
         assert values(following, options, start, following.latest(start)) == [b"0"]
+
+
+@pytest.fixture
+def shorter(path):
+    """Return a function that puts an older copy of a topic with one partition in its place, or the newer one again."""
+    send(path, 4, partitions=1)
+    shutil.copytree(path, path.parent / "4")
+    send(path, 6, partitions=1)
+    shutil.copytree(path, path.parent / "10")
+
+    def put(end):
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(path.parent / str(end), path)
+
+    return put
+
+
+def test_a_log_that_seems_shorter_for_a_while_is_not_read_again(path, shorter):
+    """An end below the start, once Spark has it in the checkpoint, has rows twice that are there again."""
+    following, _ = follower(path, startingOffsets="earliest")
+    start = following.latest(following.initial())
+    following.plan({}, start)
+    shorter(4)
+    # PySpark before 4.2 does not say where the last batch ended
+    for known in (start, {}):
+        with pytest.raises(DataLossError, match="t-0 ends at offset 4"):
+            following.latest(known)
+    shorter(10)
+    assert following.latest(start) == start
+
+
+def test_a_checkpoint_that_goes_back_is_loss(path):
+    send(path, 10, partitions=1)
+    following, _ = follower(path)
+    with pytest.raises(DataLossError, match="t-0 was read to 10, and the next batch in the checkpoint ends at 4"):
+        following.plan({"t": {"0": 10}}, {"t": {"0": 4}})
+
+
+def test_a_log_that_is_half_there_for_an_instant_is_looked_at_again(path, shorter, monkeypatch):
+    following, _ = follower(path, startingOffsets="earliest")
+    start = following.latest(following.initial())
+    monkeypatch.setattr("brokerless.spark.following.time.sleep", lambda _: shorter(10))
+    for spoil in (lambda: shorter(4), lambda: shutil.rmtree(path / "t-0"), lambda: shutil.rmtree(path)):
+        spoil()
+        assert following.latest(start) == start
+        spoil()
+        assert len(following.plan({"t": {"0": 0}}, start)[0].work) == 1
+
+
+def test_a_partition_on_its_way_between_two_directories_of_a_broker_is_looked_at_again(tmp_path, monkeypatch):
+    first, second = (tmp_path / name for name in ("1", "2"))
+    for path, topic in ((first, "t"), (second, "u")):
+        bl.LogDir.create(path, cluster_id="AAECAwQFBgcICQoLDA0ODw").close()
+        send(path, 4, topic=topic, partitions=1)
+    parsed = Options.parse({"paths": json.dumps([str(first), str(second)]), "startingOffsets": "earliest"})
+    following = Follower(parsed.for_stream(is_admission_controlled=True))
+    shutil.copytree(first / "t-0", second / "t-0")
+    monkeypatch.setattr(
+        "brokerless.spark.following.time.sleep", lambda _: shutil.rmtree(first / "t-0", ignore_errors=True)
+    )
+    assert following.latest({}) == {"t": {"0": 4}, "u": {"0": 4}}
 
 
 @pytest.fixture
@@ -185,11 +246,13 @@ def test_a_known_partition_that_is_gone_is_told_before_a_batch_is_written_down(p
     following, _ = follower(path, startingOffsets="earliest")
     end = following.latest(following.initial())
     away()
-    with pytest.raises(DataLossError, match="t-0 is not there any more: what it held from offset 5 on was not read"):
+    with pytest.raises(
+        DataLossError, match="t-0 is gone, or no longer selected: what it held from offset 5 on was not read"
+    ):
         following.latest(end)
     available_now, _ = follower(path)
     available_now.freeze()
-    with pytest.raises(DataLossError, match="t-0 is not there any more"):
+    with pytest.raises(DataLossError, match="t-0 is gone"):
         available_now.latest(end)
 
 
@@ -201,7 +264,7 @@ def test_a_partition_that_comes_back_goes_on_where_it_was(path, away, knows_star
     assert len(values(following, options, start, end)) == 10
     away()
     # PySpark before 4.2 does not say where the last batch ended
-    with pytest.warns(UserWarning, match="t-0 is not there any more"):
+    with pytest.warns(UserWarning, match="t-0 is gone"):
         without = following.latest(end if knows_start else {}, is_limited=False)
     assert without == end
     assert values(following, options, end, without) == []
@@ -210,8 +273,7 @@ def test_a_partition_that_comes_back_goes_on_where_it_was(path, away, knows_star
     assert len(values(following, options, without, back)) == 4
     # nor does a batch that has it no more read it again, in whatever order
     short = {"t": {"1": 5}}
-    with pytest.warns(UserWarning, match="t-0 is not there any more"):
-        assert values(following, options, end, short) == []
+    assert values(following, options, end, short) == []
     assert len(values(following, options, short, back)) == 4
 
 
@@ -225,6 +287,104 @@ def test_available_now_does_not_go_back(path):
         following.freeze()
         assert following.latest({"t": {"0": 0}}) == {"t": {"0": 4}}
         assert following.latest(end) == end
+
+
+@pytest.mark.parametrize(
+    "start", ["earliest", "latest", '{"t":{"0":0}}', '{"t":{"0":-1}}', {"startingOffsetsByTimestamp": '{"t":{"0":0}}'}]
+)
+def test_a_first_batch_that_is_repeated_is_the_same_and_what_has_appeared_is_the_next_one(path, start):
+    """A restart in the first batch must neither end the query for ever, nor pass over the rows of a new topic."""
+    options = start if isinstance(start, dict) else {"startingOffsets": start}
+    send(path, 4, partitions=1)
+    following, _ = follower(path, **options)
+    start = following.initial()
+    end = following.latest(start)
+    # the process ends, and much happens before the next one
+    send(path, 3, partitions=1)
+    send(path, 3, topic="u", partitions=1)
+    following, parsed = follower(path, **options)
+    again = following.initial()
+    assert len(values(following, parsed, again, end)) == end["t"]["0"] - start["t"]["0"]
+    later = following.latest(end)
+    assert later == {"t": {"0": 7}, "u": {"0": 3}}
+    assert len(values(following, parsed, end, later)) == 6
+
+
+def test_topics_may_appear_where_the_first_batch_ended_where_it_began(path):
+    send(path, 4, partitions=1)
+    following, options = follower(path, startingOffsets='{"t":{"0":4}}')
+    start = following.initial()
+    assert following.latest(start) == start
+    assert values(following, options, start, start) == []
+    send(path, 3, topic="u", partitions=1)
+    end = following.latest(start)
+    assert len(values(following, options, start, end)) == 3
+
+
+@pytest.mark.parametrize("named", ['{"t":{"0":0}}', '{"t":{"0":0,"1":0,"2":0}}'])
+@pytest.mark.parametrize("option", ["startingOffsets", "startingOffsetsByTimestamp"])
+def test_a_new_query_needs_a_start_for_each_partition_and_no_other(path, option, named):
+    send(path, 4)
+    following, _ = follower(path, **{option: named})
+    start = following.initial()
+    with pytest.raises(ValueError, match="must name every partition that is read and no other"):
+        following.latest(start)
+    # PySpark before 4.2 asks for an end first
+    following, _ = follower(path, **{option: named})
+    end = following.latest({}, is_limited=False)
+    with pytest.raises(ValueError, match="must name every partition that is read and no other"):
+        following.plan(following.initial(), end)
+
+
+def test_a_start_behind_the_end_is_not_said_to_have_been_read(path):
+    send(path, 4, partitions=1)
+    following, _ = follower(path, startingOffsets='{"t":{"0":100}}')
+    with pytest.raises(
+        DataLossError, match=r"ends at offset 4, and is to be read from 100 on: .* the start that was given"
+    ):
+        following.latest(following.initial())
+
+
+@pytest.mark.parametrize("chosen", [{"subscribe": "t,u"}, {"assign": '{"t":[0],"u":[0]}'}])
+def test_a_topic_that_is_named_and_goes_is_loss_and_at_the_start_an_error(path, chosen):
+    send(path, 4, partitions=1)
+    with pytest.raises(ValueError, match="unknown topic 'u'"):
+        follower(path, **chosen)[0].initial()
+    send(path, 3, topic="u", partitions=1)
+    following, _ = follower(path, startingOffsets="earliest", **chosen)
+    start = following.latest(following.initial())
+    shutil.rmtree(path / "u-0")
+    with pytest.raises(DataLossError, match="u-0 is gone"):
+        following.latest(start)
+    following, _ = follower(path, failOnDataLoss="false", **chosen)
+    with pytest.warns(UserWarning, match="u-0 is gone"):
+        assert following.latest(start) == start
+
+
+def test_a_partition_without_a_high_watermark_is_followed_once_it_has_one(path):
+    send(path, 10, partitions=1)
+    marks = path / "replication-offset-checkpoint"
+    marks.write_text("0\n1\nt 0 10\n")
+    following, _ = follower(path, startingOffsets="earliest", endingOffsets="high-watermark")
+    start = following.latest(following.initial())
+    assert start == {"t": {"0": 10}}
+    send(path, 3, topic="u", partitions=1)
+    marks.write_text("0\n1\nt 0 10\n")
+    assert following.latest(start) == {"t": {"0": 10}, "u": {"0": 0}}
+    marks.write_text("0\n2\nt 0 10\nu 0 3\n")
+    assert following.latest(start) == {"t": {"0": 10}, "u": {"0": 3}}
+    marks.unlink()
+    with pytest.raises(ValueError, match="no high watermark of t-0 is checkpointed"):
+        following.latest(start)
+
+
+@pytest.mark.parametrize("damaged", [{"t": 5}, {"t": {"0": "x"}}, {"t": {"a": 0}}, 5])
+def test_a_checkpoint_that_is_damaged(path, damaged):
+    send(path, 4, partitions=1)
+    following, _ = follower(path)
+    for call in (lambda: following.latest(damaged), lambda: following.plan(damaged, following.initial())):
+        with pytest.raises(ValueError, match=r"the query's checkpoint has .* start the query with a new checkpoint"):
+            call()
 
 
 def test_files_without_a_name_of_their_own_are_not_taken_for_one(path, tmp_path):

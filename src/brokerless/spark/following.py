@@ -5,24 +5,32 @@ checkpoint reads alike: partitions that appear are read from their start, offset
 much each has, and what is not there any more is data loss unless `failOnDataLoss` is false. A gap that compaction left
 is none: offsets are not records.
 
-One rule is stricter. Kafka's source forgets a partition that is gone, and reads it from its start if it comes back;
-here its offset is kept, and the loss is told before Spark writes down how far the batch reaches.
+Two rules are stricter. Kafka's source forgets a partition that is gone, and reads it from its start if it comes back;
+here its offset is kept. And loss is told before Spark writes down how far the batch reaches, so that what only seemed
+lost is not read again.
+
+A query that ends in its first batch begins that batch anew: Spark asks once more where a new query starts, and knows
+only how far the batch reached.
 
 Nothing here needs Spark.
 """
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import time
 import warnings
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log.bounds import stable_end, visible_end
 from brokerless.spark.records import check_partitions, name_of, pieces, start_of
 from brokerless.spark.tasks import pack, select, target_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from brokerless.log.bounds import EndOffset
     from brokerless.log.log import Log
@@ -32,6 +40,12 @@ if TYPE_CHECKING:
 
     # As Spark keeps them in a query's checkpoint, and as its Kafka source writes them: topic, partition, offset.
     Offsets = Mapping[str, Mapping[str, int]]
+
+_T = TypeVar("_T")
+
+# How often, and after how many seconds, logs are looked at again that seem broken or lost.
+_LOOKS = 5
+_PAUSE = 0.1
 
 
 class Follower:
@@ -43,6 +57,9 @@ class Follower:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._initial: Offsets | None = None
+        # How far the first batch reaches that was planned.
+        self._first_end: Offsets | None = None
         self._target: dict[Partition, _End] | None = None
         self._reached: dict[Partition, int] = {}
         # Those that a batch of an earlier version left out.
@@ -53,16 +70,17 @@ class Follower:
         """Return where a new query starts: by default behind what is there.
 
         Raises:
-            ValueError: offsets by partition do not name exactly the partitions that are there.
+            ValueError: a topic or partition that the options name is not there.
         """
-        logs = _logs(self._options)
-        check_partitions("offsets", self._options.start.offsets, logs.keys())
-        check_partitions("times", self._options.start.timestamps, logs.keys())
-        return _as_json({key: self._first(log) for key, log in logs.items()})
+        if self._initial is None:
+            self._initial = _settled(
+                lambda: _as_json({key: self._first(log) for key, log in _logs(self._options, needs_all=True).items()})
+            )
+        return self._initial
 
     def freeze(self) -> None:
         """Follow no further than to what is there now: the query ends with that (`Trigger.AvailableNow`)."""
-        self._target = self._found()
+        self._target = _settled(self._found)
 
     def latest(self, start: Offsets, *, is_limited: bool = True) -> Offsets:
         """Return how far the next batch reaches; `start` again: there is nothing to be read yet.
@@ -72,11 +90,19 @@ class Follower:
             is_limited: False: as far as there is something, whatever the options say of a batch's size.
 
         Raises:
-            DataLossError: a partition is not there any more, unless failOnDataLoss is false.
+            DataLossError: a partition is gone, or ends before `start`, unless failOnDataLoss is false.
+            ValueError: offsets by partition do not name exactly the partitions that a new query reads; or `start` is
+                none.
         """
-        begins = _from_json(start)
         # Before PySpark 4.2 a start is not given.
-        ends = self._ends(self._reached | begins, self._found() if self._target is None else self._target)
+        begins = self._reached | _from_json(start)
+        is_new = self._first_end is None and start == self._initial
+        return _settled(lambda: self._latest(start, begins, is_new=is_new, is_limited=is_limited))
+
+    def _latest(self, start: Offsets, begins: dict[Partition, int], *, is_new: bool, is_limited: bool) -> Offsets:
+        ends = self._ends(begins, self._found() if self._target is None else self._target)
+        if is_new:
+            self._check_named(ends.keys())
         if not is_limited:
             return _as_json(ends)
         if self._target is None and self._waits(begins, ends):
@@ -89,25 +115,38 @@ class Follower:
 
         Raises:
             DataLossError: records in between are not there any more, unless failOnDataLoss is false.
+            ValueError: offsets by partition do not name exactly the partitions that a new query reads; or `start` or
+                `end` is none.
         """
         begins, ends = _from_json(start), _from_json(end)
-        logs = _logs(self._options)
-        for key in sorted(begins.keys() | ends.keys()):
-            begin = begins.get(key, self._left_out.get(key, 0))
-            if key not in ends or (key not in logs and begin < ends[key]):
-                self._gone(key, begin)
+        is_first = start == self._initial and self._first_end in (None, end)
+        if is_first:
+            self._check_named(ends.keys())
+            # What has appeared since an earlier try is another batch's, from its start.
+            begins = {key: begin for key, begin in begins.items() if key in ends}
+        tasks = _settled(lambda: self._plan(begins, ends, is_first=is_first))
         self._left_out |= {key: begins[key] for key in begins.keys() - ends.keys()}
+        self._reached = self._left_out | ends
+        if self._first_end is None:
+            self._first_end = end
+        return tasks
+
+    def _plan(self, begins: dict[Partition, int], ends: dict[Partition, int], *, is_first: bool) -> list[Task[Split]]:
+        logs = _logs(self._options)
+        for key in sorted((begins.keys() | ends.keys()) - logs.keys()):
+            begin = begins.get(key, self._left_out.get(key, 0))
+            if key not in ends or begin < ends[key]:
+                self._gone(key, begin)
         ranges = {}
         for key in sorted(ends.keys() & logs.keys()):
-            begin = self._begin(logs[key], begins.get(key, self._left_out.get(key)), ends[key])
+            begin = self._begin(logs[key], begins.get(key, self._left_out.get(key)), ends[key], is_first=is_first)
             if begin < ends[key]:
                 ranges[key] = (begin, ends[key])
-        self._reached = self._left_out | ends
         target = target_bytes((segment.size for key in ranges for segment in logs[key].segments), self._options)
         work = [piece for key, (a, b) in ranges.items() for piece in pieces(logs[key], a, b, self._options, target)]
         return pack(work, target, self._options)
 
-    def _begin(self, log: Log, begin: int | None, end: int) -> int:
+    def _begin(self, log: Log, begin: int | None, end: int, *, is_first: bool) -> int:
         """Return where a log is read on from; what is lost before that is told."""
         first = log.local_log_start_offset
         if begin is None:
@@ -115,7 +154,12 @@ class Follower:
                 self._lost(f"{log.name} appeared, and starts at offset {first}, not 0: what was before is not known")
             return first
         if log.log_end_offset < begin:
-            self._lost(f"{log.name} ends at offset {log.log_end_offset}, and was read to {begin}: cut, or made anew")
+            self._shorter(name_of(log), log.log_end_offset, begin)
+        elif end < begin and not is_first:
+            self._lost(
+                f"{log.name} was read to {begin}, and the next batch in the checkpoint ends at {end}: the log was "
+                f"shorter then, and what it has from {end} on is read again"
+            )
         elif begin < min(first, end):
             self._lost(
                 f"{log.name} starts at offset {first}: retention took those from {begin} on before they were read"
@@ -123,11 +167,20 @@ class Follower:
             return first
         return begin
 
+    def _check_named(self, read: AbstractSet[Partition]) -> None:
+        check_partitions("offsets", self._options.start.offsets, read)
+        check_partitions("times", self._options.start.timestamps, read)
+
     def _first(self, log: Log) -> int:
-        start = start_of(log, self._options)
-        if isinstance(start, int):
-            return start
-        return log.local_log_start_offset if start == "earliest" else self._end(log)
+        start = self._options.start
+        for by_partition in (start.offsets, start.timestamps):
+            # One that has appeared since the query was first started, or `_check_named` refuses it.
+            if by_partition is not None and name_of(log) not in by_partition:
+                return log.local_log_start_offset
+        first = start_of(log, self._options)
+        if isinstance(first, int):
+            return first
+        return log.local_log_start_offset if first == "earliest" else self._end(log)
 
     def _found(self) -> dict[Partition, _End]:
         return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
@@ -136,6 +189,8 @@ class Follower:
         ends = {}
         for key, (end, log_end) in found.items():
             begin = begins.get(key, 0)
+            if log_end < begin:
+                self._shorter(key, log_end, begin)
             # A checkpointed high watermark may be behind what was read when nobody held the log: that is still there.
             ends[key] = begin if end < begin <= log_end else end
         for key in sorted(begins.keys() - ends.keys()):
@@ -145,6 +200,9 @@ class Follower:
 
     def _end(self, log: Log) -> int:
         end = cast("EndOffset | None", self._options.end.offset)
+        if end == "high-watermark" and log.high_watermark is None and (log.root.is_locked or log.root.high_watermarks):
+            # A broker checkpoints that of a new partition some seconds after it has made it.
+            return log.local_log_start_offset
         return stable_end(log, end) if self._options.isolation_level == "read_committed" else visible_end(log, end)
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
@@ -167,7 +225,13 @@ class Follower:
         return False
 
     def _gone(self, key: Partition, begin: int) -> None:
-        self._lost(f"{_name(key)} is not there any more: what it held from offset {begin} on was not read")
+        self._lost(f"{_name(key)} is gone, or no longer selected: what it held from offset {begin} on was not read")
+
+    def _shorter(self, key: Partition, log_end: int, begin: int) -> None:
+        self._lost(
+            f"{_name(key)} ends at offset {log_end}, and is to be read from {begin} on: it was cut or made anew, or "
+            "the start that was given is behind its end"
+        )
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -186,9 +250,22 @@ class DataLossError(ValueError):
     """Records that a stream was to read are not there any more."""
 
 
-def _logs(options: Options) -> dict[Partition, Log]:
+def _settled(look: Callable[[], _T]) -> _T:
+    """Look again where a look fails: logs are half there for an instant.
+
+    So they are while a broker deletes a partition or moves it to another directory, and while a copy is brought up to
+    date.
+    """
+    for _ in range(_LOOKS - 1):
+        with contextlib.suppress(FileNotFoundError, OffsetOutOfRangeError, ValueError):
+            return look()
+        time.sleep(_PAUSE)
+    return look()
+
+
+def _logs(options: Options, *, needs_all: bool = False) -> dict[Partition, Log]:
     logs: dict[Partition, Log] = {}
-    for log in select(options):
+    for log in select(options, needs_all=needs_all):
         other = logs.setdefault(name_of(log), log)
         if other is not log:
             raise ValueError(
@@ -221,8 +298,19 @@ def _as_json(offsets: Mapping[Partition, int]) -> Offsets:
 
 
 def _from_json(offsets: Offsets) -> dict[Partition, int]:
-    return {
-        (topic, int(partition)): offset
-        for topic, partitions in offsets.items()
-        for partition, offset in partitions.items()
-    }
+    """Take offsets from a checkpoint apart.
+
+    Raises:
+        ValueError: they are none.
+    """
+    try:
+        return {
+            (topic, int(partition)): operator.index(offset)
+            for topic, partitions in offsets.items()
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            f"the query's checkpoint has {offsets} where offsets by partition belong, like {{'orders': {{'0': 23}}}}: "
+            "it is damaged, or another source's; start the query with a new checkpointLocation"
+        ) from None

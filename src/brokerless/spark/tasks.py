@@ -75,7 +75,7 @@ def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
     return planned
 
 
-def select(options: Options, *, all_replicas: bool = False) -> list[Log]:
+def select(options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
     """Return the logs that subscribe, subscribePattern or assign name; without them all but the internal topics.
 
     A partition directory or file given as the path itself is read whatever its topic.
@@ -83,16 +83,21 @@ def select(options: Options, *, all_replicas: bool = False) -> list[Log]:
     Args:
         options: which.
         all_replicas: not only the one of each partition that is read.
+        needs_all: what is named has to be there.
 
     Raises:
-        ValueError: a topic or partition that is not there.
+        ValueError: a topic or partition that is not there, if it has to be.
     """
     log_dir = LogDir(*options.paths)
     if options.assigned is not None:
         named = sorted(set(options.assigned))
+        if not needs_all:
+            there = {(log.topic, log.partition) for log in log_dir.logs(all_replicas=True)}
+            named = [partition for partition in named if partition in there]
         return [log for topic, number in named for log in log_dir.logs([topic], [number], all_replicas=all_replicas)]
     if options.topics is not None:
-        return log_dir.logs(topics=options.topics, all_replicas=all_replicas)
+        topics = set(options.topics) if needs_all else set(options.topics) & set(log_dir.topics())
+        return log_dir.logs(topics=topics, all_replicas=all_replicas)
     found = log_dir.logs(all_replicas=all_replicas)
     logs = [log for log in found if log.path in options.paths or not is_internal(log.topic)]
     pattern = options.topic_pattern
