@@ -1,14 +1,19 @@
 """Spark follows a log directory: every record once, from restart to restart."""
 
 import contextlib
+import shutil
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
 
 pytest.importorskip("pyspark")
 
-from brokerless.spark.stream import IS_ADMISSION_CONTROLLED
+from brokerless.spark import stream
+from brokerless.spark.options import Options
+from brokerless.spark.records import SCHEMA
+from brokerless.spark.stream import IS_ADMISSION_CONTROLLED, stream_reader
 
 
 @pytest.fixture
@@ -86,6 +91,27 @@ def test_loss_ends_the_query_with_its_reason(spark, path, tmp_path):
     run(spark, path, tmp_path, failOnDataLoss="false")
 
 
-def test_an_end_is_refused(spark, path, tmp_path):
-    with pytest.raises(Exception, match="endingTimestamp gives an end"):
+def test_what_a_stream_cannot_have_is_said_by_our_own_error(spark, path, tmp_path):
+    """PySpark covers up what is raised while a reader is made: with an UnboundLocalError."""
+    with pytest.raises(Exception, match="endingTimestamp gives an end") as refused:
         run(spark, path, tmp_path, endingTimestamp="5")
+    assert "UnboundLocalError" not in str(refused.value)
+
+
+@pytest.mark.parametrize("limited", {False, IS_ADMISSION_CONTROLLED})
+def test_what_is_deleted_between_plan_and_read_is_loss(path, limited):
+    kind = type(stream_reader(None)) if limited else stream._UnlimitedReader
+
+    def reader(**options):
+        parsed = Options.parse({"path": str(path), "startingOffsets": "earliest", **options})
+        return kind(lambda: (parsed, pa.schema([SCHEMA.field("value")])))
+
+    send(path, range(100, 200), topic="u")
+    reading = reader()
+    tasks = reading.partitions(reading.initialOffset(), {name: {str(i): 1 for i in range(3)} for name in "tu"})
+    shutil.rmtree(path / "u-1")
+    with pytest.raises(FileNotFoundError, match="deleted, cut or replaced"):
+        [list(reading.read(task)) for task in tasks]
+    with pytest.warns(UserWarning, match=r"some data may be lost \(failOnDataLoss is false\).*u-1"):
+        rows = [rows for task in tasks for rows in reader(failOnDataLoss="false").read(task)]
+    assert sum(len(values) for values in rows) == 5

@@ -80,12 +80,11 @@ class BrokerlessSource(DataSource):
         return _Reader(self._options.for_batch(), self._chosen(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return a reader of a stream of these columns; its options are checked as those of a batch.
+        """Return a reader of a stream of these columns.
 
-        Raises:
-            ValueError: as of `reader`, or an option that a stream cannot have.
+        What `reader` raises, and that a stream cannot have an option, its methods do.
         """
-        return stream_reader(self._options, self._chosen(schema))
+        return stream_reader(lambda: (self._options, self._chosen(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns: see `brokerless.spark.sink`.

@@ -6,12 +6,15 @@ asks how far there is something.
 
 from __future__ import annotations
 
+import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from brokerless.spark import records
 from brokerless.spark.following import Follower
+from brokerless.spark.tasks import Task
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -26,7 +29,7 @@ else:
     IS_ADMISSION_CONTROLLED = True
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -36,10 +39,23 @@ if TYPE_CHECKING:
 
 
 class _UnlimitedReader(DataSourceStreamReader):
-    def __init__(self, options: Options, wanted: pa.Schema) -> None:
-        self._options = options
-        self._wanted = wanted
-        self._follower = Follower(options)
+    """Options and columns are checked by the first call: PySpark covers up an error of whoever makes a reader."""
+
+    def __init__(self, check: Callable[[], tuple[Options, pa.Schema]]) -> None:
+        self._check = check
+
+    @cached_property
+    def _checked(self) -> tuple[Options, pa.Schema]:
+        options, wanted = self._check()
+        return options.for_stream(is_admission_controlled=IS_ADMISSION_CONTROLLED), wanted
+
+    @property
+    def _options(self) -> Options:
+        return self._checked[0]
+
+    @cached_property
+    def _follower(self) -> Follower:
+        return Follower(self._options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
         return dict(self._follower.initial())
@@ -52,7 +68,16 @@ class _UnlimitedReader(DataSourceStreamReader):
         return tasks
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
-        return records.read(partition, self._options, self._wanted)
+        options, wanted = self._checked
+        if options.fail_on_data_loss:
+            yield from records.read(partition, options, wanted)
+            return
+        # Each by itself: where one is gone, the others are read.
+        for split in partition.work:
+            try:
+                yield from records.read(Task((split,)), options, wanted)
+            except FileNotFoundError as error:
+                warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=1)
 
 
 if IS_ADMISSION_CONTROLLED:
@@ -75,11 +100,11 @@ if IS_ADMISSION_CONTROLLED:
             self._follower.freeze()
 
 
-def stream_reader(options: Options, wanted: pa.Schema) -> DataSourceStreamReader:
+def stream_reader(check: Callable[[], tuple[Options, pa.Schema]]) -> DataSourceStreamReader:
     """Return a reader of what is appended to logs from now on, or from where the options say.
 
-    Raises:
-        ValueError: an option that a stream cannot have, or not with this version of PySpark.
+    Args:
+        check: returns the options and the columns. What it raises, the reader's methods do; and a ValueError for an
+            option that a stream cannot have, or not with this version of PySpark.
     """
-    checked = options.for_stream(is_admission_controlled=IS_ADMISSION_CONTROLLED)
-    return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(checked, wanted)
+    return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(check)
