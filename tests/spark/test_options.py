@@ -201,6 +201,18 @@ def test_numbers_of_a_sink_that_no_machine_has_room_for(option, most):
         sink_options.parse({"path": "p", option: str(most + 1)}, overwrite=False)
 
 
+@pytest.mark.parametrize("checkpoint", ["/d", "/d/", "/d/_cp", "file:///d/_cp", "/e/../d/a/b"])
+def test_a_checkpoint_in_the_log_directory_is_refused(checkpoint):
+    """No broker starts there then."""
+    with pytest.raises(ValueError, match=r"in the log directory /d: a broker .* would not start"):
+        sink_options.parse({"path": "/d", "checkpointlocation": checkpoint}, overwrite=False)
+
+
+@pytest.mark.parametrize("checkpoint", ["/d2", "/", "/e/d", "s3://d/d", "hdfs://h/d/cp"])
+def test_a_checkpoint_elsewhere(checkpoint):
+    sink_options.parse({"path": "/d", "checkpointLocation": checkpoint}, overwrite=False)
+
+
 def test_settings_of_a_new_topic_have_the_names_of_kafka():
     options = {"path": "p", "Topic.Retention.ms": " -1", "topic.cleanup.policy": "compact", "segmentBytes": "1048576"}
     assert sink_options.is_of_sink({"path": "p", "topic.retention.ms": "-1"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless import _native
@@ -9,6 +11,7 @@ from brokerless.committing import Write
 from brokerless.log.files import MOST_PARTITIONS
 from brokerless.log.settings import TopicSettings
 from brokerless.parts import Encoding
+from brokerless.remote import is_remote
 from brokerless.spark.option_values import boolean, canonical, choice, local, positive
 from brokerless.written_topics import NewTopic
 
@@ -50,12 +53,13 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
 
     Raises:
         ValueError: an unknown option (with the nearest name), a value that its option does not have, or options that
-            do not go together.
+            do not go together, such as a checkpoint in the log directory.
     """
     others = {option: value for option, value in options.items() if not _is_setting(option)}
     given = canonical(others, ("path", *OF_SINKS), _IGNORED)
     if not given.get("path"):
         raise ValueError("option path is missing: a Kafka log directory, made if there is none")
+    _check_apart(local(given["path"]), checkpoint(options))
     topic = given.get("topic")
     if not topic:
         if overwrite:
@@ -81,6 +85,21 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
         ),
         sole_replica=boolean(given, "soleReplica", default=False),
     )
+
+
+def checkpoint(options: Mapping[str, str]) -> str:
+    """Return where a query has its checkpoint; "": the options do not say."""
+    return next((local(value.strip()) for name, value in options.items() if name.lower() == "checkpointlocation"), "")
+
+
+def _check_apart(path: str, checkpoint: str) -> None:
+    if not checkpoint or is_remote(checkpoint):
+        return
+    if Path(os.path.abspath(checkpoint)).is_relative_to(os.path.abspath(path)):
+        raise ValueError(
+            f"option checkpointLocation {checkpoint} is in the log directory {path}: a broker takes directories there "
+            "for partitions, and would not start. Give one elsewhere, and move or remove what Spark made of this one"
+        )
 
 
 def _is_setting(option: str) -> bool:
