@@ -113,10 +113,11 @@ class Write:
         """The name of the staging directory: one that a broker deletes."""
         return files.leftover_directory_name(_STAGING, 0, "delete", self._owned + self.attempt[len(self._owned) :])
 
-    def begin(self, *, patience: float = 0) -> Staging:
+    def begin(self, *, query: str = "", patience: float = 0) -> Staging:
         """Check what can be checked, make the staging directory, and return what tasks write with.
 
         Args:
+            query: the streaming query whose epoch this is, if known. What its earlier epochs left is removed.
             patience: seconds to wait for another writer.
 
         Raises:
@@ -129,6 +130,9 @@ class Write:
             if self.resumes and storage.exists(description):
                 return Staging.from_json(storage.read_all(description))
             staging = self._staging()
+            with contextlib.suppress(OSError):
+                # Of a task that is still being killed, maybe; then the next epoch does it.
+                self._remove_left("", query)
             if self.resumes:
                 # One that a crash ended before it was described.
                 self.abort()
@@ -381,10 +385,13 @@ class Write:
 
         With the lock.
         """
-        for name in storage.list_subdirectories(self.path) if self.owner or epoch is not None else ():
+        self._remove_left(self.owner, "" if epoch is None else epoch.query)
+
+    def _remove_left(self, owner: str, query: str) -> None:
+        for name in storage.list_subdirectories(self.path) if owner or query else ():
             if name.startswith(f"{_STAGING}-0.") and name.endswith("-delete"):
-                is_owned = bool(self.owner) and name.startswith(f"{_STAGING}-0.{self._owned}")
-                if is_owned or (epoch is not None and storage.exists(claim(f"{self.path}/{name}", epoch.query))):
+                is_owned = bool(owner) and name.startswith(f"{_STAGING}-0.{self._owned}")
+                if is_owned or (query and storage.exists(claim(f"{self.path}/{name}", query))):
                     disk.remove_tree(f"{self.path}/{name}")
 
 

@@ -252,6 +252,15 @@ class PartWriter:
         self._write()
         return tuple(self._parts[key] for key in sorted(self._parts))
 
+    def abort(self) -> None:
+        """Remove what was written: no commit is told of it."""
+        directory, prefix = os.path.split(self._prefix)
+        # It may be gone, with its staging directory.
+        with contextlib.suppress(FileNotFoundError):
+            for name in storage.list_directory(directory):
+                if name.startswith(prefix):
+                    disk.remove(f"{directory}/{name}")
+
     def _write(self) -> None:
         try:
             self._write_waiting()

@@ -2,13 +2,16 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
 from brokerless.log import streaming_epochs
+from committing import begin
 
 pytest.importorskip("pyspark")
 
+from brokerless.spark.sink import write_parts
 from brokerless.spark.stream import IS_ADMISSION_CONTROLLED
 
 pytestmark = pytest.mark.spark
@@ -154,13 +157,42 @@ def test_epochs_without_rows_are_harmless(run, source, tmp_path):
     assert streaming_epochs.committed(str(tmp_path / "d")) == {query.id: 1}
 
 
-def test_an_epoch_that_fails_leaves_nothing(run, tmp_path):
-    with pytest.raises(Exception, match="no such row"):
-        run(lambda frame: frame.selectExpr("if(value = '77', raise_error('no such row'), value) value"))
+def test_an_epoch_that_fails_leaves_nothing_once_one_is_committed(run, tmp_path):
+    """Nor does each restart leave another directory until then: Spark kills a task's Python without a word."""
+    for _ in range(2):
+        with pytest.raises(Exception, match="no such row"):
+            run(lambda frame: frame.selectExpr("if(value = '77', raise_error('no such row'), value) value"))
+        assert len(list((tmp_path / "d").glob("*-delete"))) <= 1
     assert values(tmp_path / "d") == []
     run()
     assert values(tmp_path / "d") == list(range(100))
     assert not list((tmp_path / "d").glob("*-delete"))
+
+
+def test_a_task_that_fails_takes_its_parts_with_it_and_no_others(tmp_path):
+    _, staging = begin(tmp_path / "d")
+    rows = pa.RecordBatch.from_pydict({"value": [b"x" * (5 << 20)]})
+
+    def failing():
+        yield rows
+        assert sum(path.is_file() for path in parts.iterdir()) == len(before) + 1
+        raise RuntimeError("no more rows")
+
+    write_parts(staging, [rows], ["value"], "q")
+    (parts,) = (tmp_path / "d").glob("*-delete/parts")
+    before = sorted(parts.iterdir())
+    with pytest.raises(RuntimeError, match="no more rows"):
+        write_parts(staging, failing(), ["value"], "q")
+    assert sorted(parts.iterdir()) == before
+
+
+def test_an_epoch_that_cannot_begin_says_why(run, tmp_path):
+    """PySpark makes a PicklingError of it, unless it is a task that raises."""
+    send(tmp_path / "d", range(3), topic="t")
+    with pytest.raises(Exception, match="partitions") as refused:
+        run(partitions=5)
+    assert "ValueError: " in str(refused.value)
+    assert "PicklingError" not in str(refused.value)
 
 
 def test_options_of_a_new_topic_may_stay(run, source, tmp_path):

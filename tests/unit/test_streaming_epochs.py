@@ -4,9 +4,11 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
+from brokerless.committing import Write
 from brokerless.copying import StagedCopy
 from brokerless.log import journal
 from brokerless.log.streaming_epochs import FILE, Epoch, committed
+from brokerless.written_topics import NewTopic
 from committing import begin, begin_any, send, values, written
 
 
@@ -129,3 +131,14 @@ def test_what_a_query_left_is_removed_by_its_next_epoch_and_by_no_other(tmp_path
     # one that is still at it is told
     with pytest.raises(ValueError, match=f"{left.staging} is gone: .* or the streaming query a second time"):
         late.finish()
+
+
+def test_what_a_query_left_is_removed_when_its_next_epoch_begins(tmp_path):
+    """An epoch that fails at each restart must not leave all of its bytes each time: no commit is reached then."""
+    written(tmp_path / "d", 0)
+    staged = []
+    for query in ("q", "other", "q"):
+        write = Write(path=str(tmp_path / "d"), topics={"t": NewTopic()})
+        write.begin(query=query).writer(query)
+        staged.append(write.staging)
+    assert {path.name for path in (tmp_path / "d").glob("*-delete")} == set(staged[1:])

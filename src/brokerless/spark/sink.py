@@ -80,9 +80,13 @@ def write_parts(
     """Do a task's work: write rows with these columns, of a streaming query if one is named."""
     keep_modules()
     task = staging.writer(query)
-    for rows in batches:
-        task.send(rows.select(list(columns)))
-    return task.finish()
+    try:
+        for rows in batches:
+            task.send(rows.select(list(columns)))
+        return task.finish()
+    except BaseException:
+        task.abort()
+        raise
 
 
 def written_columns(schema: StructType, write: Write) -> list[str]:

@@ -105,7 +105,7 @@ class BrokerlessSource(DataSource):
         write = sink_options.parse(self.options, overwrite=overwrite)
         if overwrite and any(new.topic_id for new in write.topics.values()):
             raise ValueError("option topicId: in output mode complete each epoch makes the topic anew, with another id")
-        return StreamWriter(write, written_columns(schema, write))
+        return StreamWriter(write, written_columns(schema, write), sink_options.checkpoint(self.options))
 
     @property
     def _options(self) -> Options:
