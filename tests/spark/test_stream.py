@@ -115,3 +115,12 @@ def test_what_is_deleted_between_plan_and_read_is_loss(path, limited):
     with pytest.warns(UserWarning, match=r"some data may be lost \(failOnDataLoss is false\).*u-1"):
         rows = [rows for task in tasks for rows in reader(failOnDataLoss="false").read(task)]
     assert sum(len(values) for values in rows) == 5
+    # one that is only moved aside for an instant, or has been cleaned, is not
+    for log in (path / "t-0").glob("*.log"):
+        log.rename(log.with_suffix(".moved"))
+    with pytest.raises(FileNotFoundError, match="deleted, cut or replaced"):
+        [list(reader(failOnDataLoss="false").read(task)) for task in tasks]
+    # nor is a machine that does not see the path
+    shutil.rmtree(path)
+    with pytest.raises(FileNotFoundError):
+        [list(reader(failOnDataLoss="false").read(task)) for task in tasks]

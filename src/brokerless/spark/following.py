@@ -131,6 +131,24 @@ class Follower:
             self._first_end = end
         return tasks
 
+    def has(self, partition: Partition) -> bool:
+        """Tell whether a partition is there; one that is gone for an instant is.
+
+        Raises:
+            FileNotFoundError: nothing is there, not even the path.
+            ValueError: the path is no log directory.
+        """
+
+        def find() -> None:
+            if partition not in _logs(self._options):
+                raise DataLossError(f"{_name(partition)} is gone")
+
+        try:
+            _settled(find)
+        except DataLossError:
+            return False
+        return True
+
     def _plan(self, begins: dict[Partition, int], ends: dict[Partition, int], *, is_first: bool) -> list[Task[Split]]:
         logs = _logs(self._options)
         for key in sorted((begins.keys() | ends.keys()) - logs.keys()):

@@ -219,6 +219,6 @@ def _offset(bound: Bound, log: Log) -> Offset | None:
     return bound.offset if bound.offsets is None else bound.offsets[name_of(log)]
 
 
-def name_of(log: Log) -> Partition:
+def name_of(log: Log | Split) -> Partition:
     """Name a partition; a lone file outside a topic directory has no name that an option could give."""
     return log.topic or "", log.partition or 0

@@ -77,6 +77,9 @@ class _UnlimitedReader(DataSourceStreamReader):
             try:
                 yield from records.read(Task((split,)), options, wanted)
             except FileNotFoundError as error:
+                # Of a log that is still there a new plan finds the rows elsewhere.
+                if self._follower.has(records.name_of(split)):
+                    raise
                 warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=1)
 
 
