@@ -306,7 +306,7 @@ def _renamed(path: str, use: Callable[[str], _T]) -> _T:
             return use(name)
         except FileNotFoundError:
             continue
-    return use(path)
+    raise FileNotFoundError(errno.ENOENT, "deleted or replaced since it was listed, as brokers do: read again", path)
 
 
 def _whole_batches(
