@@ -388,11 +388,17 @@ class Write:
         self._remove_left(self.owner, "" if epoch is None else epoch.query)
 
     def _remove_left(self, owner: str, query: str) -> None:
+        failed: OSError | None = None
         for name in storage.list_subdirectories(self.path) if owner or query else ():
             if name.startswith(f"{_STAGING}-0.") and name.endswith("-delete"):
                 is_owned = bool(owner) and name.startswith(f"{_STAGING}-0.{self._owned}")
                 if is_owned or (query and storage.exists(claim(f"{self.path}/{name}", query))):
-                    disk.remove_tree(f"{self.path}/{name}")
+                    try:
+                        disk.remove_tree(f"{self.path}/{name}")
+                    except OSError as error:
+                        failed = failed or error
+        if failed is not None:
+            raise failed
 
 
 def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:

@@ -105,6 +105,29 @@ def test_available_now_ends_with_what_was_there_and_waits_for_nothing(path):
     assert following.latest(second) == second
 
 
+def test_available_now_takes_a_start_behind_its_end_for_no_loss(path):
+    """Spark asks where a new query starts after it has asked how far it goes: in between, logs grow and appear."""
+    send(path, 5, partitions=1)
+    following, options = follower(path)
+    following.freeze()
+    send(path, 3, partitions=1)
+    send(path, 2, topic="u", partitions=1)
+    start = following.initial()
+    assert start == following.latest(start) == {"t": {"0": 8}, "u": {"0": 2}}
+    assert values(following, options, start, start) == []
+
+
+def test_available_now_believes_no_partition_gone_that_was_away_for_an_instant(path):
+    """A broker moves it to another directory."""
+    send(path, 5)
+    following, _ = follower(path)
+    aside = path.with_name("aside")
+    (path / "t-1").rename(aside)
+    following.freeze()
+    aside.rename(path / "t-1")
+    assert following.latest({"t": {"0": 1, "1": 1}}) == {"t": {"0": 3, "1": 2}}
+
+
 def test_read_committed_waits_at_the_last_stable_offset(path):
     send(path, 3, partitions=1)
     with bl.LogDir.open(path, sole_replica=True) as log_dir:

@@ -6,8 +6,8 @@ much each has, and what is not there any more is data loss unless `failOnDataLos
 is none: offsets are not records.
 
 Two rules are stricter. Kafka's source forgets a partition that is gone, and reads it from its start if it comes back;
-here its offset is kept. And loss is told before Spark writes down how far the batch reaches, so that what only seemed
-lost is not read again.
+here its offset is kept. And that a log is gone or shorter is told before Spark writes down how far the batch reaches:
+what only seemed lost is not read again.
 
 A query that ends in its first batch begins that batch anew: Spark asks once more where a new query starts, and knows
 only how far the batch reached.
@@ -100,7 +100,7 @@ class Follower:
         return _settled(lambda: self._latest(start, begins, is_new=is_new, is_limited=is_limited))
 
     def _latest(self, start: Offsets, begins: dict[Partition, int], *, is_new: bool, is_limited: bool) -> Offsets:
-        ends = self._ends(begins, self._found() if self._target is None else self._target)
+        ends = self._ends(begins, self._found() if self._target is None else self._frozen(self._target, begins))
         if is_new:
             self._check_named(ends.keys())
         if not is_limited:
@@ -176,7 +176,7 @@ class Follower:
         elif end < begin and not is_first:
             self._lost(
                 f"{log.name} was read to {begin}, and the next batch in the checkpoint ends at {end}: the log was "
-                f"shorter then, and what it has from {end} on is read again"
+                f"shorter then, and what it has from {end} on would be read again"
             )
         elif begin < min(first, end):
             self._lost(
@@ -202,6 +202,17 @@ class Follower:
 
     def _found(self) -> dict[Partition, _End]:
         return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
+
+    def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
+        """Return the target; where a log was gone or shorter then, as it is now.
+
+        It may have been so for an instant, and Spark asks where a new query starts only after it has set the target.
+        """
+        doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
+        if doubtful:
+            found = self._found()
+            target |= {key: found[key] for key in doubtful if key in found}
+        return target
 
     def _ends(self, begins: dict[Partition, int], found: dict[Partition, _End]) -> dict[Partition, int]:
         ends = {}

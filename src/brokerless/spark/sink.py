@@ -6,6 +6,7 @@ writer in one Python process, runs tasks in others and commits in a third: what 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,8 @@ def write_parts(
             task.send(rows.select(list(columns)))
         return task.finish()
     except BaseException:
-        task.abort()
+        with contextlib.suppress(OSError):
+            task.abort()
         raise
 
 

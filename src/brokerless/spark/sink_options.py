@@ -95,7 +95,7 @@ def checkpoint(options: Mapping[str, str]) -> str:
 def _check_apart(path: str, checkpoint: str) -> None:
     if not checkpoint or is_remote(checkpoint):
         return
-    if Path(os.path.abspath(checkpoint)).is_relative_to(os.path.abspath(path)):
+    if Path(os.path.realpath(checkpoint)).is_relative_to(os.path.realpath(path)):
         raise ValueError(
             f"option checkpointLocation {checkpoint} is in the log directory {path}: a broker takes directories there "
             "for partitions, and would not start. Give one elsewhere, and move or remove what Spark made of this one"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -72,13 +73,13 @@ class _UnlimitedReader(DataSourceStreamReader):
         if options.fail_on_data_loss:
             yield from records.read(partition, options, wanted)
             return
-        # Each by itself: where one is gone, the others are read.
-        for split in partition.work:
+        # Each log by itself: where one is gone, the others are read.
+        for name, splits in groupby(partition.work, records.name_of):
             try:
-                yield from records.read(Task((split,)), options, wanted)
+                yield from records.read(Task(tuple(splits)), options, wanted)
             except FileNotFoundError as error:
                 # Of a log that is still there a new plan finds the rows elsewhere.
-                if self._follower.has(records.name_of(split)):
+                if self._follower.has(name):
                     raise
                 warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=1)
 
