@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+# How often all is looked at, where a partition was gone as soon as it was listed.
+_LOOKS = 3
+
+
 class Leftover(NamedTuple):
     """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future".
 
@@ -57,12 +61,14 @@ class LogDir:
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
         if not paths:
             raise ValueError("no path: a log directory, a partition directory or a .log file is needed")
-        self.roots: list[Root] = []
-        self._logs: list[Log] = []
-        self._leftovers: list[Leftover] = []
-        self._seen: set[str] = set()
-        for path in paths:
-            self._add(os.fspath(path))
+        for _ in range(_LOOKS):
+            self.roots: list[Root] = []
+            self._logs: list[Log] = []
+            self._leftovers: list[Leftover] = []
+            self._seen: set[str] = set()
+            are_complete = [self._add(os.fspath(path)) for path in paths]
+            if all(are_complete):
+                break
         self._check()
 
     @staticmethod
@@ -180,11 +186,15 @@ class LogDir:
             found.setdefault((log.topic or "", log.partition or 0, alone), []).append(log)
         return [found[key] for key in sorted(found)]
 
-    def _add(self, path: str) -> None:
+    def _add(self, path: str) -> bool:
+        """Add what is at a path. False: a partition that was listed there is gone.
+
+        A running broker deletes topics, and moves partitions to other directories, while we look.
+        """
         names = _names(path)
         if names is None or files.is_partition_directory(names) or (not names and _parsed(path)):
             self._add_log(journal.current(path), self._root(os.path.dirname(storage.absolute(path))))
-            return
+            return True
         found, pending = journal.look(path)
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
         if not directories and not Root.is_root(names):
@@ -192,6 +202,7 @@ class LogDir:
         root = self._root(path)
         # The directories and the checkpoints of one moment.
         root.journal = pending
+        is_complete = True
         for directory, parsed in directories:
             if parsed.leftover:
                 self._leftovers.append(Leftover(directory, parsed.topic, parsed.partition, parsed.leftover))
@@ -199,9 +210,10 @@ class LogDir:
             try:
                 self._add_log(directory, root)
             except FileNotFoundError:
-                # A running broker deletes topics, and moves partitions to other directories, while we look.
                 if storage.is_directory(directory):
                     raise
+                is_complete = False
+        return is_complete
 
     def _add_log(self, path: str, root: Root) -> None:
         if storage.absolute(path) not in self._seen:

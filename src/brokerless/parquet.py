@@ -1,4 +1,4 @@
-"""Rows of Parquet files, some megabytes at a time however large they are."""
+"""Rows of Parquet files, some megabytes at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _MANY_ROWS = 1 << 16
 
 
 def batches(file: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield rows: as many at a time as go by the size of those around them, where Arrow takes 65,536 of any size."""
-    for number in range(file.num_row_groups):
-        group = file.metadata.row_group(number)
-        rows = _BYTES * group.num_rows // max(1, group.total_byte_size)
-        yield from file.iter_batches(min(max(1, rows), _MANY_ROWS), [number], columns)
+    """Yield rows: as many at a time as go by their size in the file, where Arrow takes 65,536 of any size.
+
+    A long value that comes again and again is in a file only once: then they take more.
+    """
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    rows = [_BYTES * group.num_rows // max(1, group.total_byte_size) for group in groups if group.num_rows]
+    yield from file.iter_batches(max(1, min([*rows, _MANY_ROWS])), columns=columns)

@@ -341,7 +341,7 @@ class Producer:
             appended = log.append_each(batches, origin=origin, is_encoded_here=True)
         finally:
             # Also of a request that failed in its middle: what was appended until then stays.
-            self.records += self._taken(rows, log.written_end_offset, before)
+            self.records += self._taken(rows, max(before, log.written_end_offset), before)
         if appended.duplicates:
             # Nothing is ever sent twice here.
             raise AppendError(

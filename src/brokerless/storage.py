@@ -45,6 +45,12 @@ def list_subdirectories(path: str) -> list[str]:
         return sorted(entry.name for entry in entries if entry.is_dir())
 
 
+def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
+    """Return what tells the directories in a local one from others of the same names: each name and inode."""
+    with os.scandir(path) as entries:
+        return frozenset((entry.name, entry.inode()) for entry in entries if entry.is_dir())
+
+
 def is_directory(path: str) -> bool:
     """Tell whether `path` is a directory."""
     return remote.is_directory(path) if is_remote(path) else os.path.isdir(path)

@@ -270,3 +270,21 @@ def test_a_topic_that_is_deleted_while_we_look_is_no_matter(tmp_path, monkeypatc
 
     monkeypatch.setattr("brokerless.log_dir.Log", Vanishing)
     assert bl.LogDir(root).topics() == ["stays"]
+
+
+def test_a_partition_that_moves_to_another_directory_while_we_look_is_found_there(tmp_path, monkeypatch):
+    """A broker renames it in the one, which was listed before, and then in the other."""
+    one, two = broker(tmp_path / "one", 1), broker(tmp_path / "two", 1)
+    partition(one, "stays-0")
+    moving = partition(one, f"t-0.{'0' * 32}-future")
+    partition(two, "t-0")
+
+    class Moving(bl.Log):
+        def __init__(self, path, **options):
+            if str(path) == str(two / "t-0"):
+                (two / "t-0").rename(two / f"t-0.{'1' * 32}-delete")
+                moving.rename(one / "t-0")
+            super().__init__(path, **options)
+
+    monkeypatch.setattr("brokerless.log_dir.Log", Moving)
+    assert [log.path for log in bl.LogDir(one, two).logs(["t"])] == [str(one / "t-0")]

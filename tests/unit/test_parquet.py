@@ -43,5 +43,4 @@ def test_large_values_come_a_few_at_a_time(rows_of, tmp_path):
             writer.write_table(pa.Table.from_pylist(rows, schema))
     found = list(rows_of(tmp_path / "rows.parquet"))
     assert [value.as_py() for rows in found for value in rows["value"]] == [row["value"] for row in small + large]
-    assert found[0].num_rows == len(small)
     assert max(rows.nbytes for rows in found) < 8 << 20

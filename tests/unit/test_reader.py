@@ -413,6 +413,29 @@ def test_an_active_segment_that_was_cleaned_long_ago_is_read_by_its_offsets_or_n
             list(bl.read_split(half))
 
 
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 4000])
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_a_segment_that_a_conversion_made_larger_is_read_whole_or_not_at_all(tmp_path, segment_bytes, is_rolled):
+    """Its old length says nothing of the new file, and its rows may be in several by now."""
+    path, rows = tmp_path / "d", [{"value": b"%d" % i * 90} for i in range(200)]
+    with bl.Producer(path, "t", compression="zstd", segment_bytes=segment_bytes) as producer:
+        producer.send(rows)
+    log = bl.Log(path / "t-0")
+    with bl.LogDir.open(path) as log_dir:
+        if is_rolled:
+            log_dir.log("t", 0).roll()
+            log = bl.Log(path / "t-0")
+        [split] = log.plan(end_offset=200)
+        log_dir.log("t", 0).append(batch(0, [b"more"]))
+        log_dir.log("t", 0).roll()
+        log_dir.log("t", 0).convert(compression="none")
+    if segment_bytes < 1 << 20:
+        with pytest.raises(FileNotFoundError, match="read again"):
+            list(bl.read_split(split))
+    else:
+        assert offsets(bl.read_split(split, ["offset"])) == list(range(200))
+
+
 def test_another_log_under_the_same_name_is_not_read_as_the_planned_one(directory):
     """A topic is deleted and made anew between the plan and the read."""
     splits = bl.Log(directory).plan()

@@ -224,11 +224,21 @@ impl SegmentIndexes {
     }
 
     /// Of a segment that is opened again, whose index files hold this. Its largest timestamp is that of the last entry.
+    ///
+    /// A running broker has zeros behind the entries, up to the length that an index may have there. For a broker that opens
+    /// a copy it is full; so it is here, too, where it may be longer: no entry goes behind zeros.
     pub fn reopened(mut self, index: &OffsetIndex, timeindex: &TimeIndex) -> Self {
-        self.offset.entries = index.len();
+        let base_offset = self.offset.base_offset;
         self.offset.last_offset = index.last_offset();
-        self.time.entries = timeindex.len();
+        self.offset.entries = match index.len() {
+            entries if entries > 1 && index.last_offset() == base_offset => self.offset.max_entries,
+            entries => entries,
+        };
         self.time.last = timeindex.last_entry();
+        self.time.entries = match timeindex.len() {
+            entries if entries > 1 && self.time.last.offset == base_offset => self.time.max_entries,
+            entries => entries,
+        };
         self.max_timestamp = self.time.last;
         self
     }

@@ -52,7 +52,7 @@ impl SegmentState {
             first_timestamp,
             max_timestamp: max_timestamp
                 .map(|(timestamp, offset)| TimestampOffset { timestamp, offset }),
-            // A tail of zeros counts, as for Kafka: the index is full, and no entry goes behind it.
+            // A tail of zeros counts, as for Kafka.
             index: OffsetIndex::new(&bytes(&index), base_offset, true),
             timeindex: TimeIndex::new(&bytes(&timeindex), base_offset, true),
             last_txn_offset: transactions.map(|entry| entry.last_offset),

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from brokerless.cli.exit_codes import DAMAGE, FAILURE
 from brokerless.cli.options import bytes_as, existing_file, long_from
 
 
@@ -49,7 +50,7 @@ def dump(
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.log.dump import Dump
 
-    is_damaged = False
+    is_damaged = is_unread = False
     if records and form == "text":
         raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
     of_text = {
@@ -82,6 +83,7 @@ def dump(
                     sys.stdout.flush()
                     click.echo(f"brokerless: {error}", err=True)
                     is_damaged = True
+                    is_unread |= isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
                     break
                 if piece is None:
                     break
@@ -90,4 +92,4 @@ def dump(
         sys.stdout.flush()
         click.echo(dump.report(), err=True, nl=False)
     if is_damaged or dump.is_damaged:
-        raise SystemExit(1)
+        raise SystemExit(FAILURE if is_unread else DAMAGE)

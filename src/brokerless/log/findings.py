@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.log.segment import cut_batch
+from brokerless.log.segment import NO_END, cut_batch
 from brokerless.log.window import SIZE, Window, batch_at, is_zero_from
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class _Walk:
         self.end = file.size()
         self.next_offset = segment.base_offset
         following = segment.next_base_offset
-        self._limit = segment.base_offset + _SPAN if following is None else following
+        self._limit = min(segment.base_offset + _SPAN, NO_END) if following is None else following
         self._length = SIZE
         self._budget = _SEARCHED + _SEARCHED_PER_BYTE * self.end
         # From where the last search was made, at which `next_offset`, and what it found.

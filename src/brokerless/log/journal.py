@@ -114,11 +114,11 @@ class Journal(NamedTuple):
 
 
 def moment(root: str) -> object:
-    """Return what another commit that comes into force changes. Other writers may change it, too."""
+    """Return what is another one as soon as a commit comes into force."""
     if is_remote(root) or not storage.is_directory(root):
         return None
     pending = Journal.read(root)
-    return storage.modified_ns(root) if pending is None else pending.unique
+    return storage.subdirectory_ids(root) if pending is None else pending.unique
 
 
 def look(root: str) -> tuple[dict[str, str], Journal | None]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_several, located, unknown
-from brokerless.log import files
+from brokerless.log import files, journal
 from brokerless.log.segment import NO_END, Entry, cut_batch, open_log
 from brokerless.log.window import MAX_BATCH, Window, batch_at, sweep
 
@@ -124,8 +124,10 @@ class Reader:
         for split in splits:
             before = self.null_timestamps
             with _open(split) as file, located(split.path):
-                decoder = self._decoder(split, is_planned=split.is_of(file))
-                for rows in self._decode(split, file, decoder):
+                is_planned = split.is_of(file)
+                decoder = self._decoder(split, is_planned=is_planned)
+                end = split.end_position if is_planned else file.size()
+                for rows in self._decode(split, file, decoder, end):
                     self.null_timestamps = before + decoder.null_timestamps
                     # the decoder stops between Kafka batches, and one may hold many records
                     for start in range(0, rows.num_rows, _MAX_ROWS):
@@ -146,8 +148,7 @@ class Reader:
             spark=self._spark,
         )
 
-    def _decode(self, split: Split, file: File, decoder: _native.Decoder) -> Iterator[pa.RecordBatch]:
-        end = min(split.end_position, file.size()) if split.is_whole else split.end_position
+    def _decode(self, split: Split, file: File, decoder: _native.Decoder, end: int) -> Iterator[pa.RecordBatch]:
         window = Window(file, _start(split, file), end)
         expected = max(split.start_offset, split.base_offset)
         while window.position < end:
@@ -212,26 +213,33 @@ def read_split(
 
 
 def _open(split: Split) -> File:
-    """Open the file that was planned; of one that is read whole, the log cleaner's new one has the same offsets."""
+    """Open the file that was planned; of one that is read whole, the one in its place that has the same offsets."""
     try:
         return open_log(split.path, split.is_of)
     except FileNotFoundError:
-        if split.is_whole and (split.file_size is not None or _was_rolled(split)):
-            with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):
+            if split.is_whole and _is_in_one_piece(split):
                 return open_log(split.path)
         what = "deleted, cut or replaced since the read was planned, as brokers do: read again"
         raise FileNotFoundError(errno.ENOENT, what, split.path) from None
 
 
-def _was_rolled(split: Split) -> bool:
-    """Tell whether the active segment of the plan has another one behind it; else the log was truncated."""
-    try:
-        names = storage.list_directory(os.path.dirname(split.path))
-    except FileNotFoundError:
+def _is_in_one_piece(split: Split) -> bool:
+    """Tell whether the segment's offsets are all in the file that bears its name now.
+
+    Not where it was divided, as a conversion does that makes it larger; nor where it was the last one, and no other is
+    behind it: then the log was truncated.
+
+    Raises:
+        FileNotFoundError: the directory is not there any more.
+    """
+    if split.following_offset is None:
         return False
-    bases = (files.live_base_offset(name) for name in names if name.endswith(".log"))
-    end = NO_END if split.following_offset is None else split.following_offset
-    return any(base is not None and base >= end for base in bases)
+    names = journal.in_force(os.path.dirname(split.path), storage.list_directory)
+    found = (files.live_base_offset(name) for name in names if name.endswith(".log"))
+    behind = [base for base in found if base is not None and base > split.base_offset]
+    is_closed = split.file_size is not None or bool(behind)
+    return is_closed and min(behind, default=NO_END) >= split.following_offset
 
 
 def _is_behind(split: Split, file: File, window: Window) -> bool:

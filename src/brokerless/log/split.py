@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from brokerless.log.segment import NO_END
 from brokerless.log.transactions import overlapping
+from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,8 @@ class Split:
         size = file.size()
         if self.file_size is not None:
             return size == self.file_size
-        position, start = self.last_batch or (0, b"")
+        # A store's objects do not grow, and each look at one is a request.
+        position, start = (0, b"") if self.last_batch is None or is_remote(self.path) else self.last_batch
         return size >= self.end_position and file.read(position, len(start)) == start
 
     @property

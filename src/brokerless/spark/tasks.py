@@ -65,7 +65,7 @@ class SegmentOf(NamedTuple):
 def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
     """Plan, and plan again if a commit came into force meanwhile: it would be in some partitions, and not in others.
 
-    The checkpoints of a running broker look the same from here: after some looks, what was planned counts.
+    Where one comes after the other, what was planned after some looks counts.
     """
     for _ in range(_LOOKS):
         before = [journal.moment(path) for path in options.paths]
