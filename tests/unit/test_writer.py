@@ -94,6 +94,21 @@ def test_an_index_entry_with_a_negative_position_leads_to_the_start(tmp_path):
     assert opened(tmp_path / "t-0").log_end_offset == 15
 
 
+def test_indexes_of_an_empty_segment_lose_their_zeros(tmp_path):
+    """A copy of an empty partition of a running broker: rolled at its own offset, a segment stays the same one."""
+    directory, settings = tmp_path / "t-0", {"index_interval_bytes": 0, "segment_index_bytes": 1200}
+    opened(directory, **settings).close()
+    for kind in ("index", "timeindex"):
+        (directory / f"{0:020d}.{kind}").write_bytes(bytes(1200))
+    log = opened(directory, **settings)
+    for _ in range(3):
+        log.append(batch(0, [b"x"] * 5, timestamp=T))
+    log.close()
+    [segment] = segments(directory)
+    assert (segment["index"], segment["timeindex"]) == ([[9, 101], [14, 202]], [[T + 4, 4]])
+    assert opened(directory, **settings).log_end_offset == 15
+
+
 @pytest.mark.parametrize("padded", [120, 1200])
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 def test_an_index_with_a_tail_of_zeros_is_full(tmp_path, kind, padded):

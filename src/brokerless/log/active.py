@@ -38,7 +38,10 @@ class ActiveSegment:
         self._waiting = {kind: bytearray() for kind in _INDEXES}
         self._unsynced: set[int] = set()
         for kind in (files.INDEX, files.TIMEINDEX):
-            self._open(kind).close()
+            with self._open(kind) as index:
+                # Of no batch there is no entry: these are zeros, which a running broker's copy has.
+                if self.size == 0 and index.size():
+                    index.truncate(0)
             self._unsynced.add(kind)
 
     def append(self, batches: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
