@@ -32,7 +32,7 @@ def test_a_signal_while_spark_starts_leaves_no_process(number, golden, tmp_path)
     verb = [sys.executable, "-m", "brokerless.cli", "spark", "check", golden / "logs/kafka-4.1"]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
-            ["env", "--default-signal=INT", *verb], stdout=said, stderr=said, start_new_session=True
+            ["env", "--default-signal=INT,TERM,HUP", *verb], stdout=said, stderr=said, start_new_session=True
         )
     until(lambda: any(b"java" in command for command in processes(process.pid)))
     process.send_signal(number)

@@ -39,7 +39,7 @@ def contents(directory):
 
 
 def started(*arguments):
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "brokerless.cli", *map(str, arguments)]
+    command = ["env", "--default-signal=INT,TERM,HUP", sys.executable, "-m", "brokerless.cli", *map(str, arguments)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
