@@ -125,9 +125,9 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
     # Of a long name the beginning: a file's name has at most 255 bytes.
     begun = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
     temporary = os.path.join(directory, f".{begun}.{secrets.token_hex(8)}.partial")
-    file = _open(temporary, path, "xb")
     try:
-        with file:
+        # Nobody else has that name: whatever comes in between, it is for us to remove.
+        with _open(temporary, path, "xb") as file:
             if before is not None:
                 os.chmod(temporary, stat.S_IMODE(before))
             try:
