@@ -80,6 +80,24 @@ pub struct Header {
     pub records_count: Option<i32>,
 }
 
+/// What a header has that does not say otherwise.
+const NOTHING_SAID: Header = Header {
+    position: 0,
+    base_offset: 0,
+    batch_length: 0,
+    partition_leader_epoch: -1,
+    magic: 2,
+    crc: 0,
+    attributes: 0,
+    last_offset_delta: 0,
+    base_timestamp: -1,
+    max_timestamp: -1,
+    producer_id: -1,
+    producer_epoch: -1,
+    base_sequence: -1,
+    records_count: None,
+};
+
 impl Header {
     /// The header that `bytes` start with, or None if they end before it does.
     ///
@@ -150,17 +168,9 @@ impl Header {
             position,
             base_offset,
             batch_length,
-            partition_leader_epoch: -1,
             magic,
             crc: word,
-            attributes: 0,
-            last_offset_delta: 0,
-            base_timestamp: -1,
-            max_timestamp: -1,
-            producer_id: -1,
-            producer_epoch: -1,
-            base_sequence: -1,
-            records_count: None,
+            ..NOTHING_SAID
         };
         if magic == 2 {
             header.partition_leader_epoch = word as i32;
@@ -338,20 +348,9 @@ impl Header {
 /// (`DefaultRecordBatch.writeEmptyHeader`).
 pub fn empty_batch(offset: i64, leader_epoch: i32) -> [u8; BATCH_OVERHEAD] {
     let header = Header {
-        position: 0,
         base_offset: offset,
-        batch_length: 0,
         partition_leader_epoch: leader_epoch,
-        magic: 2,
-        crc: 0,
-        attributes: 0,
-        last_offset_delta: 0,
-        base_timestamp: -1,
-        max_timestamp: -1,
-        producer_id: -1,
-        producer_epoch: -1,
-        base_sequence: -1,
-        records_count: None,
+        ..NOTHING_SAID
     };
     header.without_records()
 }
