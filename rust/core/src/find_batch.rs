@@ -19,8 +19,9 @@ pub fn find_batch(bytes: &[u8], position: u64, end: u64, offsets: &Range<i64>) -
     (0..starts).find_map(|at| {
         let entry = bytes.get(at..)?;
         let offset = i64::from_be_bytes(*entry.first_chunk()?);
-        // Next to nothing passes this: parsing says at length why it refuses.
-        if !offsets.contains(&offset) || *entry.get(MAGIC_AT)? > 2 {
+        let length = i32::from_be_bytes(*entry.get(8..)?.first_chunk()?);
+        // Next to nothing passes this, be it all zeros: parsing says at length why it refuses.
+        if !offsets.contains(&offset) || length <= 0 || *entry.get(MAGIC_AT)? > 2 {
             return None;
         }
         let header = Header::parse(entry, position + at as u64).ok()??;
