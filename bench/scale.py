@@ -19,26 +19,33 @@ PLAN_BAR = 10.0
 FLAT_BAR = 1.5
 ROUNDS = 9
 
-_READ = """
-import resource, sys
+# Not `ru_maxrss`: a process inherits it from the one that starts it.
+_PEAK = """
+import re, sys
+from pathlib import Path
+peak = lambda: int(re.search("VmHWM:.*?([0-9]+)", Path("/proc/self/status").read_text())[1]) << 10
+"""
+_READ = (
+    _PEAK
+    + """
 import brokerless
 rows = sum(rows.num_rows for rows in brokerless.Log(sys.argv[1]).read())
-print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+print(rows, peak())
 """
-
-
-_PLAN = """
-import pickle, re, sys, time
-from pathlib import Path
+)
+_PLAN = (
+    _PEAK
+    + """
+import pickle, time
 from brokerless.spark import records
 from brokerless.spark.options import Options
-peak = lambda: int(re.search("VmHWM:.*?([0-9]+)", Path("/proc/self/status").read_text())[1]) << 10
 before, start = peak(), time.process_time()
 tasks = records.plan(Options.parse({"path": sys.argv[1]}))
 seconds, memory = time.process_time() - start, peak() - before
 splits = sum(len(task.work) for task in tasks)
 print(splits, len(tasks), seconds, memory, sum(len(pickle.dumps(task)) for task in tasks))
 """
+)
 
 
 def memory() -> bool:
