@@ -21,23 +21,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless import disk, storage
-from brokerless.cluster_metadata import bootstrap, topic_settings
+from brokerless.cluster_metadata import bootstrap
 from brokerless.errors import LogInUseError
-from brokerless.kraft import Topic
 from brokerless.log import files, journal, streaming_epochs, texts
 from brokerless.log.lock import Lock
-from brokerless.log.open_log import now_ms
 from brokerless.log.root import Root
-from brokerless.log.settings import TopicSettings
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.parts import DIRECTORY, Encoding, Staging, check_replaceable, claim, fingerprint
 from brokerless.staged_logs import append_parts, copied_log, new_log
-from brokerless.written_topics import by_topic, check_new, check_present, partitions_of, topics_by_id
+from brokerless.written_topics import by_topic, check_new, check_present, partitions_of, stage_topics, topics_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from brokerless.log.settings import TopicSettings
     from brokerless.log.streaming_epochs import Epoch
     from brokerless.parts import Part
     from brokerless.restoration import Restoration
@@ -180,9 +178,10 @@ class Write:
         if directory.is_closed:
             # The commit was cut short behind its journal: whoever opens the directory next finishes it.
             return
+        remove_left = partial(self._remove_left, self.owner, "" if epoch is None else epoch.query)
         with contextlib.ExitStack() as closing:
             # The last one first, and each of them also if the one before is interrupted.
-            for finish in (directory.close, partial(self._remove_earlier, epoch), self.abort):
+            for finish in (directory.close, remove_left, self.abort):
                 closing.callback(self._finish, finish)
 
     def _finish(self, finish: Callable[[], None]) -> None:
@@ -256,7 +255,7 @@ class Write:
             check_replaceable(self.path, topic, present.get(topic, ()))
         if restoration is not None:
             restoration.check_empty(directory)
-        topics = self._stage_topics(directory, made, present)
+        topics = stage_topics(directory, f"{self.path}/{self.staging}", made, present)
         staged = self._stage_logs(directory, chosen, topics, is_epoch=epoch is not None, threads=threads)
         staging = f"{self.path}/{self.staging}"
         if restoration is not None:
@@ -312,38 +311,6 @@ class Write:
             files.check_topic_name(topic, (present.keys() | made.keys()) - {topic})
         return made
 
-    def _stage_topics(
-        self, directory: LogDirWriter, made: Mapping[str, NewTopic], present: Mapping[str, tuple[int, ...]]
-    ) -> dict[str, tuple[str | None, TopicSettings]]:
-        """Stage what the log directory's own files will say of new topics; return their ids and settings."""
-        if not made:
-            return {}
-        staging = f"{self.path}/{self.staging}"
-        known = topic_settings(self.path, directory.node_id)
-        topics = {
-            topic: (new.topic_id, known.get(topic, TopicSettings()).with_keywords(new.settings))
-            for topic, new in made.items()
-        }
-        described = bootstrap(self.path, directory.node_id)
-        if described is not None:
-            for topic, (given, settings) in topics.items():
-                topic_id = given or texts.random_id()
-                if topic_id in {other.topic_id for name, other in described.topics.items() if name != topic}:
-                    raise ValueError(f"topic id {topic_id} is another topic's")
-                topics[topic] = (topic_id, settings)
-                epochs = dict.fromkeys(made[topic].numbers(present.get(topic, ())), 0)
-                described.topics[topic] = Topic(topic_id, settings.to_configs(), epochs)
-            disk.atomic_write(f"{staging}/{texts.BOOTSTRAP}", described.format(timestamp=now_ms()))
-        if made.keys() & present.keys():
-            # What is known of the old logs is not true of the new ones.
-            directory.checkpoint()
-            for name in texts.OFFSET_CHECKPOINTS:
-                if storage.exists(f"{self.path}/{name}"):
-                    offsets = texts.parse_offset_checkpoint(storage.read_all(f"{self.path}/{name}"))
-                    kept = {key: offset for key, offset in offsets.items() if key[0] not in made}
-                    disk.atomic_write(f"{staging}/{name}", texts.format_offset_checkpoint(kept))
-        return topics
-
     def _stage_logs(
         self,
         directory: LogDirWriter,
@@ -380,14 +347,11 @@ class Write:
         """The first digits of the names of an owner's staging directories."""
         return hashlib.sha256(self.owner.encode()).hexdigest()[:16] if self.owner else ""
 
-    def _remove_earlier(self, epoch: Epoch | None) -> None:
-        """Remove what earlier writes of the owner, or of the query, left; a commit of one that is still at it fails.
+    def _remove_left(self, owner: str, query: str) -> None:
+        """Remove what earlier writes of an owner, or of a query, left; a commit of one that is still at it fails.
 
         With the lock.
         """
-        self._remove_left(self.owner, "" if epoch is None else epoch.query)
-
-    def _remove_left(self, owner: str, query: str) -> None:
         failed: OSError | None = None
         for name in storage.list_subdirectories(self.path) if owner or query else ():
             if name.startswith(f"{_STAGING}-0.") and name.endswith("-delete"):

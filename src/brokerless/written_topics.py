@@ -1,12 +1,15 @@
-"""Topics that a write goes to: what they are to be if it makes them, and what there is already."""
+"""Topics that a write goes to: what they are to be if it makes them, and what is there and said of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, topic_settings
+from brokerless.kraft import Topic
 from brokerless.log import files, texts
+from brokerless.log.open_log import now_ms
 from brokerless.log.settings import TopicSettings
 from brokerless.restoration import topic_id_of
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from brokerless.log_dir import LogDir
+    from brokerless.log_dir_writer import LogDirWriter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,3 +135,48 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]
     for topic, partition in sorted(partitions):
         found.setdefault(topic, []).append(partition)
     return {topic: tuple(numbers) for topic, numbers in found.items()}
+
+
+def stage_topics(
+    directory: LogDirWriter, staging: str, made: Mapping[str, NewTopic], present: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[str | None, TopicSettings]]:
+    """Stage what the log directory's own files will say of topics that are made.
+
+    Args:
+        directory: the log directory.
+        staging: the path of the staging directory.
+        made: what each topic is to be.
+        present: the partitions of each topic that is there.
+
+    Returns:
+        Their ids, if they have any, and settings.
+
+    Raises:
+        ValueError: an id is another topic's.
+    """
+    if not made:
+        return {}
+    known = topic_settings(directory.path, directory.node_id)
+    topics = {
+        topic: (new.topic_id, known.get(topic, TopicSettings()).with_keywords(new.settings))
+        for topic, new in made.items()
+    }
+    described = bootstrap(directory.path, directory.node_id)
+    if described is not None:
+        for topic, (given, settings) in topics.items():
+            topic_id = given or texts.random_id()
+            if topic_id in {other.topic_id for name, other in described.topics.items() if name != topic}:
+                raise ValueError(f"topic id {topic_id} is another topic's")
+            topics[topic] = (topic_id, settings)
+            epochs = dict.fromkeys(made[topic].numbers(present.get(topic, ())), 0)
+            described.topics[topic] = Topic(topic_id, settings.to_configs(), epochs)
+        disk.atomic_write(f"{staging}/{texts.BOOTSTRAP}", described.format(timestamp=now_ms()))
+    if made.keys() & present.keys():
+        # What is known of the old logs is not true of the new ones.
+        directory.checkpoint()
+        for name in texts.OFFSET_CHECKPOINTS:
+            if storage.exists(f"{directory.path}/{name}"):
+                offsets = texts.parse_offset_checkpoint(storage.read_all(f"{directory.path}/{name}"))
+                kept = {key: offset for key, offset in offsets.items() if key[0] not in made}
+                disk.atomic_write(f"{staging}/{name}", texts.format_offset_checkpoint(kept))
+    return topics

@@ -19,7 +19,7 @@ LOG_IS_STAGED = "brokerless.committing:append_parts"
 COMMIT_POINT = "brokerless.log.journal:commit"
 # Once where the log directory is opened, and once behind the commit point.
 JOURNAL_IS_LOOKED_FOR = "brokerless.log.journal:roll_forward"
-COMMITTED = "brokerless.committing:Write._remove_earlier"
+COMMITTED = "brokerless.committing:Write._finish"
 
 READ_AND_WRITE = """
 frame = spark.read.format("brokerless").load(PATH).select("key", "value", "topic")

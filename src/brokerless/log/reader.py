@@ -123,8 +123,8 @@ class Reader:
     def _read(self, splits: Sequence[Split]) -> Generator[pa.RecordBatch, None, None]:
         for split in splits:
             before = self.null_timestamps
-            with _open(split) as file, located(split.path):
-                is_planned = split.is_of(file)
+            file, is_planned = _open(split)
+            with file, located(split.path):
                 decoder = self._decoder(split, is_planned=is_planned)
                 end = split.end_position if is_planned else file.size()
                 for rows in self._decode(split, file, decoder, end):
@@ -212,14 +212,18 @@ def read_split(
     return Reader([split], columns, check_crcs=check_crcs, spark=spark)
 
 
-def _open(split: Split) -> File:
-    """Open the file that was planned; of one that is read whole, the one in its place that has the same offsets."""
+def _open(split: Split) -> tuple[File, bool]:
+    """Open the file that was planned, or of one that is read whole the one in its place that has the same offsets.
+
+    Returns:
+        The file, and whether it is the planned one.
+    """
     try:
-        return open_log(split.path, split.is_of)
+        return open_log(split.path, split.is_of), True
     except FileNotFoundError:
         with contextlib.suppress(FileNotFoundError):
             if split.is_whole and _is_in_one_piece(split):
-                return open_log(split.path)
+                return open_log(split.path), False
         what = "deleted, cut or replaced since the read was planned, as brokers do: read again"
         raise FileNotFoundError(errno.ENOENT, what, split.path) from None
 
