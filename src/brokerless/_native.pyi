@@ -51,10 +51,12 @@ __all__ = [
     "end_transaction_marker",
     "find_batch",
     "find_timestamp",
+    "headers_alone",
     "json_lines",
     "json_rows",
     "kraft_snapshot",
     "partition_for_keys",
+    "place_headers",
     "producer_snapshot",
     "row_schema",
     "scan",
@@ -417,6 +419,24 @@ def find_timestamp(
     Returns:
         (timestamp, offset, leader_epoch) or None, and the next position wanted (as `HeaderWalk.feed`). None and a
         position at or beyond `end`: there is none.
+    """
+
+def headers_alone(data: _Data) -> bytes:
+    """Return the headers of whole batches of magic 2, without their records: what an append in place needs.
+
+    Raises:
+        CorruptRecordError: bytes that are no batch.
+        ValueError: another magic.
+    """
+
+def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
+    """Say where batches start that stand one behind the other from position 0 on, given their headers alone.
+
+    Returns:
+        For each its position and first bytes, those that no checksum covers; and where the last one ends.
+
+    Raises:
+        CorruptRecordError: bytes that are no header.
     """
 
 @final
@@ -885,6 +905,7 @@ class Appender:
         origin: _Origin = "client",
         position: int = 0,
         is_encoded_here: bool = False,
+        is_in_place: bool = False,
     ) -> Appended:
         """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`.
 
@@ -898,6 +919,9 @@ class Appender:
             position: see above.
             is_encoded_here: `Encoder` made them: what headers say of records is true. Headers and checksums are looked
                 at; records only where the topic's settings ask for what headers do not tell.
+            is_in_place: `data` is `headers_alone`, and the batches are what the active segment's file, empty so far,
+                is to hold. All are taken or none; `SegmentWrite.log` has their headers as they are to be. Refused, with
+                an AppendError, where more than headers would change, records are to be looked at, or a segment begins.
         """
 
     def roll(self, now: int) -> Appended:

@@ -1,7 +1,7 @@
 """Partitions as a write will have them: new ones, and copies of those that are there, with the parts appended.
 
-A copy is cheap: segments that do not change are hard links, and of the active one only what is small is copied; parts
-that are large begin a segment of their own.
+Little is copied: segments that do not change are hard links, of the active one only what is small is copied, and parts
+that are large become segments, in which only headers change.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
 from brokerless.copying import copy_file
+from brokerless.errors import AppendError
 from brokerless.log import files, texts
 from brokerless.log.open_log import now_ms
 from brokerless.log.segment import segments_in
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 # A part is read so much at a time; more where a batch is larger.
 _BLOCK = 8 << 20
-# Parts of at least this share of a segment begin a new one, and the active segment is not copied.
+# Parts of at least this share of a segment become one, or begin one together, and the active segment is not copied.
 _LARGE = 4
 # So much of a segment is copied for an epoch: a stream of small ones would copy a large segment each time.
 _MOST_FOR_EPOCH = 64 << 20
@@ -102,39 +103,53 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
                     "behind what is there (repartition by partition, then sortWithinPartitions)"
                 )
             end = part.last_offset + 1
+    origin: Origin = "replication" if encoding.keep_offsets else "client"
     for part in parts:
-        _append(log, part, encoding)
-        if not keep:
+        with storage.File(part.path) as file:
+            if file.size() != part.length:
+                raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.length}")
+            is_taken = not keep and _take(log, part, file, origin)
+            if not is_taken:
+                _append(log, part, file, origin)
+        if not keep and not is_taken:
             # Of use, and not needed: a file system in the net keeps files that somebody still reads.
             with contextlib.suppress(OSError):
                 disk.remove(part.path)
+        if encoding.transactional:
+            marker = _native.end_transaction_marker(
+                commit=True, producer_id=part.producer_id, producer_epoch=0, timestamp=now_ms()
+            )
+            log.append(marker, origin="coordinator")
 
 
-def _append(log: LogWriter, part: Part, encoding: Encoding) -> None:
+def _take(log: LogWriter, part: Part, file: storage.File, origin: Origin) -> bool:
+    """Make a part a segment, if it is as large as one should be; False: its batches are to be appended."""
+    headers = part.read_headers(file) if part.size * _LARGE >= log.settings.segment_bytes else None
+    if headers is None:
+        return False
+    try:
+        log.append_in_place(part.path, headers, origin=origin)
+    except AppendError:
+        return False
+    return True
+
+
+def _append(log: LogWriter, part: Part, file: storage.File, origin: Origin) -> None:
     position = 0
-    origin: Origin = "replication" if encoding.keep_offsets else "client"
     # One buffer for all of it: fresh memory costs more than what is read into it.
     block = memoryview(bytearray(min(_BLOCK, part.size)))
-    with storage.File(part.path) as file:
-        if file.size() != part.size:
-            raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.size}")
-        while position < part.size:
-            content = block[: part.size - position]
-            if file.read_into(position, content) < len(content):
-                raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
-            appended = log.append_each(content, origin=origin, is_encoded_here=True)
-            if appended.duplicates:
-                raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
-            position += appended.consumed
-            if not appended.consumed:
-                if len(content) == part.size - position:
-                    raise ValueError(f"{part.path} ends in the middle of a batch")
-                block = memoryview(bytearray(min(2 * len(block), part.size)))
-    if encoding.transactional:
-        marker = _native.end_transaction_marker(
-            commit=True, producer_id=part.producer_id, producer_epoch=0, timestamp=now_ms()
-        )
-        log.append(marker, origin="coordinator")
+    while position < part.size:
+        content = block[: part.size - position]
+        if file.read_into(position, content) < len(content):
+            raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
+        appended = log.append_each(content, origin=origin, is_encoded_here=True)
+        if appended.duplicates:
+            raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
+        position += appended.consumed
+        if not appended.consumed:
+            if len(content) == part.size - position:
+                raise ValueError(f"{part.path} ends in the middle of a batch")
+            block = memoryview(bytearray(min(2 * len(block), part.size)))
 
 
 def _link(path: str, to: str) -> None:

@@ -18,7 +18,7 @@ from brokerless.parts import Encoding
 from brokerless.written_topics import NewTopic
 
 
-def write_tasks(path, topic, tasks=3, *, partitions=None, settings=None, epoch=None, **options):
+def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, settings=None, epoch=None, **options):
     """Write 100 rows a task, each with a key; one more task fails, and another is done twice."""
     new = NewTopic(partitions=partitions, settings=settings or {})
     write = Write(path=str(path), topics={topic: new}, sole_replica=True, **options)
@@ -27,7 +27,8 @@ def write_tasks(path, topic, tasks=3, *, partitions=None, settings=None, epoch=N
     for number in [*range(tasks), tasks - 1]:
         task = staging.writer()
         values = [b"%d-%d" % (number, row) for row in range(100)]
-        task.send(pa.RecordBatch.from_pydict({"key": values, "value": values}))
+        padded = [value.ljust(value_size, b".") for value in values]
+        task.send(pa.RecordBatch.from_pydict({"key": values, "value": padded}))
         parts.append(task.finish())
     staging.writer().send(pa.RecordBatch.from_pydict({"value": [b"never"] * 10}))
     write.commit((part for of_task in parts[:tasks] for part in of_task), epoch=epoch)
@@ -63,6 +64,18 @@ def test_a_new_cluster_serves_what_tasks_wrote(client, tmp_path, encoding):
     before = serve(client, data, ["t", "u"], tmp_path / "broker.log")
     assert len(before["t"]["read_committed"]) == 600
     assert len(before["u"]["read_committed"]) == 300
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_broker_serves_the_segments_that_parts_became(client, tmp_path, transactional):
+    data = tmp_path / "data"
+    encoding = Encoding(idempotent=True, transactional=transactional)
+    for _ in range(2):
+        write_tasks(data, "t", value_size=30_000, partitions=2, encoding=encoding, settings={"segment_bytes": 4 << 20})
+    # 1 MiB or more each, and none divided
+    assert [len(log.segments) for log in bl.LogDir(data).logs(["t"])] == [6, 6]
+    before = serve(client, data, ["t"], tmp_path / "broker.log")
+    assert len(before["t"]["read_committed"]) == 600
 
 
 def test_a_broker_goes_on_with_what_tasks_wrote_behind_its_own_records(client, tmp_path):

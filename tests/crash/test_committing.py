@@ -7,6 +7,7 @@ import pytest
 from faults import FALLS, each_crash
 
 import brokerless as bl
+from brokerless import parts
 from brokerless.committing import Write
 from brokerless.log import journal
 from brokerless.log.streaming_epochs import Epoch, committed
@@ -78,6 +79,12 @@ def commit(path, options, values, columns, epoch=None):
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pydict({"value": [value.encode() for value in values], **columns}))
     write.commit(task.finish(), epoch=epoch, threads=1)
+
+
+def test_all_rows_or_none_where_parts_become_segments(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "_LEAST_WITH_HEADERS", 1)
+    monkeypatch.setattr(parts, "_HEADERS_SHARE", 1)
+    test_all_rows_or_none(start, tmp_path, *CASES["a new segment"])
 
 
 @pytest.mark.parametrize(("options", "values", "columns"), CASES.values(), ids=CASES)

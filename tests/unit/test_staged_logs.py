@@ -1,6 +1,8 @@
 """What a commit makes of a log: which files it copies, where it begins a segment, what parts it appends."""
 
+import contextlib
 import os
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import disk, staged_logs, storage
+from brokerless import disk, parts, staged_logs, storage
 from brokerless.log.streaming_epochs import Epoch
 from brokerless.parts import Encoding
 from building import NOW
@@ -178,3 +180,116 @@ def test_a_copy_does_not_make_up_times(tmp_path):
     _, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
         send(staging, 1, 2, offset=[1, 2], timestamp=[NOW, None])
+
+
+@pytest.fixture
+def in_place(monkeypatch):
+    """Parts of any size have headers that stand alone."""
+    monkeypatch.setattr(parts, "_LEAST_WITH_HEADERS", 1)
+    monkeypatch.setattr(parts, "_HEADERS_SHARE", 1)
+
+
+ENCODINGS = {
+    "small batches": Encoding(batch_size=200),
+    "one batch": Encoding(),
+    "zstd": Encoding(compression="zstd"),
+    "idempotent": Encoding(idempotent=True, batch_size=200),
+    "transactional": Encoding(transactional=True, batch_size=200),
+    "offsets": Encoding(keep_offsets=True, batch_size=200),
+}
+LINEAGE = ["key", "value", "offset", "timestamp", "timestampType", "leaderEpoch", "compression", "isTransactional"]
+
+
+def lineage(path):
+    log = bl.LogDir(path).log("t", 0)
+    return [row for rows in log.read(columns=LINEAGE, isolation_level="read_committed") for row in rows.to_pylist()]
+
+
+def send_two(staging, first=0):
+    """Two tasks write 40 rows each, as large as a segment should be at least, and those offsets that they may keep."""
+    return [
+        part
+        for at in (first, first + 100)
+        for part in send(
+            staging,
+            *range(at, at + 40),
+            key=[zlib.crc32(b"%d" % (at + i)).to_bytes(4, "big") for i in range(40)],
+            timestamp=[NOW + at + i for i in range(40)],
+            offset=range(300 + at, 340 + at),
+        )
+    ]
+
+
+def commit_and_number(write, sent):
+    """Commit parts, and return the numbers of their files, which no other file may have meanwhile."""
+    with contextlib.ExitStack() as held:
+        files = {os.fstat(held.enter_context(open(part.path, "rb")).fileno()).st_ino for part in sent}
+        write.commit(sent)
+    return files
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
+def test_a_large_part_becomes_a_segment_in_place(tmp_path, encoding, in_place, monkeypatch):
+    found = []
+    for name in ("in place", "copied"):
+        path = small_log(tmp_path / name)
+        if name == "copied":
+            monkeypatch.setattr(parts, "_LEAST_WITH_HEADERS", 1 << 30)
+        write, staging = begin(path, encoding=encoding)
+        sent = send_two(staging)
+        files = commit_and_number(write, sent)
+        assert len(files & set(inodes(path).values())) == (2 if name == "in place" else 0)
+        found.append(lineage(path))
+        for segment in bl.LogDir(path).log("t", 0).segments:
+            segment.offset_index().sanity_check()
+            segment.time_index().sanity_check()
+        # what is small joins the last of them
+        write, staging = begin(path)
+        write.commit(send(staging, 7, timestamp=[NOW]))
+        assert values(path)[-1] == 7
+        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+            assert not log_dir.log("t", 0).is_broken
+    assert found[0] == found[1]
+    assert len(found[0]) == 250 + 80
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cleanup_policy": "compact"},
+        {"message_timestamp_type": "LogAppendTime"},
+        {"compression_type": "lz4"},
+        {"segment_ms": 20},
+        {"message_timestamp_after_max_ms": 10**15},
+    ],
+    ids=str,
+)
+def test_a_part_that_a_broker_would_look_into_is_appended(tmp_path, settings, in_place):
+    write, staging = begin(
+        tmp_path / "d", settings={"segment_bytes": 1000, **settings}, encoding=Encoding(batch_size=200)
+    )
+    sent = send_two(staging)
+    files = commit_and_number(write, sent)
+    is_plain = "message_timestamp_after_max_ms" in settings
+    assert bool(files & set(inodes(tmp_path / "d").values())) == is_plain
+    assert values(tmp_path / "d") == [*range(40), *range(100, 140)]
+
+
+def test_headers_that_are_damaged_are_not_gone_by(small, in_place):
+    write, staging = begin(small)
+    (part,) = send(staging, *range(40))
+    content = bytearray(Path(part.path).read_bytes())
+    content[part.size + 26] ^= 1
+    Path(part.path).write_bytes(content)
+    write.commit([part])
+    assert values(small)[250:] == list(range(40))
+
+
+def test_a_refused_part_leaves_nothing_of_the_others(small, in_place):
+    before = {file.name: file.read_bytes() for file in (small / "t-0").iterdir()}
+    write, staging = begin(small)
+    sent = send_two(staging)
+    sent.append(replace(sent[0], size=sent[0].size - 1))
+    with pytest.raises((ValueError, FileNotFoundError)):
+        write.commit(sent)
+    assert {file.name: file.read_bytes() for file in (small / "t-0").iterdir()} == before

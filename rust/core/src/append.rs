@@ -6,6 +6,7 @@
 //! request leaves nothing.
 
 mod analyse;
+mod check;
 mod roll;
 mod state;
 mod terms;
@@ -17,7 +18,7 @@ use crate::epochs::LeaderEpochs;
 use crate::indexing::{IndexError, relative_offset};
 use crate::producers::{Duplicate, Origin, Producers, Update};
 use crate::refusal::{Refusal, Refused};
-use crate::validate::{Place, Placed, Validator, entry};
+use crate::validate::{Place, Placed, Validator, entry, not_in_place};
 use crate::walk::{self, Next};
 
 use analyse::{Analysis, framing};
@@ -120,6 +121,9 @@ impl LogAppender {
         self.check_epochs()?;
         self.check_fits(size)?;
         let rolled = self.roll_offset(size, &analysis, request.now);
+        if request.is_in_place && rolled.is_some() {
+            return Err(not_in_place("a new segment begins"));
+        }
         let mut segment = match rolled {
             Some(base_offset) => self.new_segment(base_offset, request.now),
             None => self.segment,
@@ -141,6 +145,9 @@ impl LogAppender {
             is_duplicate: false,
         };
         if let Some(duplicate) = self.check_producers(data, is_rebuilt, request.origin)? {
+            if request.is_in_place {
+                return Err(not_in_place("it is in the log already"));
+            }
             return Ok(Answer {
                 first_offset: duplicate.first_offset,
                 last_offset: duplicate.last_offset,
@@ -163,7 +170,7 @@ impl LogAppender {
         Ok(answer)
     }
 
-    /// Takes every batch of `data` as a request of its own, up to the first that is refused.
+    /// Takes every batch of `data` as a request of its own, up to the first that is refused; in place all, or none.
     pub fn append_each(&mut self, data: &[u8], request: Request, effects: &mut Effects) -> Answers {
         let mut answers = Answers {
             count: 0,
@@ -173,11 +180,19 @@ impl LogAppender {
             refused: None,
         };
         let mut first_offset = None;
+        let before = request.is_in_place.then(|| {
+            let (producers, epochs) = (self.producers.clone(), self.epochs.clone());
+            (self.segment, producers, epochs, self.log_end_offset)
+        });
         loop {
             let at = answers.consumed;
             let rest = data.get(at..).unwrap_or_default();
             effects.expected = rest.len();
-            let (size, taken) = match walk::next(rest, 0) {
+            let next = match request.is_in_place {
+                true => walk::next_alone(rest, 0),
+                false => walk::next(rest, 0),
+            };
+            let (size, taken) = match next {
                 Ok(Next::NeedMore(_)) => break,
                 Ok(Next::Batch(_, entry)) => (entry.len(), self.append(entry, request, effects)),
                 Err(error) => (0, Err(framing(error))),
@@ -198,6 +213,18 @@ impl LogAppender {
             }
         }
         effects.expected = 0;
+        if let (Some(before), Some(_)) = (before, &answers.refused) {
+            (
+                self.segment,
+                self.producers,
+                self.epochs,
+                self.log_end_offset,
+            ) = before;
+            *effects = Effects::default();
+            (answers.count, answers.duplicates, answers.consumed) = (0, 0, 0);
+            answers.last = Answer::EMPTY;
+            return answers;
+        }
         answers.last.first_offset = first_offset.unwrap_or(-1);
         answers
     }
@@ -210,6 +237,7 @@ impl LogAppender {
             first_offset: self.log_end_offset,
             now: request.now,
             is_encoded_here: request.is_encoded_here,
+            is_in_place: request.is_in_place,
         };
         let rules = self.settings.rules;
         let validated =
@@ -219,59 +247,6 @@ impl LogAppender {
         analysis.last_offset = validated.next_offset.wrapping_sub(1);
         analysis.max_timestamp = validated.max_timestamp;
         Ok(validated.is_rebuilt)
-    }
-
-    fn check_given_offsets(&self, analysis: &Analysis) -> Result<()> {
-        if !analysis.is_monotonic {
-            return Err(Refused::new(
-                Refusal::OffsetsOutOfOrder,
-                "the batches' last offsets do not increase: append them in the order of their log",
-            ));
-        }
-        let first = analysis
-            .first_offset
-            .unwrap_or(analysis.last_offset_of_first);
-        if first < self.log_end_offset {
-            return Err(Refused::new(
-                Refusal::UnexpectedAppendOffset,
-                format!(
-                    "first offset {first} is below the log end offset {}: that much is there already",
-                    self.log_end_offset
-                ),
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_epochs(&self) -> Result<()> {
-        let negative = |placed: &&Placed| {
-            let header = &placed.header;
-            header.magic == 2 && (header.partition_leader_epoch < 0 || header.base_offset < 0)
-        };
-        match self.batches.iter().find(negative) {
-            Some(Placed { header, .. }) => Err(Refused::new(
-                Refusal::Append,
-                format!(
-                    "leader epoch {} from offset {} on: neither may be negative",
-                    header.partition_leader_epoch, header.base_offset
-                ),
-            )
-            .at(header.position, header.base_offset)),
-            None => Ok(()),
-        }
-    }
-
-    fn check_fits(&self, size: usize) -> Result<()> {
-        if size as i64 <= self.settings.segment_bytes {
-            return Ok(());
-        }
-        Err(Refused::new(
-            Refusal::RecordBatchTooLarge,
-            format!(
-                "{size} bytes are appended at once, segment_bytes is {}: append fewer batches at once, or raise it",
-                self.settings.segment_bytes
-            ),
-        ))
     }
 
     /// Checks the producers of all batches; the first duplicate ends the request.
@@ -354,17 +329,21 @@ impl LogAppender {
             write.log.extend_from_slice(&self.validator.rebuilt);
         } else {
             let start = write.log.len();
+            // Of a header alone, all there is.
             write
                 .log
-                .extend_from_slice(data.get(..size).unwrap_or_default());
+                .extend_from_slice(data.get(..size).unwrap_or(data));
             for Placed {
                 header,
                 is_resummed,
             } in &mut self.batches
             {
                 let at = start + header.position as usize;
-                let stored = write.log.get_mut(at..);
-                if let Some(entry) = stored.and_then(|rest| rest.get_mut(..header.size())) {
+                let Some(stored) = write.log.get_mut(at..) else {
+                    continue;
+                };
+                let size = header.size().min(stored.len());
+                if let Some(entry) = stored.get_mut(..size) {
                     header.write_over(entry, *is_resummed);
                 }
             }

@@ -93,4 +93,4 @@ pub use space::{Space, SpaceEstimate};
 pub use transactions::Transactions;
 pub use utf8::java_utf8;
 pub use validate::{Rules, topic_codec};
-pub use walk::{Next, framing_holds, next};
+pub use walk::{Next, PlacedHeaders, framing_holds, headers_alone, next, place_headers};

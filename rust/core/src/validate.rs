@@ -84,6 +84,8 @@ pub(crate) struct Place {
     pub(crate) now: i64,
     /// What headers say of records is true.
     pub(crate) is_encoded_here: bool,
+    /// There are only headers, and records that stay as they are.
+    pub(crate) is_in_place: bool,
 }
 
 /// A request that may be appended.
@@ -161,6 +163,7 @@ impl Validator {
             check_batch(&first, &header, rules, place.origin)
                 .and_then(|()| match may_stay && walk.takes_header(&header, place) {
                     true => Ok(()),
+                    false if place.is_in_place => Err(not_in_place("its records are looked at")),
                     false => walk.batch(&header, entry, &mut self.decompressor),
                 })
                 .map_err(|refused| refused.at(header.position, header.base_offset))?;
@@ -172,6 +175,9 @@ impl Validator {
                 _ => walk.max_batch_timestamp,
             };
             batch.is_resummed = header.set_max_timestamp(rules.timestamp_type, max_timestamp);
+            if place.is_in_place && batch.is_resummed {
+                return Err(not_in_place("its checksum changes"));
+            }
         }
         if may_stay && (stays_plain || walk.is_in_order) {
             return Ok(Validated {
@@ -281,6 +287,12 @@ pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
     data.get(at..)
         .and_then(|rest| rest.get(..header.size()))
         .unwrap_or_default()
+}
+
+/// A header came alone, and its batch is needed.
+pub(crate) fn not_in_place(why: &str) -> Refused {
+    let message = format!("a batch cannot be appended where it is: {why}");
+    Refused::new(Refusal::Append, message)
 }
 
 /// A batch may not be above `max.message.bytes`.

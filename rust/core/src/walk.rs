@@ -3,7 +3,7 @@
 //! A log is entries back to back, with no count and no padding. A cut tail is not an error here but a
 //! value, [`Next::NeedMore`]: whether it may be cut is the caller's to judge.
 
-use crate::batch::{Header, LOG_OVERHEAD, MAGIC_END};
+use crate::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT, MAGIC_END};
 use crate::error::{Error, Result};
 
 /// What `bytes` start with.
@@ -25,6 +25,46 @@ pub fn next(bytes: &[u8], position: u64) -> Result<Next<'_>> {
         Some(entry) => Next::Batch(header, entry),
         None => Next::NeedMore(header.size()),
     })
+}
+
+/// The headers of whole batches, all of magic 2, one behind the other without their records.
+pub fn headers_alone(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut headers = Vec::new();
+    let mut rest = bytes;
+    while let Next::Batch(header, entry) = next(rest, (bytes.len() - rest.len()) as u64)? {
+        match entry.get(..BATCH_OVERHEAD) {
+            Some(alone) if header.magic == 2 => headers.extend_from_slice(alone),
+            _ => return Err(Error::invalid("headers stand alone in magic 2 only")),
+        }
+        rest = rest.get(entry.len()..).unwrap_or_default();
+    }
+    Ok(headers)
+}
+
+/// Where each batch starts, and its first bytes, which no checksum covers; and where the last one ends.
+pub type PlacedHeaders<'a> = (Vec<(u64, &'a [u8])>, u64);
+
+/// Places the batches of such headers one behind the other.
+pub fn place_headers(headers: &[u8]) -> Result<PlacedHeaders<'_>> {
+    let (mut placed, mut end) = (Vec::new(), 0);
+    for alone in headers.chunks_exact(BATCH_OVERHEAD) {
+        if let Next::Batch(header, alone) = next_alone(alone, end)? {
+            placed.push((end, alone.get(..MAGIC_AT).unwrap_or_default()));
+            end += header.size() as u64;
+        }
+    }
+    Ok((placed, end))
+}
+
+/// The first of such headers; its batch is as long as it says, and elsewhere.
+pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<Next<'_>> {
+    let Some(alone) = bytes.get(..BATCH_OVERHEAD) else {
+        return Ok(Next::NeedMore(BATCH_OVERHEAD));
+    };
+    match Header::parse(alone, position)? {
+        Some(header) if header.magic == 2 => Ok(Next::Batch(header, alone)),
+        _ => Err(Error::invalid("headers stand alone in magic 2 only").at(position, None)),
+    }
 }
 
 fn declared_size(bytes: &[u8]) -> usize {

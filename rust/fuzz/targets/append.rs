@@ -3,7 +3,7 @@
 use brokerless_core::{
     ActiveSegment, Codec, Compression, Effects, Ended, LeaderEpochs, LogAppender, Next, Origin,
     Producers, Request, Rules, SegmentIndexes, SegmentRecovery, Settings, TimestampType,
-    TransactionIndexEnd, crc32c, next,
+    TransactionIndexEnd, crc32c, headers_alone, next, place_headers,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -69,6 +69,7 @@ fn request(origin: Origin) -> Request {
         leader_epoch: i32::MAX,
         now: NOW,
         is_encoded_here: false,
+        is_in_place: false,
     }
 }
 
@@ -88,6 +89,27 @@ fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     sealed
 }
 
+/// Headers alone, whatever they say, are all taken or none, and say where the segment ends.
+fn append_in_place(headers: &[u8], settings: Settings) {
+    let (mut log, mut effects) = (log(settings), Effects::default());
+    let request = Request {
+        is_encoded_here: true,
+        is_in_place: true,
+        ..request(Origin::Client)
+    };
+    let answers = log.append_each(headers, request, &mut effects);
+    if answers.refused.is_some() {
+        assert_eq!(effects, Effects::default());
+        assert_eq!((log.log_end_offset(), log.segment().size), (0, 0));
+    } else {
+        let given: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
+        let given = given.concat();
+        let (placed, end) = place_headers(&given).unwrap();
+        assert_eq!(placed.len() as u64, answers.count);
+        assert_eq!(end, log.segment().size);
+    }
+}
+
 /// The topic's settings and who appends follow from the bytes. A refused request leaves nothing. What a leader
 /// stores of a client, a follower takes as it is, and ends in the same state.
 pub(crate) fn append(data: &[u8]) {
@@ -99,6 +121,8 @@ pub(crate) fn append(data: &[u8]) {
         Origin::Replication,
     ][usize::from(choice >> 6)];
     let data = &sealed(data, origin != Origin::Replication)[..];
+    append_in_place(data, settings(choice));
+    append_in_place(&headers_alone(data).unwrap_or_default(), settings(choice));
     let mut leader = log(settings(choice));
     let mut effects = Effects::default();
     if leader.append(data, request(origin), &mut effects).is_err() {

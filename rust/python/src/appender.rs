@@ -128,7 +128,8 @@ impl Appender {
         Appended::new(py, one(answer, length), effects)
     }
 
-    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false))]
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false,
+        is_in_place=false))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python method"
@@ -142,9 +143,11 @@ impl Appender {
         origin: &str,
         position: u64,
         is_encoded_here: bool,
+        is_in_place: bool,
     ) -> PyResult<Appended> {
         let request = Request {
             is_encoded_here,
+            is_in_place,
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
@@ -273,6 +276,7 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
         leader_epoch,
         now,
         is_encoded_here: false,
+        is_in_place: false,
     })
 }
 

@@ -18,6 +18,7 @@ mod find_batch;
 mod find_timestamp;
 mod hand_over;
 mod header_walk;
+mod headers_alone;
 mod json_dump;
 mod json_lines;
 mod json_rows;
@@ -100,6 +101,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_function(wrap_pyfunction!(find_batch::find_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(headers_alone::headers_alone, module)?)?;
+    module.add_function(wrap_pyfunction!(headers_alone::place_headers, module)?)?;
     module.add_function(wrap_pyfunction!(find_timestamp::find_timestamp, module)?)?;
     module.add_function(wrap_pyfunction!(
         producer_snapshot::producer_snapshot,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless import disk, storage
+from brokerless import _native, disk, storage
 from brokerless.log import files
 
 if TYPE_CHECKING:
@@ -53,6 +53,18 @@ class ActiveSegment:
             self._waiting[kind] += memoryview(entries)
         if sum(map(len, self._waiting.values())) > _MAX_WAITING:
             self._write_entries()
+
+    def take(self, path: str, headers: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
+        """Make a file the `.log`, which has no batch yet: its batches stay, with these headers; the rest of it goes."""
+        self._log.close()
+        disk.rename(path, f"{self._directory}/{files.segment_file(self.base_offset, files.LOG)}")
+        self._log = self._open(files.LOG)
+        starts, end = _native.place_headers(headers)
+        self._log.write_each(starts)
+        self._log.truncate(end)
+        self._is_preallocated = False
+        self.size = end
+        self.append(b"", index, timeindex, txnindex)
 
     def sync(self) -> None:
         """Make durable what was appended; the names are, when the directory is."""

@@ -204,13 +204,15 @@ class OpenLog:
         preallocate = self.settings.segment_bytes if self.settings.preallocate else 0
         return ActiveSegment(self.directory, base_offset, preallocate=preallocate)
 
-    def _write(self, appended: _native.Appended) -> _native.Appended:
+    def _write(self, appended: _native.Appended, taken: str | None = None) -> _native.Appended:
+        """Do what was decided; with `taken`, the batches are in that file."""
         if appended.has_new_epochs:
             self._write_epochs(self._appender.leader_epochs.entries())
         for write in appended.writes:
             if write.is_new:
                 self._roll(write)
-            self._active.append(write.log, write.index, write.timeindex, write.txnindex)
+            add = self._active.append if taken is None else partial(self._active.take, taken)
+            add(write.log, write.index, write.timeindex, write.txnindex)
             self._is_cut_short = False
         self._is_broken = False
         if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:

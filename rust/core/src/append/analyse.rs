@@ -35,7 +35,11 @@ impl LogAppender {
         let origin = request.origin;
         loop {
             let rest = data.get(found.size..).unwrap_or_default();
-            let (header, entry) = match walk::next(rest, found.size as u64) {
+            let next = match request.is_in_place {
+                true => walk::next_alone(rest, found.size as u64),
+                false => walk::next(rest, found.size as u64),
+            };
+            let (header, entry) = match next {
                 Ok(Next::Batch(header, entry)) => (header, entry),
                 Ok(Next::NeedMore(_)) => return Ok(found),
                 Err(error) => return Err(framing(error)),
@@ -92,6 +96,9 @@ impl LogAppender {
         }
         if request.origin != Origin::Replication {
             check_size(header, &self.settings.rules, "")?;
+        }
+        if request.is_in_place {
+            return Ok(());
         }
         header
             .check_crc(entry)

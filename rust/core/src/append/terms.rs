@@ -104,6 +104,9 @@ pub struct Request {
     pub now: i64,
     /// The batches are as our own encoder made them: what their headers say of their records is true.
     pub is_encoded_here: bool,
+    /// Headers come alone, and go out alone: the batches are in the segment's file already. Refused where more than the
+    /// header would change, or a segment be rolled.
+    pub is_in_place: bool,
 }
 
 /// The answer to a request that was taken.

@@ -2,6 +2,8 @@
 //! is taken must be readable; what is refused must leave nothing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod in_place;
+#[path = "../support/mod.rs"]
 mod support;
 
 use brokerless_core::{
@@ -81,6 +83,7 @@ fn append_as(
         leader_epoch: 0,
         now: NOW,
         is_encoded_here,
+        is_in_place: false,
     };
     let answer = log.append(data, request, &mut effects);
     (answer, effects)

@@ -1,0 +1,60 @@
+//! What a request may not be, whoever its producers are.
+
+use super::{Analysis, LogAppender, Result};
+use crate::refusal::{Refusal, Refused};
+use crate::validate::Placed;
+
+impl LogAppender {
+    pub(super) fn check_given_offsets(&self, analysis: &Analysis) -> Result<()> {
+        if !analysis.is_monotonic {
+            return Err(Refused::new(
+                Refusal::OffsetsOutOfOrder,
+                "the batches' last offsets do not increase: append them in the order of their log",
+            ));
+        }
+        let first = analysis
+            .first_offset
+            .unwrap_or(analysis.last_offset_of_first);
+        if first < self.log_end_offset {
+            return Err(Refused::new(
+                Refusal::UnexpectedAppendOffset,
+                format!(
+                    "first offset {first} is below the log end offset {}: that much is there already",
+                    self.log_end_offset
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_epochs(&self) -> Result<()> {
+        let negative = |placed: &&Placed| {
+            let header = &placed.header;
+            header.magic == 2 && (header.partition_leader_epoch < 0 || header.base_offset < 0)
+        };
+        match self.batches.iter().find(negative) {
+            Some(Placed { header, .. }) => Err(Refused::new(
+                Refusal::Append,
+                format!(
+                    "leader epoch {} from offset {} on: neither may be negative",
+                    header.partition_leader_epoch, header.base_offset
+                ),
+            )
+            .at(header.position, header.base_offset)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_fits(&self, size: usize) -> Result<()> {
+        if size as i64 <= self.settings.segment_bytes {
+            return Ok(());
+        }
+        Err(Refused::new(
+            Refusal::RecordBatchTooLarge,
+            format!(
+                "{size} bytes are appended at once, segment_bytes is {}: append fewer batches at once, or raise it",
+                self.settings.segment_bytes
+            ),
+        ))
+    }
+}

@@ -1,0 +1,141 @@
+//! Batches that stay where they are: their headers change as they would when copied, all of them or none.
+
+use brokerless_core::{
+    Answer, Answers, Compression, Effects, LogAppender, Origin, Request, Rules, Settings,
+    TimestampType, headers_alone, place_headers,
+};
+
+use super::{CODECS, NOW, codec, log_with, settings, three_records};
+
+/// Batches as headers alone, and the same appended whole.
+fn append_both(
+    settings: Settings,
+    batches: &[Vec<u8>],
+) -> (Answers, Effects, LogAppender, LogAppender) {
+    let data = batches.concat();
+    let request = Request {
+        origin: Origin::Client,
+        leader_epoch: 7,
+        now: NOW,
+        is_encoded_here: true,
+        is_in_place: false,
+    };
+    let (mut whole, mut alone) = (log_with(settings), log_with(settings));
+    whole.append_each(&data, request, &mut Effects::default());
+    let mut effects = Effects::default();
+    let request = Request {
+        is_in_place: true,
+        ..request
+    };
+    let answers = alone.append_each(&headers_alone(&data).unwrap(), request, &mut effects);
+    (answers, effects, whole, alone)
+}
+
+#[test]
+fn batches_in_place_change_in_their_headers_as_they_would_when_copied() {
+    for compression in CODECS {
+        let batches = vec![three_records(compression); 3];
+        let data = batches.concat();
+        let (answers, effects, whole, alone) = append_both(settings(None), &batches);
+        assert_eq!((answers.count, answers.consumed), (3, 3 * 61));
+        assert_eq!(answers.last.last_offset, 8);
+        assert_eq!(format!("{whole:?}"), format!("{alone:?}"));
+        let mut expected = Effects::default();
+        let request = Request {
+            origin: Origin::Client,
+            leader_epoch: 7,
+            now: NOW,
+            is_encoded_here: true,
+            is_in_place: false,
+        };
+        log_with(settings(None)).append_each(&data, request, &mut expected);
+        let (stored, given) = (&expected.writes[0], &effects.writes[0]);
+        assert_eq!(headers_alone(&stored.log).unwrap(), given.log);
+        assert_eq!(
+            (&stored.index, &stored.timeindex),
+            (&given.index, &given.timeindex)
+        );
+        let (placed, end) = place_headers(&given.log).unwrap();
+        let mut patched = data.clone();
+        for (position, start) in placed {
+            patched[position as usize..][..start.len()].copy_from_slice(start);
+        }
+        assert_eq!((patched, end), (stored.log.clone(), data.len() as u64));
+    }
+}
+
+#[test]
+fn in_place_all_batches_are_taken_or_none() {
+    let plain = settings(None);
+    let rules = plain.rules;
+    let refusing = [
+        Settings {
+            segment_bytes: 250,
+            ..plain
+        },
+        Settings {
+            rules: Rules {
+                timestamp_type: TimestampType::LogAppendTime,
+                ..rules
+            },
+            ..plain
+        },
+        Settings {
+            rules: Rules {
+                is_compacted: true,
+                ..rules
+            },
+            ..plain
+        },
+        Settings {
+            rules: Rules {
+                codec: Some(codec(Compression::Zstd)),
+                ..rules
+            },
+            ..plain
+        },
+        Settings {
+            rules: Rules {
+                max_message_bytes: 10,
+                ..rules
+            },
+            ..plain
+        },
+    ];
+    for settings in refusing {
+        let batches = vec![three_records(Compression::None); 3];
+        let (answers, effects, _, alone) = append_both(settings, &batches);
+        assert!(answers.refused.is_some(), "{settings:?}");
+        assert_eq!(
+            (answers.count, answers.consumed, answers.last),
+            (0, 0, Answer::EMPTY)
+        );
+        assert_eq!(effects, Effects::default());
+        assert_eq!(format!("{alone:?}"), format!("{:?}", log_with(settings)));
+    }
+}
+
+#[test]
+fn headers_cut_anywhere_are_those_before_the_cut() {
+    let data = vec![three_records(Compression::None); 2].concat();
+    let headers = headers_alone(&data).unwrap();
+    for cut in 0..data.len() {
+        let whole = usize::from(cut >= data.len() / 2) * 61;
+        assert_eq!(headers_alone(&data[..cut]).unwrap(), headers[..whole]);
+    }
+    for cut in 0..=headers.len() {
+        let (placed, end) = place_headers(&headers[..cut]).unwrap();
+        assert_eq!(
+            (placed.len(), end),
+            (cut / 61, (cut / 61 * data.len() / 2) as u64)
+        );
+    }
+    let mut other = headers.clone();
+    other[16] = 1;
+    assert!(place_headers(&other).is_err());
+    other[16] = 2;
+    other[8] = 0xff;
+    assert!(place_headers(&other).is_err());
+    let legacy = headers_alone(&[data.clone(), vec![0; 61]].concat());
+    assert!(legacy.is_err());
+}

@@ -1,0 +1,26 @@
+//! `headers_alone` and `place_headers`: batches that stay where they are while their headers change.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::buffer::Bytes;
+use crate::error::to_py;
+
+/// Positions and bytes, and where the last batch ends.
+type Placed = (Vec<(u64, Py<PyBytes>)>, u64);
+
+#[pyfunction]
+pub(crate) fn headers_alone(py: Python<'_>, data: Bytes) -> PyResult<Bound<'_, PyBytes>> {
+    let headers = py.detach(|| brokerless_core::headers_alone(data.as_slice()));
+    let headers = headers.map_err(|error| to_py(py, error))?;
+    Ok(PyBytes::new(py, &headers))
+}
+
+#[pyfunction]
+pub(crate) fn place_headers(py: Python<'_>, headers: Bytes) -> PyResult<Placed> {
+    let placed = brokerless_core::place_headers(headers.as_slice());
+    let (placed, end) = placed.map_err(|error| to_py(py, error))?;
+    let placed = placed.into_iter();
+    let placed = placed.map(|(position, start)| (position, PyBytes::new(py, start).unbind()));
+    Ok((placed.collect(), end))
+}
