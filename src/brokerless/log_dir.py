@@ -193,7 +193,7 @@ class LogDir:
         """
         names = _names(path)
         if names is None or files.is_partition_directory(names) or (not names and _parsed(path)):
-            self._add_log(journal.current(path), self._root(os.path.dirname(storage.absolute(path))))
+            self._add_log(path, None)
             return True
         found, pending = journal.look(path)
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
@@ -215,10 +215,14 @@ class LogDir:
                 is_complete = False
         return is_complete
 
-    def _add_log(self, path: str, root: Root) -> None:
-        if storage.absolute(path) not in self._seen:
-            self._seen.add(storage.absolute(path))
-            self._logs.append(Log(path, root=root))
+    def _add_log(self, path: str, root: Root | None) -> None:
+        place = storage.absolute(path if root else journal.current(path))
+        if place not in self._seen:
+            self._seen.add(place)
+            log = Log(path, root=root)
+            # The log directory around a partition is one for all that is found in it.
+            log.root = root or self._root(log.root.path)
+            self._logs.append(log)
 
     def _root(self, path: str) -> Root:
         for root in self.roots:

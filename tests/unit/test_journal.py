@@ -55,6 +55,11 @@ def values(path):
 NEW = [("a", 0, "new")] + [("b", number, "old") for number in (0, 0, 0, 1, 1, 1)]
 
 
+def test_a_partition_in_force_in_the_journal_is_of_the_log_directory_around_that(pending):
+    assert bl.Log(pending / "a-0").root.node_id == 1
+    assert bl.LogDir(pending / "a-0").roots[0].path == str(pending)
+
+
 def test_readers_see_what_is_in_force(pending):
     assert values(pending) == NEW
     assert not bl.Root(str(pending)).is_clean

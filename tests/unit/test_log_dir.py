@@ -128,6 +128,15 @@ def test_a_partition_directory_uses_the_checkpoints_around_it(golden):
     assert [root.node_id for root in found.roots] == [1]
 
 
+def test_a_single_file_uses_them_too(golden):
+    file = golden / "logs" / "kafka-4.1" / "trimmed-delete-records-0" / "00000000000000000090.log"
+    found = bl.LogDir(file)
+    (log,) = found.logs()
+    assert (log.log_start_offset, log.high_watermark) == (117, 180)
+    assert next(log.read(columns=["offset"]))["offset"][0].as_py() == 117
+    assert [root.node_id for root in found.roots] == [1]
+
+
 def test_a_single_file_is_read_as_part_of_its_partition(golden):
     directory = golden / "logs" / "kafka-4.1" / "txn-abort-spanning-0"
     whole = bl.Log(directory)

@@ -60,8 +60,8 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
         self.path = os.fspath(path)
-        absolute = storage.absolute(self.path)
-        absolute, is_directory = journal.place(journal.current(absolute) if root is None else absolute)
+        given = storage.absolute(self.path)
+        absolute, is_directory = journal.place(journal.current(given) if root is None else given)
         self.is_file = not is_directory
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):
@@ -75,7 +75,7 @@ class Log:
         except ValueError as error:
             if not self.is_file and not files.is_partition_directory(storage.list_directory(absolute)):
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment") from error
-        around = os.path.dirname(self._directory)
+        around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
         if root is None and is_remote(around):
             # Of a store, what is said of the checkpoints comes from the last listing, of whoever made it.
             with contextlib.suppress(OSError):
