@@ -55,7 +55,8 @@ def moment(**words: int) -> Callable[[str], int]:
         if moment < _EPOCH:
             # The numbers that they would be stand for other things in Kafka: -1 for the end of the log.
             raise click.BadParameter(f"{text!r} is before 1970: no record has such a time")
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
+        # Up: times are compared with >= and <, and a record of that very millisecond is before what comes within it.
+        return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
     return time
 
