@@ -117,12 +117,13 @@ def read(
         raise click.UsageError(f"--format {form} needs --output FILE")
     shown = columns or (_JSON_COLUMNS if form == "json" else None)
     schema = Reader([], shown).schema
+    logs = chosen(paths, topics, partitions, internal=False)
 
     def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
         """Yield rows, each with all that was lost before; none at the end."""
         done = 0
         lost: list[Lost] = []
-        for log in chosen(paths, topics, partitions, internal=False):
+        for log in logs:
             if log.missing_offsets and start_offset in (None, "earliest"):
                 first, end = log.missing_offsets
                 click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)

@@ -83,6 +83,11 @@ def test_ranges(options, offsets, golden, run):
     assert (result.code, [row["offset"] for row in objects(result.out)]) == (0, offsets)
 
 
+def test_no_row_at_all_of_a_topic_that_is_not_there_is_an_error_too(golden, run):
+    result = run("read", golden / "logs/kafka-4.1", "--topic", "heders", "--limit", 0)
+    assert (result.code, "did you mean 'headers'?" in result.err) == (2, True)
+
+
 def test_iso_times_and_milliseconds_mean_the_same(golden, run):
     path = golden / "logs/kafka-4.1/codec-zstd-0"
     times = [row["timestamp"] for row in objects(run("read", path).out)]
