@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import chosen, isolation_level, moment, paths
+from brokerless.cli.options import chosen, isolation_level, moment, note_missing, paths
 
 if TYPE_CHECKING:
     from brokerless.log.bounds import IsolationLevel
@@ -36,6 +36,8 @@ def offsets(
 ) -> None:
     """Find the first offset whose record is at or after a time, by the broker's rules. -1: there is none.
 
+    A time is not looked up in the remote part of a tiered log: stderr names the offsets that are not here.
+
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z
     brokerless offsets orders-0 --timestamp latest --isolation-level read_committed
@@ -43,6 +45,8 @@ def offsets(
     """
     for log in chosen(paths, topics, partitions):
         found = log.offsets_for_times(timestamp, isolation_level)
+        if timestamp >= 0:
+            note_missing(log)
         if form == "json":
             answer = {
                 "topic": log.topic,

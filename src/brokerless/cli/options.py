@@ -155,6 +155,13 @@ class Progress:
         self._width = len(text)
 
 
+def note_missing(log: Log) -> None:
+    """Say on stderr which offsets belong to a log but are not here, if there are such."""
+    if log.missing_offsets:
+        first, end = log.missing_offsets
+        click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
+
+
 def chosen(
     paths: Sequence[str], topics: Sequence[str], partitions: Sequence[int], *, internal: bool = True
 ) -> list[Log]:

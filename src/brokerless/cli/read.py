@@ -15,6 +15,7 @@ from brokerless.cli.options import (
     isolation_level,
     long_from,
     moment,
+    note_missing,
     offset_or,
     paths,
 )
@@ -124,9 +125,8 @@ def read(
         done = 0
         lost: list[Lost] = []
         for log in logs:
-            if log.missing_offsets and start_offset in (None, "earliest"):
-                first, end = log.missing_offsets
-                click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
+            if start_offset in (None, "earliest"):
+                note_missing(log)
             reader = log.read(
                 start_offset=start_offset,
                 end_offset=end_offset,

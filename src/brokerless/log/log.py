@@ -321,7 +321,7 @@ class Log:
     def offsets_for_times(
         self, timestamp: int, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> OffsetAndTimestamp:
-        """Answer what a broker answers (ListOffsets).
+        """Answer what a broker answers (ListOffsets), by what is here: times are not looked up in remote segments.
 
         Args:
             timestamp: ms since the epoch, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest here, -5

@@ -32,3 +32,11 @@ def test_a_time_before_1970_is_none_of_the_numbers_that_stand_for_something_else
     path = golden / "logs" / "kafka-4.1" / "headers-0"
     refused = run("offsets", path, "--timestamp", "1969-12-31T23:59:59.999")
     assert (refused.code, "is before 1970" in refused.err) == (2, True)
+
+
+def test_of_a_tiered_log_it_says_where_a_broker_would_look_too(golden, run):
+    path = golden / "logs" / "kafka-4.1-tiered" / "tiered-txn-0"
+    by_time = run("offsets", path, "--timestamp", 0)
+    assert (by_time.code, by_time.out) == (0, "tiered-txn-0\t182\n")
+    assert by_time.err == "note: tiered-txn-0 has no offsets 0 to 181 here: remote or deleted\n"
+    assert run("offsets", path, "--timestamp", "latest").err == ""
