@@ -52,6 +52,8 @@ def test_every_topic_but_the_internal_ones(data, load):
     assert not [topic for topic in topics if topic.startswith("__")]
     assert load(data, subscribe="__transaction_state").count() > 0
     assert load(data / "__transaction_state-1").count() == 282
+    beside = load(json.dumps([str(data), str(data / "__transaction_state-1")]), columns="topic")
+    assert beside.where("topic = '__transaction_state'").count() == 282
 
 
 def test_choosing_topics(data, load):

@@ -169,10 +169,12 @@ def chosen(
 
     With `internal=False` Kafka's own topics only count if they are named, by --topic or by their directory.
     """
+    from brokerless import storage
     from brokerless.log.files import is_internal
     from brokerless.log_dir import LogDir
 
     logs = LogDir(*paths).logs(topics or None, partitions or None)
     if internal or topics:
         return logs
-    return [log for log in logs if log.path in paths or not is_internal(log.topic)]
+    named = {storage.absolute(path) for path in paths}
+    return [log for log in logs if storage.absolute(log.path) in named or not is_internal(log.topic)]

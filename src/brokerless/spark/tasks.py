@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
+from brokerless import storage
 from brokerless.log import journal
 from brokerless.log.files import is_internal
 from brokerless.log_dir import LogDir
@@ -99,7 +100,8 @@ def select(options: Options, *, all_replicas: bool = False, needs_all: bool = Tr
         topics = set(options.topics) if needs_all else set(options.topics) & set(log_dir.topics())
         return log_dir.logs(topics=topics, all_replicas=all_replicas)
     found = log_dir.logs(all_replicas=all_replicas)
-    logs = [log for log in found if log.path in options.paths or not is_internal(log.topic)]
+    given = {storage.absolute(path) for path in options.paths}
+    logs = [log for log in found if storage.absolute(log.path) in given or not is_internal(log.topic)]
     pattern = options.topic_pattern
     if pattern is None:
         return logs

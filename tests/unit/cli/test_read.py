@@ -106,6 +106,8 @@ def test_internal_topics_only_by_name(golden, run):
     named = run("read", root, "--topic", "__transaction_state", "--partition", 1)
     assert {(row["topic"], row["partition"]) for row in objects(named.out)} == {("__transaction_state", 1)}
     assert run("read", root / "__transaction_state-1").out == named.out
+    beside = objects(run("read", root, f"{root}/__transaction_state-1/", "--columns", "topic,partition").out)
+    assert {row["partition"] for row in beside if row["topic"] == "__transaction_state"} == {1}
 
 
 def test_a_lone_file_has_no_topic(golden, run, tmp_path):
