@@ -271,13 +271,17 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
 
     >>> unknown("topic", "ordres", ["orders", "users"])
     ValueError("unknown topic 'ordres': did you mean 'orders'?")
+    >>> unknown("topic", "ORDERS", ["orders", "users"])
+    ValueError("unknown topic 'ORDERS': did you mean 'orders'?")
     """
     import difflib  # noqa: PLC0415 - costs every start of the command, and few are mistyped
 
     names = sorted(set(known))
-    nearest = difflib.get_close_matches(name, names, n=1)
+    # A name in other letters' case is a near one.
+    folded = {known_name.casefold(): known_name for known_name in names}
+    nearest = difflib.get_close_matches(name.casefold(), folded, n=1)
     if nearest:
-        return ValueError(f"unknown {kind} {name!r}: did you mean {nearest[0]!r}?")
+        return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
     some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
 
