@@ -77,6 +77,12 @@ def test_a_schema_prunes_and_reaches_the_lineage(data, load):
     assert load(data / "codec-zstd-0", columns="offset,magic").columns == ["offset", "magic"]
 
 
+@pytest.mark.parametrize(("view", "column"), [("records", "offset"), ("batches", "magic")])
+def test_a_column_that_is_asked_for_twice_shows_at_load(data, load, view, column):
+    with pytest.raises(AnalysisException, match=f"column {column} is asked for twice"):
+        load(data, view=view, columns=f"{column},{column}")
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
