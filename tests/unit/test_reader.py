@@ -91,6 +91,21 @@ def test_a_length_that_runs_past_the_end_hides_no_batch_behind_it(directory):
     assert error.position == SIZE
 
 
+def test_nor_does_it_without_an_index(directory):
+    """A crash leaves nothing behind the batch that it cuts."""
+    log_file(directory, 16).with_suffix(".index").unlink(missing_ok=True)
+    damage.overwrite(log_file(directory, 16), SIZE + 8, (1 << 20).to_bytes(4, "big"))
+    found, error = rows_before_the_error(bl.Log(directory))
+    assert found == list(range(18))
+    assert error.position == SIZE
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == list(range(18))
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(18, None)]
+    for look in (bl.Log(directory).header_walk, lambda: list(bl.Log(directory).scan())):
+        with pytest.raises(bl.CorruptRecordError, match="is cut"):
+            look()
+
+
 def test_a_flipped_bit(directory):
     damage.flip_bit(log_file(directory, 8), 2 * SIZE - 1)
     log = bl.Log(directory)

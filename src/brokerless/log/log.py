@@ -13,7 +13,7 @@ from brokerless.log import files, journal, texts, times
 from brokerless.log.bounds import bounds, check_word, stable_end, visible_end
 from brokerless.log.reader import Reader
 from brokerless.log.root import Root
-from brokerless.log.segment import Extent, Segment
+from brokerless.log.segment import Extent, Segment, cut_batch
 from brokerless.log.split import make_splits
 from brokerless.log.window import batch_at
 from brokerless.remote import is_remote
@@ -314,7 +314,11 @@ class Log:
         walk = _native.HeaderWalk()
         for segment in self.segments:
             with segment.open() as file:
-                segment.walk_whole(walk, file, 0, self.extent.end_position if segment.is_last else file.size())
+                end = self.extent.end_position if segment.is_last else file.size()
+                segment.walk_whole(walk, file, 0, end)
+            if segment.is_last and self.extent.damage and walk.end_position < end:
+                with located(segment.path):
+                    raise cut_batch(walk.end_position, end)
             walk.start_file()
         return walk
 

@@ -31,9 +31,9 @@ class Extent(NamedTuple):
     """Where a segment ends.
 
     `next_offset` follows its last whole batch, `end_position` is where that batch ends. `damage` is what stands there
-    if it is neither the end of the file, nor a cut batch, nor a preallocated tail of zeros; `end_position` is then
-    the file's size, so that a read meets the damage. `last_batch` is where the last one starts, and with which bytes, a
-    checksum among them; only of the last segment.
+    if it is neither the end of the file, nor a cut batch with no whole one behind it, nor a preallocated tail of zeros;
+    `end_position` is then the file's size, so that a read meets the damage. `last_batch` is where the last one starts,
+    and with which bytes, a checksum among them; only of the last segment.
     """
 
     next_offset: int
@@ -209,12 +209,16 @@ class Segment:
             try:
                 # Below the entry: it was truncated in between.
                 self.walk(walk, log, start if start < size else 0, size)
+                is_cut = walk.end_position < size
             except (CorruptRecordError, UnsupportedFormatError) as error:
+                is_cut = False
                 if not is_zero_from(log, walk.end_position):
                     damage = error
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
             # behind the greatest offset there is the next one wraps around
             next_offset = NO_END if next_offset == -NO_END - 1 else next_offset
+            if is_cut and _goes_on(log, walk.end_position, size, next_offset):
+                damage = cut_batch(walk.end_position, size)
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
@@ -254,6 +258,25 @@ def segments_in(directory: str) -> tuple[Segment, ...]:
 
 def _no_swap(name: str) -> int:
     raise ValueError(f"unexpected {name}: a load completes what was being swapped in")
+
+
+# So far behind a batch that seems cut another one is looked for, and so many bytes are tried.
+_LOOK_BEHIND = 16 << 20
+_OFFSETS = 1 << 31
+
+
+def _goes_on(file: storage.File, position: int, end: int, next_offset: int) -> bool:
+    """Tell whether a whole batch is behind the one at `position`, which seems cut: a crash leaves none there."""
+    data = memoryview(file.read(position, min(end - position, _LOOK_BEHIND)))
+    limit = min(next_offset + _OFFSETS, NO_END)
+    at, tried = position + 1, 0
+    while tried < _LOOK_BEHIND and (place := _native.find_batch(data[at - position :], at, end, next_offset, limit)):
+        at, size = place
+        batch = batch_at(file, at, check_crcs=True)
+        if batch is not None and batch["is_valid"]:
+            return True
+        at, tried = at + 1, tried + max(size, _PROBE)
+    return False
 
 
 # A batch is looked for among those that share an index entry: 4 KiB of them, unless configured otherwise.
