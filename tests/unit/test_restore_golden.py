@@ -49,3 +49,16 @@ def test_json_comes_back_too(golden, tmp_path):
     restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"))
     for log in bl.LogDir(tmp_path / "d").logs():
         assert rows(log) == rows(bl.LogDir(path).log(log.topic, log.partition)), log.name
+
+
+def test_the_metadata_log_is_exported_like_others_and_not_restored(golden, tmp_path):
+    """Its topic id is one that no other topic can have."""
+    path, metadata = str(golden / "logs/kafka-4.1"), "__cluster_metadata"
+    topics = [metadata, "headers"]
+    export(Here(), path, str(tmp_path / "e"), topics=topics)
+    assert export(Here(), path, str(tmp_path / "e"), topics=topics).tasks == 0
+    with pytest.raises(ValueError, match=f"{metadata} is the Raft layer's"):
+        restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"))
+    assert not (tmp_path / "d").exists()
+    restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"), topics=["headers"])
+    assert bl.LogDir(tmp_path / "d").topics() == ["headers"]

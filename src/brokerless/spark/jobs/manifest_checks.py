@@ -47,7 +47,8 @@ def check(manifest: Manifest) -> None:
 
 def _check_topic(name: str, topic: ExportedTopic) -> None:
     files.check_topic_name(name)
-    if topic.topic_id is not None:
+    # The metadata log has one of the ids that Kafka reserves, and is never restored.
+    if topic.topic_id is not None and name != files.METADATA_TOPIC:
         texts.check_topic_id(topic.topic_id)
     if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
         raise ValueError(f"configs of topic {name!r} that are no texts")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from brokerless import _native, disk, storage
 from brokerless.committing import Write
 from brokerless.errors import LogInUseError, check_several, unknown
+from brokerless.log.files import check_writable_topic
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
 from brokerless.log.shares import in_shares
@@ -95,7 +96,8 @@ def restore(
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
-        ValueError: the export is not whole, or lacks columns; or a topic is there with records of others.
+        ValueError: the export is not whole, or lacks columns; a topic is there with records of others, or is a
+            controller's log of metadata.
 
         restore(spark, "/exports/orders", "/restored/kafka-data")
     """
@@ -115,6 +117,8 @@ def restore(
     disk.check_local(path)
     path = os.path.abspath(path)
     chosen = {name: topic for name, topic in sorted(manifest.topics.items()) if not topics or name in topics}
+    for name in chosen:
+        check_writable_topic(name, is_copy=True)
     digests = {name: _digest_of(manifest, name) for name in chosen}
     present, done = _present(path, Restoration(digests, {}))
     for name, exported_topic in chosen.items():
