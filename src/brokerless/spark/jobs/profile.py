@@ -36,11 +36,11 @@ def profile(
             timestamp, a batch in that of its largest one; null is for those without. Codec and magic are the batch's.
 
     Returns:
-        A row for each group, with these columns behind those of `by`: `partitions`; `batches`, `bytes` (of whole
-        batches, as stored), `min_batch_bytes`, `max_batch_bytes`; `control_records`, which are not among the `records`;
-        `records`, `key_bytes`, `value_bytes`, `null_keys`, `tombstones` (null values), `headers`; `first_offset`,
-        `last_offset`, `first_timestamp`, `last_timestamp`; `magics`, `compressions`; and `skew`: bytes of the largest
-        partition over those of the average one.
+        A row for each group, with these columns behind those of `by`: `partitions` that have batches in it; `batches`,
+        `bytes` (of whole batches, as stored), `min_batch_bytes`, `max_batch_bytes`; `control_records`, which are not
+        among the `records`; `records`, `key_bytes`, `value_bytes`, `null_keys`, `tombstones` (null values), `headers`;
+        `first_offset`, `last_offset`, `first_timestamp`, `last_timestamp`; `magics`, `compressions`; and `skew`: bytes
+        of the largest of these partitions over those of the average one.
 
     Raises:
         ValueError: there is no such group.
