@@ -6,7 +6,7 @@ import pytest
 
 from appending import DEFAULTS, KINDS, MemoryLog, recovered, requests, with_byte
 from brokerless import _native
-from building import batch, marker
+from building import NOW, batch, marker
 
 
 def mixed_log(**settings):
@@ -77,6 +77,14 @@ NEXT = batch(1, [b"w"], leader_epoch=2)
         pytest.param(GOOD + batch(1 << 31, [b"v"]), 0, "split", 1, "not within 2", id="too-far"),
         pytest.param(GOOD, 5, "failed", 0, "not within 2", id="below-the-base"),
         pytest.param(GOOD * 400, 0, "emptied", 0, "not above the offset index's last one", id="not-ascending"),
+        pytest.param(
+            batch(0, [bytes(5000)]) + batch(9, [b"v"], timestamp=NOW + 1) + batch(1, [b"w"], timestamp=NOW + 2),
+            0,
+            "emptied",
+            0,
+            "offset 1 is below the time index's last one 9",
+            id="the-last-time-not-ascending",
+        ),
         pytest.param(
             OPEN + batch(1, [b"v"], producer_id=7, base_sequence=1),
             0,

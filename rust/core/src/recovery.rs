@@ -193,10 +193,7 @@ impl SegmentRecovery {
                 &mut self.index,
                 &mut self.timeindex,
             )
-            .map_err(|error| match error {
-                IndexError::InvalidOffset(message) => Ended::Emptied(message),
-                IndexError::Full(message) | IndexError::Overflow(message) => Ended::Failed(message),
-            })?;
+            .map_err(of_index)?;
         self.valid_bytes += header.size() as u64;
         self.next_offset = header.next_offset();
         self.batches += 1;
@@ -226,6 +223,11 @@ impl SegmentRecovery {
 
     fn end(&mut self, mut ended: Ended) {
         self.needed = 0;
+        if matches!(ended, Ended::Whole | Ended::Cut(_))
+            && let Err(error) = self.indexes.finish(&mut self.timeindex)
+        {
+            ended = of_index(error);
+        }
         if matches!(ended, Ended::Emptied(_)) {
             self.valid_bytes = 0;
             self.next_offset = self.base_offset;
@@ -237,10 +239,15 @@ impl SegmentRecovery {
             self.txnindex.clear();
             self.transactions = TransactionIndexEnd::default();
             self.indexes = self.indexes.emptied();
-        } else if let Err(error) = self.indexes.finish(&mut self.timeindex) {
-            ended = Ended::Failed(error.to_string());
         }
         self.ended = Some(ended);
+    }
+}
+
+fn of_index(error: IndexError) -> Ended {
+    match error {
+        IndexError::InvalidOffset(message) => Ended::Emptied(message),
+        IndexError::Full(message) | IndexError::Overflow(message) => Ended::Failed(message),
     }
 }
 
