@@ -99,6 +99,21 @@ def test_old_formats_refuse_what_they_cannot_hold():
         assert everything(log) == before
 
 
+def test_old_formats_refuse_log_append_time_from_a_client_beside_a_good_time_too():
+    """A broker that stores magic 2 takes the times for the producer's own."""
+    for magic in (1, 2):
+        stamped = MemoryLog(message_format=magic, message_timestamp_type="LogAppendTime", compression_type="gzip")
+        stamped.append(REQUEST)
+        request = stamped.bytes
+        MemoryLog().append(request)
+        for log_format in (0, 1):
+            log = MemoryLog(message_format=log_format)
+            before = everything(log)
+            with pytest.raises(errors.InvalidTimestampError, match="claims LogAppendTime"):
+                log.append(request)
+            assert everything(log) == before
+
+
 def test_a_message_of_an_old_format_ends_the_leader_epochs():
     log = MemoryLog()
     log.append(REQUEST, leader_epoch=4)

@@ -182,7 +182,8 @@ impl<'r> Walk<'r> {
             });
             return;
         }
-        if self.rules.timestamp_type == TimestampType::CreateTime && timestamp != -1 {
+        let is_timed = self.rules.timestamp_type == TimestampType::CreateTime && timestamp != -1;
+        if is_timed {
             // Wraps as Kafka's does: what is out of range must be so here too.
             let age = self.now.wrapping_sub(timestamp);
             if age > self.rules.timestamp_before_max_ms
@@ -190,7 +191,11 @@ impl<'r> Walk<'r> {
             {
                 return self.refuse_timestamp(index, timestamp);
             }
-        } else if batch.timestamp_type() == TimestampType::LogAppendTime {
+        }
+        // Brokers that store the older formats refuse the claim beside a good time, too.
+        if batch.timestamp_type() == TimestampType::LogAppendTime
+            && (!is_timed || self.rules.message_format < 2)
+        {
             self.is_timestamp = true;
             self.refuse(index, || {
                 "the batch claims LogAppendTime, which only a broker may set".to_owned()
