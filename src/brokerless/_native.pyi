@@ -37,6 +37,7 @@ __all__ = [
     "ProducerReplay",
     "Producers",
     "SegmentConversion",
+    "SegmentEnd",
     "SegmentErasure",
     "SegmentOutput",
     "SegmentRecovery",
@@ -1312,6 +1313,34 @@ class SegmentRecovery:
         Raises:
             ValueError: it is not at that position.
         """
+
+@final
+class SegmentEnd:
+    """Where a segment ends for a load, by its framing alone: neither magic nor checksum is refused.
+
+    Args:
+        position: of the first batch fed.
+    """
+
+    @property
+    def position(self) -> int:
+        """Where the last whole batch ends."""
+    @property
+    def next_offset(self) -> int | None:
+        """The offset behind it; None: there is no batch."""
+    @property
+    def ended(self) -> Literal["whole", "failed"] | None:
+        """None: feed on. "failed": the broker does not start."""
+    @property
+    def error(self) -> str | None:
+        """Why it failed."""
+    @property
+    def needed(self) -> int:
+        """As in `SegmentRecovery`."""
+
+    def __new__(cls, position: int) -> Self: ...
+    def feed(self, data: _Data, position: int, end: int) -> int:
+        """As `SegmentRecovery.feed`."""
 
 @final
 class ProducerReplay:

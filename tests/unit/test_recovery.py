@@ -91,6 +91,41 @@ def test_a_partial_batch_behind_a_clean_marker_is_refused_with_a_cure_that_works
     assert [v for rows in bl.Log(path / "t-0").read() for v in rows["value"].to_pylist()] == [b"0", b"1", b"3"]
 
 
+def test_a_magic_that_there_is_not_in_the_last_batch_stops_no_broker_and_no_recovery(tmp_path):
+    """No checksum covers it, so recovery keeps the batch; what is appended follows it, and a reader reports it."""
+    path = tmp_path / "data"
+    with bl.Producer(path, "t", batch_size=1) as producer:
+        producer.send([{"value": b"0"}, {"value": b"1"}])
+    log = path / "t-0" / f"{0:020d}.log"
+    whole = bytearray(log.read_bytes())
+    whole[len(whole) // 2 + 16] = 5
+    log.write_bytes(whole)
+    for has_marker in (False, True):
+        if not has_marker:
+            (path / texts.CLEAN_SHUTDOWN).unlink()
+        assert dict(recovered(str(path))) == {"t-0": []}
+        with bl.LogDir.open(path) as log_dir:
+            assert log_dir.log("t", 0).log_end_offset == 2
+    assert log.read_bytes() == whole
+    with pytest.raises(bl.UnsupportedFormatError, match="magic 5"):
+        list(bl.Log(path / "t-0").read())
+
+
+@pytest.mark.parametrize("behind", [bytes(17), b"\x7f" * 40], ids=["zeros", "garbage"])
+def test_what_a_broker_does_not_see_behind_the_last_batch_is_not_said_to_stop_it(tmp_path, behind):
+    path = tmp_path / "data"
+    with bl.Producer(path, "t") as producer:
+        producer.send([{"value": b"0"}])
+    log = path / "t-0" / f"{0:020d}.log"
+    whole = log.read_bytes()
+    log.write_bytes(whole + behind)
+    said = f"does not see {len(behind)} bytes behind its last whole batch"
+    with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match=said):
+        log_dir.log("t", 0)
+    list(recovered(str(path)))
+    assert log.read_bytes() == whole
+
+
 def test_a_dry_run_knows_the_settings_that_a_new_cluster_starts_with(tmp_path):
     path = str(tmp_path / "d")
     with bl.LogDir.create(path) as directory:

@@ -141,6 +141,29 @@ def test_a_replay_that_fails_changes_nothing():
     assert producers.is_empty
 
 
+@pytest.mark.parametrize("window", [None, 1, 37])
+@pytest.mark.parametrize(
+    ("behind", "ended"),
+    [
+        pytest.param(b"", "whole", id="nothing"),
+        pytest.param(bytes(17), "whole", id="too-few-for-a-magic"),
+        pytest.param(bytes(18), "failed", id="length"),
+        pytest.param(b"\x7f" * 40, "whole", id="longer-than-the-file"),
+        pytest.param(NEXT[:-1], "whole", id="cut"),
+    ],
+)
+def test_a_segment_ends_with_its_last_whole_batch_whatever_its_magic(behind, ended, window):
+    whole = GOOD + with_byte(NEXT, 16, 5)
+    end = _native.SegmentEnd(0)
+    data = whole + behind
+    taken, seen = 0, window or len(data)
+    while end.ended is None:
+        taken += end.feed(data[taken : taken + seen], taken, len(data))
+        seen = max(seen, end.needed)
+    assert (end.ended, end.position, end.next_offset) == (ended, len(whole), 2)
+    assert (end.error is None) == (ended == "whole")
+
+
 def test_positions_must_follow_each_other():
     with pytest.raises(ValueError, match="not where the recovery is"):
         _native.SegmentRecovery(
@@ -150,6 +173,8 @@ def test_positions_must_follow_each_other():
             index_interval_bytes=DEFAULTS["index_interval_bytes"],
             segment_index_bytes=DEFAULTS["segment_index_bytes"],
         ).feed(GOOD, 1, len(GOOD))
+    with pytest.raises(ValueError, match="not where the walk is"):
+        _native.SegmentEnd(0).feed(GOOD, 1, len(GOOD))
     with pytest.raises(ValueError, match="not where the replay is"):
         _native.ProducerReplay(_native.Producers(), 0).feed(GOOD, 1, len(GOOD))
 

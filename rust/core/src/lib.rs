@@ -83,7 +83,7 @@ pub use plain::{PlainColumn, PlainHeaders, PlainRows};
 pub use primitives::Reader;
 pub use producers::{Duplicate, Origin, Producers, Update};
 pub use record::{Headers, HeadersBuffer, Record};
-pub use recovery::{Ended, ProducerReplay, SegmentRecovery};
+pub use recovery::{Ended, ProducerReplay, SegmentEnd, SegmentRecovery};
 pub use refusal::{Refusal, Refused};
 pub use rewrite::{Rewrite, Rewriter};
 pub use search::{Found, Target, find_timestamp};

@@ -258,6 +258,59 @@ fn of_refusal(refused: Refused) -> Ended {
     }
 }
 
+/// Where a segment ends for a load, by its framing alone: neither magic nor checksum is refused.
+#[derive(Debug)]
+pub struct SegmentEnd {
+    /// Where the last whole batch ends.
+    pub position: u64,
+    /// The offset behind it; None: there is no batch.
+    pub next_offset: Option<i64>,
+    /// How it ended, once it has: at the end, or where the load fails.
+    pub ended: Option<Ended>,
+    /// Bytes that the next batch takes; 0 if not even that can be known.
+    pub needed: usize,
+}
+
+impl SegmentEnd {
+    /// `position` is that of a batch.
+    pub fn new(position: u64) -> Self {
+        Self {
+            position,
+            next_offset: None,
+            ended: None,
+            needed: 0,
+        }
+    }
+
+    /// As [`SegmentRecovery::feed`].
+    pub fn feed(&mut self, data: &[u8], position: u64, end: u64) -> Result<usize> {
+        if position != self.position {
+            return Err(Error::invalid(format!(
+                "position {position} is not where the walk is: {}",
+                self.position
+            )));
+        }
+        let mut taken = 0;
+        while self.ended.is_none() {
+            let rest = data.get(taken..).unwrap_or_default();
+            match stored(rest, self.position, end) {
+                Stored::End => self.ended = Some(Ended::Whole),
+                Stored::Bad(error) => self.ended = Some(Ended::Failed(error.message)),
+                Stored::NeedMore(needed) => {
+                    self.needed = needed;
+                    break;
+                }
+                Stored::Batch(header, _) => {
+                    taken += header.size();
+                    self.position += header.size() as u64;
+                    self.next_offset = Some(header.next_offset());
+                }
+            }
+        }
+        Ok(taken)
+    }
+}
+
 /// Replays one segment's batches for its producers only; checksums are not looked at. The state changes at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {

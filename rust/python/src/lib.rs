@@ -86,6 +86,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<segment_conversion::SegmentConversion>()?;
     module.add_class::<segment_output::SegmentOutput>()?;
     module.add_class::<segment_recovery::ProducerReplay>()?;
+    module.add_class::<segment_recovery::SegmentEnd>()?;
     module.add_class::<segment_recovery::SegmentRecovery>()?;
     module.add_class::<segment_state::SegmentState>()?;
     module.add_class::<space_estimate::SpaceEstimate>()?;

@@ -1,6 +1,8 @@
-//! `SegmentRecovery` and `ProducerReplay`: a segment read again after a crash.
+//! `SegmentRecovery`, `SegmentEnd` and `ProducerReplay`: a segment read again after a crash.
 
-use brokerless_core::{Ended, ProducerReplay as Replay, SegmentRecovery as Recovery};
+use brokerless_core::{
+    Ended, ProducerReplay as Replay, SegmentEnd as End, SegmentRecovery as Recovery,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -117,6 +119,48 @@ impl SegmentRecovery {
     #[getter]
     fn txnindex<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.recovery.txnindex)
+    }
+}
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SegmentEnd(End);
+
+#[pymethods]
+impl SegmentEnd {
+    #[new]
+    fn new(position: u64) -> Self {
+        Self(End::new(position))
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64, end: u64) -> PyResult<usize> {
+        py.detach(|| self.0.feed(data.as_slice(), position, end))
+            .map_err(|error| to_py(py, error))
+    }
+
+    #[getter]
+    fn position(&self) -> u64 {
+        self.0.position
+    }
+
+    #[getter]
+    fn next_offset(&self) -> Option<i64> {
+        self.0.next_offset
+    }
+
+    #[getter]
+    fn ended(&self) -> Option<&'static str> {
+        ended(self.0.ended.as_ref()).0
+    }
+
+    #[getter]
+    fn error(&self) -> Option<&str> {
+        ended(self.0.ended.as_ref()).1
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.0.needed
     }
 }
 

@@ -17,7 +17,7 @@ from brokerless.log.changes import Changes
 from brokerless.log.loaded import Loaded
 from brokerless.log.snapshots import Snapshots
 from brokerless.log.walks import feed, headers, replay
-from brokerless.log.window import is_zero_from, sweep
+from brokerless.log.window import is_zero_from
 
 if TYPE_CHECKING:
     from brokerless.log.settings import TopicSettings
@@ -324,27 +324,21 @@ class _Loader:
         content = self.changes.read(index_name) if index_name in self.changes else b""
         index = _native.OffsetIndex(content, base_offset, raw=True)
         last_offset = index.last_offset
-        walk = _native.HeaderWalk()
-
-        def step(data: memoryview, position: int, end: int) -> int:
-            wanted = walk.feed(data, position, end)
-            return end if walk.done else wanted
-
+        walk = _native.SegmentEnd(max(0, index.lookup(last_offset)[1]))  # as LogSegment.translateOffset
         with self.changes.open(log) as file:
             size = file.size()
-            try:
-                sweep(file, max(0, index.lookup(last_offset)[1]), size, step)  # as LogSegment.translateOffset
-            except (CorruptRecordError, UnsupportedFormatError) as error:
-                raise CorruptRecordError(
-                    f"a broker does not start: {log} is damaged behind its last whole batch: {error}; remove the "
-                    f"clean-shutdown marker, and it is cut there",
-                    position=walk.end_position,
-                ) from error
-            next_offset = walk.next_offset
-            reached = next_offset is not None and next_offset > last_offset
-            if not suffix and self.is_clean and (walk.end_position < size if reached else size > 0):
-                what = f"{size - walk.end_position} bytes behind its last whole batch" if reached else "its end"
-                self.losses.append(f"a broker does not see {what} ({log})")
+            feed(walk, file, walk.position)
+        if walk.ended == "failed":
+            raise CorruptRecordError(
+                f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; remove the "
+                f"clean-shutdown marker, and it is cut there",
+                position=walk.position,
+            )
+        next_offset = walk.next_offset
+        reached = next_offset is not None and next_offset > last_offset
+        if not suffix and self.is_clean and (walk.position < size if reached else size > 0):
+            what = f"{size - walk.position} bytes behind its last whole batch" if reached else "its end"
+            self.losses.append(f"a broker does not see {what} ({log})")
         return next_offset if reached and next_offset is not None else base_offset
 
     def _replay(self, base_offset: int, start_offset: int, producers: _native.Producers) -> None:

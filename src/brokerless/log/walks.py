@@ -37,9 +37,11 @@ def replay(changes: Changes, base_offset: int, start_offset: int, producers: _na
         raise CorruptRecordError(f"a broker does not start: {name}: {walk.error}; truncate the log there")
 
 
-def feed(walk: _native.SegmentRecovery | _native.ProducerReplay, file: View) -> None:
-    """Let a native walk see all of a file, or as much as it wants."""
-    window = Window(file, 0, file.size())
+def feed(
+    walk: _native.SegmentRecovery | _native.SegmentEnd | _native.ProducerReplay, file: View, position: int = 0
+) -> None:
+    """Let a native walk see all of a file from `position` on, or as much as it wants."""
+    window = Window(file, position, file.size())
     window.fill(0)
     while walk.ended is None:
         consumed = walk.feed(window.data, window.position, file.size())
