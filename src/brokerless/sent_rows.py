@@ -67,6 +67,8 @@ def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     for name in sorted({name for row in rows for name in row} - set(_SCHEMA.names)):
         raise unknown("column", name, _SCHEMA.names)
+    if any("value" not in row for row in rows):
+        raise ValueError("a row has no value; None is Kafka's null, which deletes its key where logs are compacted")
     try:
         batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -196,7 +196,10 @@ def test_a_copy_does_not_make_up_times(tmp_path):
     with bl.Producer(tmp_path / "d", "t", partitions=2, keep_offsets=True) as producer:
         producer.send([{"offset": 3, "value": b"1", "timestamp": time, "partition": 0}])
         for rows in (
-            [{"offset": 4, "timestamp": time, "partition": 0}, {"offset": 5, "value": b"3", "partition": 0}],
+            [
+                {"offset": 4, "value": b"2", "timestamp": time, "partition": 0},
+                {"offset": 5, "value": b"3", "partition": 0},
+            ],
             [{"offset": 6, "value": b"4", "partition": 0}],
         ):
             with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
@@ -220,6 +223,14 @@ def test_a_column_of_another_name_is_not_lost_in_silence(tmp_path):
                 producer.send(found)
         producer.send(pa.table({"value": [b"v"], "topic": ["elsewhere"], "position": [7], "path": ["p"]}))
     assert values(tmp_path / "d") == [b"v"]
+
+
+def test_a_row_without_a_value_is_not_taken_for_a_tombstone(tmp_path):
+    with bl.Producer(tmp_path / "data", "t", cleanup_policy="compact") as producer:
+        with pytest.raises(ValueError, match="a row has no value; None is Kafka's null"):
+            producer.send([{"key": b"k", "value": b"v"}, {"key": b"k"}])
+        producer.send([{"key": b"k", "value": None}])
+    assert values(tmp_path / "data") == [None]
 
 
 def test_what_is_no_row_is_said_in_one_line(tmp_path):
