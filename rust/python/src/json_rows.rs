@@ -19,7 +19,7 @@ use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::rows::TIMESTAMP_TYPE;
 
-/// A line of `brokerless read`. What a row lacks is null.
+/// A line of `brokerless read`. What a row lacks is null, but for its value: that would be a tombstone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Line<'a> {
@@ -33,7 +33,7 @@ struct Line<'a> {
     leader_epoch: Option<i32>,
     #[serde(borrow, default)]
     key: Option<Value<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "Option::deserialize")]
     value: Option<Value<'a>>,
     #[serde(borrow, default)]
     headers: Option<Vec<(Cow<'a, str>, Option<Value<'a>>)>>,

@@ -113,7 +113,8 @@ def test_one_transaction_for_all_of_the_input(run, tmp_path):
         ('{"value": "a"}\n{"valeu": "b"}\n', "unknown field `valeu`"),
         ('{"value": "a"}\n{"value": "b"\n', "line 2: EOF"),
         ('{"value": {"base64": "?"}}\n', "line 1: not base64"),
-        ('{"timestampType": "Never"}\n', 'unknown timestampType "Never"'),
+        ('{"value": null, "timestampType": "Never"}\n', 'unknown timestampType "Never"'),
+        ('{"value": null}\n{"key": "a"}\n', "line 2: missing field `value`"),
     ],
 )
 def test_a_line_that_is_none_is_named_and_nothing_is_written(run, tmp_path, lines, said):
