@@ -422,11 +422,13 @@ def find_timestamp(
         position at or beyond `end`: there is none.
     """
 
-def headers_alone(data: _Data) -> bytes:
-    """Return the headers of whole batches of magic 2, without their records: what an append in place needs.
+def headers_alone(data: _Data) -> tuple[bytes, int]:
+    """Return the headers of whole batches of magic 2, without their records, and how many bytes these batches are.
+
+    It is what an append in place needs, which looks at no checksum: it is done here.
 
     Raises:
-        CorruptRecordError: bytes that are no batch.
+        CorruptRecordError: a checksum, or bytes that are no batch.
         ValueError: another magic.
     """
 
@@ -920,9 +922,10 @@ class Appender:
             position: see above.
             is_encoded_here: `Encoder` made them: what headers say of records is true. Headers and checksums are looked
                 at; records only where the topic's settings ask for what headers do not tell.
-            is_in_place: `data` is `headers_alone`, and the batches are what the active segment's file, empty so far,
-                is to hold. All are taken or none; `SegmentWrite.log` has their headers as they are to be. Refused, with
-                an AppendError, where more than headers would change, records are to be looked at, or a segment begins.
+            is_in_place: `data` is `headers_alone`, and the batches are what the next segment's file is to hold, or
+                the active one's, if it is empty so far. All are taken or none; `SegmentWrite.log` has their headers as
+                they are to be. Refused, with an AppendError, where more than headers would change, records are to be
+                looked at, or the batches would be divided.
         """
 
     def roll(self, now: int) -> Appended:

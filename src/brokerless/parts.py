@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import uuid
-import zlib
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,12 +32,6 @@ if TYPE_CHECKING:
 DIRECTORY = "parts"
 # Rows wait up to this many bytes, so that small Arrow batches make the same batches as large ones.
 _MAX_WAITING = 4 << 20
-# Of smaller parts, a commit reads the batches.
-_LEAST_WITH_HEADERS = 1 << 20
-# Where batches are so small that headers are a larger share of them, to change each is no less than to copy them all.
-_HEADERS_SHARE = 64
-# The headers' own: offsets are given by them, and no batch's covers all of its header.
-_CHECKSUM = 4
 _SORT = (
     "sort the rows of each task by partition and offset (repartition by partition, then sortWithinPartitions by both)"
 )
@@ -53,13 +46,12 @@ class Part:
         topic: where it goes.
         partition: likewise.
         before: the `fingerprint` of the partitions that the topic had when the write was begun.
-        size: bytes of its batches.
+        size: bytes.
         records: how many.
         producer_id: whose; -1: nobody's.
         first_offset: of the first row; -1: offsets are assigned by the commit.
         last_offset: likewise, of the last row.
         leader_epoch: the greatest of rows that keep their offsets; -1: none has one.
-        headers: bytes of the batches' headers alone, with a checksum, which stand behind the batches; 0: they do not.
     """
 
     path: str
@@ -72,18 +64,6 @@ class Part:
     first_offset: int = -1
     last_offset: int = -1
     leader_epoch: int = -1
-    headers: int = 0
-
-    @property
-    def length(self) -> int:
-        """Of the file, bytes."""
-        return self.size + self.headers
-
-    def read_headers(self, file: storage.File) -> bytes | None:
-        """Return the batches' headers alone; None: they are not there, or not as they were written."""
-        content = bytes(file.read(self.size, self.headers))
-        headers, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
-        return headers if headers and checksum == _checksum(headers) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,10 +211,6 @@ def claim(staging: str, query: str) -> str:
     return f"{staging}/{DIRECTORY}/query-{hashlib.sha256(query.encode()).hexdigest()}"
 
 
-def _checksum(headers: bytes | bytearray) -> bytes:
-    return zlib.crc32(headers).to_bytes(_CHECKSUM, "big")
-
-
 class PartWriter:
     """Writes the parts of one attempt at a task: see `Staging.writer`."""
 
@@ -250,7 +226,6 @@ class PartWriter:
         self._partitioners: dict[str, Partitioner] = {}
         self._encoders: dict[tuple[str, int], _native.Encoder] = {}
         self._parts: dict[tuple[str, int], Part] = {}
-        self._headers: dict[tuple[str, int], bytearray] = {}
         self._has_times: bool | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
@@ -275,7 +250,7 @@ class PartWriter:
             ValueError: as of `send`, or the staging directory is gone.
         """
         self._write()
-        return tuple(self._with_headers(key) for key in sorted(self._parts))
+        return tuple(self._parts[key] for key in sorted(self._parts))
 
     def abort(self) -> None:
         """Remove what was written: no commit is told of it."""
@@ -335,7 +310,6 @@ class PartWriter:
                 greatest_epoch: int | None = pc.max(rows["leaderEpoch"]).as_py()
                 epoch = epoch if greatest_epoch is None else max(epoch, greatest_epoch)
         batches = self._encoders[topic, partition].encode(rows, timestamp=now_ms())
-        self._headers[topic, partition] += _native.headers_alone(batches)
         # Not kept open: a task may write to more partitions than a process may have files.
         with disk.open_existing(part.path) as output:
             output.append(batches)
@@ -348,19 +322,10 @@ class PartWriter:
             leader_epoch=epoch,
         )
 
-    def _with_headers(self, key: tuple[str, int]) -> Part:
-        part, headers = self._parts[key], self._headers.pop(key)
-        if part.size < _LEAST_WITH_HEADERS or len(headers) * _HEADERS_SHARE > part.size:
-            return part
-        with disk.open_existing(part.path) as output:
-            output.append(headers + _checksum(headers))
-        return replace(part, headers=len(headers) + _CHECKSUM)
-
     def _new_part(self, topic: str, partition: int) -> Part:
         # Numbered: a topic's name would not fit into that of a file.
         path = f"{self._prefix}-{len(self._parts)}"
         disk.create(path).close()
-        self._headers[topic, partition] = bytearray()
         self._encoders[topic, partition] = self._staging.encoding.encoder(self._producer_id)
         before = self._staging.before.get(topic, fingerprint(()))
         return Part(path=path, topic=topic, partition=partition, before=before, producer_id=self._producer_id)

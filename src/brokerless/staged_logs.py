@@ -7,11 +7,12 @@ that are large become segments, in which only headers change.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 from brokerless import _native, disk, storage
 from brokerless.copying import copy_file
-from brokerless.errors import AppendError
+from brokerless.errors import AppendError, CorruptRecordError, UnsupportedFormatError
 from brokerless.log import files, texts
 from brokerless.log.open_log import now_ms
 from brokerless.log.segment import segments_in
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # A part is read so much at a time; more where a batch is larger.
 _BLOCK = 8 << 20
+# To change the headers of smaller batches costs no less than to copy them. As a multiple of a header.
+_LEAST_BATCH = 64
 # Parts of at least this share of a segment become one, or begin one together, and the active segment is not copied.
 _LARGE = 4
 # So much of a segment is copied for an epoch: a stream of small ones would copy a large segment each time.
@@ -105,16 +108,12 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
             end = part.last_offset + 1
     origin: Origin = "replication" if encoding.keep_offsets else "client"
     for part in parts:
-        with storage.File(part.path) as file:
-            if file.size() != part.length:
-                raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.length}")
-            is_taken = not keep and _take(log, part, file, origin)
-            if not is_taken:
-                _append(log, part, file, origin)
-        if not keep and not is_taken:
-            # Of use, and not needed: a file system in the net keeps files that somebody still reads.
-            with contextlib.suppress(OSError):
-                disk.remove(part.path)
+        if keep or not _take(log, part, origin):
+            _append(log, part, origin)
+            if not keep:
+                # Of use, and not needed: a file system in the net keeps files that somebody still reads.
+                with contextlib.suppress(OSError):
+                    disk.remove(part.path)
         if encoding.transactional:
             marker = _native.end_transaction_marker(
                 commit=True, producer_id=part.producer_id, producer_epoch=0, timestamp=now_ms()
@@ -122,34 +121,69 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
             log.append(marker, origin="coordinator")
 
 
-def _take(log: LogWriter, part: Part, file: storage.File, origin: Origin) -> bool:
+def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
     """Make a part a segment, if it is as large as one should be; False: its batches are to be appended."""
-    headers = part.read_headers(file) if part.size * _LARGE >= log.settings.segment_bytes else None
-    if headers is None:
+    if part.size * _LARGE < log.settings.segment_bytes or part.size > log.settings.segment_bytes:
+        return False
+    if _owner(part.path) != _owner(log.directory):
+        # Where tasks run as another user, a broker might not be allowed to write to their files.
         return False
     try:
+        headers = _headers(part)
+        if headers is None:
+            return False
         log.append_in_place(part.path, headers, origin=origin)
-    except AppendError:
+    except (AppendError, CorruptRecordError, UnsupportedFormatError):
         return False
     return True
 
 
-def _append(log: LogWriter, part: Part, file: storage.File, origin: Origin) -> None:
+def _owner(path: str) -> int:
+    return os.stat(path).st_uid
+
+
+def _headers(part: Part) -> bytes | None:
+    """Return the headers of a part's batches alone, whose checksums hold; None: copying these costs no more."""
+    headers, position = bytearray(), 0
+    block = memoryview(bytearray(min(_BLOCK, part.size)))
+    with _open(part) as file:
+        while position < part.size:
+            content = block[: part.size - position]
+            if file.read_into(position, content) < len(content):
+                return None
+            alone, consumed = _native.headers_alone(content)
+            headers += alone
+            position += consumed
+            if not consumed or len(headers) * _LEAST_BATCH > part.size:
+                return None
+    return bytes(headers)
+
+
+def _open(part: Part) -> storage.File:
+    file = storage.File(part.path)
+    if file.size() != part.size:
+        with file:
+            raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.size}")
+    return file
+
+
+def _append(log: LogWriter, part: Part, origin: Origin) -> None:
     position = 0
     # One buffer for all of it: fresh memory costs more than what is read into it.
     block = memoryview(bytearray(min(_BLOCK, part.size)))
-    while position < part.size:
-        content = block[: part.size - position]
-        if file.read_into(position, content) < len(content):
-            raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
-        appended = log.append_each(content, origin=origin, is_encoded_here=True)
-        if appended.duplicates:
-            raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
-        position += appended.consumed
-        if not appended.consumed:
-            if len(content) == part.size - position:
-                raise ValueError(f"{part.path} ends in the middle of a batch")
-            block = memoryview(bytearray(min(2 * len(block), part.size)))
+    with _open(part) as file:
+        while position < part.size:
+            content = block[: part.size - position]
+            if file.read_into(position, content) < len(content):
+                raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
+            appended = log.append_each(content, origin=origin, is_encoded_here=True)
+            if appended.duplicates:
+                raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
+            position += appended.consumed
+            if not appended.consumed:
+                if len(content) == part.size - position:
+                    raise ValueError(f"{part.path} ends in the middle of a batch")
+                block = memoryview(bytearray(min(2 * len(block), part.size)))
 
 
 def _link(path: str, to: str) -> None:

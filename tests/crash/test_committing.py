@@ -7,7 +7,7 @@ import pytest
 from faults import FALLS, each_crash
 
 import brokerless as bl
-from brokerless import parts
+from brokerless import staged_logs
 from brokerless.committing import Write
 from brokerless.log import journal
 from brokerless.log.streaming_epochs import Epoch, committed
@@ -82,8 +82,7 @@ def commit(path, options, values, columns, epoch=None):
 
 
 def test_all_rows_or_none_where_parts_become_segments(start, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "_LEAST_WITH_HEADERS", 1)
-    monkeypatch.setattr(parts, "_HEADERS_SHARE", 1)
+    monkeypatch.setattr(staged_logs, "_LEAST_BATCH", 0)
     test_all_rows_or_none(start, tmp_path, *CASES["a new segment"])
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import disk, parts, staged_logs, storage
+from brokerless import disk, staged_logs, storage
 from brokerless.log.streaming_epochs import Epoch
 from brokerless.parts import Encoding
 from building import NOW
@@ -184,9 +184,8 @@ def test_a_copy_does_not_make_up_times(tmp_path):
 
 @pytest.fixture
 def in_place(monkeypatch):
-    """Parts of any size have headers that stand alone."""
-    monkeypatch.setattr(parts, "_LEAST_WITH_HEADERS", 1)
-    monkeypatch.setattr(parts, "_HEADERS_SHARE", 1)
+    """However small batches are."""
+    monkeypatch.setattr(staged_logs, "_LEAST_BATCH", 1)
 
 
 ENCODINGS = {
@@ -234,7 +233,7 @@ def test_a_large_part_becomes_a_segment_in_place(tmp_path, encoding, in_place, m
     for name in ("in place", "copied"):
         path = small_log(tmp_path / name)
         if name == "copied":
-            monkeypatch.setattr(parts, "_LEAST_WITH_HEADERS", 1 << 30)
+            monkeypatch.setattr(staged_logs, "_LEAST_BATCH", 1 << 30)
         write, staging = begin(path, encoding=encoding)
         sent = send_two(staging)
         files = commit_and_number(write, sent)
@@ -275,14 +274,32 @@ def test_a_part_that_a_broker_would_look_into_is_appended(tmp_path, settings, in
     assert values(tmp_path / "d") == [*range(40), *range(100, 140)]
 
 
-def test_headers_that_are_damaged_are_not_gone_by(small, in_place):
+@pytest.mark.parametrize("at", [0, 16, 26, -1], ids=["offset", "magic", "checksummed", "record"])
+def test_a_large_part_that_is_damaged_does_not_come_into_force(small, in_place, at):
     write, staging = begin(small)
     (part,) = send(staging, *range(40))
     content = bytearray(Path(part.path).read_bytes())
-    content[part.size + 26] ^= 1
+    content[at] ^= 0x40
     Path(part.path).write_bytes(content)
-    write.commit([part])
+    with pytest.raises((bl.CorruptRecordError, bl.AppendError)):
+        write.commit([part])
+    assert bases(small) == [0, 100, 200]
+
+
+def test_a_part_of_another_user_is_copied(small, in_place, monkeypatch):
+    """The broker might not be allowed to write to it."""
+    write, staging = begin(small)
+    (part,) = send(staging, *range(40))
+    monkeypatch.setattr(staged_logs, "_owner", lambda path: 7 if path == part.path else 0)
+    assert not commit_and_number(write, [part]) & set(inodes(small).values())
     assert values(small)[250:] == list(range(40))
+
+
+def test_parts_that_are_looked_into_share_segments(tmp_path, in_place):
+    write, staging = begin(tmp_path / "d", settings={"segment_bytes": 2000, "cleanup_policy": "compact"})
+    write.commit([*send_two(staging), *send_two(staging, 200)])
+    assert len(bases(tmp_path / "d")) == 2
+    assert len(values(tmp_path / "d")) == 160
 
 
 def test_a_refused_part_leaves_nothing_of_the_others(small, in_place):

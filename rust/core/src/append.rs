@@ -184,7 +184,13 @@ impl LogAppender {
             let (producers, epochs) = (self.producers.clone(), self.epochs.clone());
             (self.segment, producers, epochs, self.log_end_offset)
         });
-        loop {
+        if request.is_in_place
+            && self.segment.size > 0
+            && let Err(refused) = self.roll(request.now, effects)
+        {
+            answers.refused = Some(refused);
+        }
+        while answers.refused.is_none() {
             let at = answers.consumed;
             let rest = data.get(at..).unwrap_or_default();
             effects.expected = rest.len();

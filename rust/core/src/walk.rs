@@ -27,18 +27,20 @@ pub fn next(bytes: &[u8], position: u64) -> Result<Next<'_>> {
     })
 }
 
-/// The headers of whole batches, all of magic 2, one behind the other without their records.
-pub fn headers_alone(bytes: &[u8]) -> Result<Vec<u8>> {
+/// The headers of whole batches, all of magic 2, one behind the other without their records, and the batches' bytes. The
+/// checksums are verified.
+pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
     let mut headers = Vec::new();
     let mut rest = bytes;
     while let Next::Batch(header, entry) = next(rest, (bytes.len() - rest.len()) as u64)? {
+        header.check_crc(entry)?;
         match entry.get(..BATCH_OVERHEAD) {
             Some(alone) if header.magic == 2 => headers.extend_from_slice(alone),
             _ => return Err(Error::invalid("headers stand alone in magic 2 only")),
         }
         rest = rest.get(entry.len()..).unwrap_or_default();
     }
-    Ok(headers)
+    Ok((headers, bytes.len() - rest.len()))
 }
 
 /// Where each batch starts, and its first bytes, which no checksum covers; and where the last one ends.

@@ -122,7 +122,7 @@ pub(crate) fn append(data: &[u8]) {
     ][usize::from(choice >> 6)];
     let data = &sealed(data, origin != Origin::Replication)[..];
     append_in_place(data, settings(choice));
-    append_in_place(&headers_alone(data).unwrap_or_default(), settings(choice));
+    append_in_place(&headers_alone(data).unwrap_or_default().0, settings(choice));
     let mut leader = log(settings(choice));
     let mut effects = Effects::default();
     if leader.append(data, request(origin), &mut effects).is_err() {

@@ -10,10 +10,10 @@ use crate::error::to_py;
 type Placed = (Vec<(u64, Py<PyBytes>)>, u64);
 
 #[pyfunction]
-pub(crate) fn headers_alone(py: Python<'_>, data: Bytes) -> PyResult<Bound<'_, PyBytes>> {
-    let headers = py.detach(|| brokerless_core::headers_alone(data.as_slice()));
-    let headers = headers.map_err(|error| to_py(py, error))?;
-    Ok(PyBytes::new(py, &headers))
+pub(crate) fn headers_alone(py: Python<'_>, data: Bytes) -> PyResult<(Bound<'_, PyBytes>, usize)> {
+    let taken = py.detach(|| brokerless_core::headers_alone(data.as_slice()));
+    let (headers, consumed) = taken.map_err(|error| to_py(py, error))?;
+    Ok((PyBytes::new(py, &headers), consumed))
 }
 
 #[pyfunction]

@@ -175,19 +175,17 @@ class LogWriter(OpenLog):
         return appended
 
     def append_in_place(self, path: str, headers: Buffer, *, origin: Origin = "client") -> None:
-        """Make a file of batches the next segment: a broker's changes to headers are written, and no record is read.
+        """Make a file of batches the next segment: a broker's changes to their headers are written, and nothing else.
 
         Args:
             path: the file, which is moved. What is behind its batches goes.
-            headers: theirs (`_native.headers_alone`). `_native.Encoder` made the batches.
+            headers: theirs (`_native.headers_alone`), whose checksums hold. `_native.Encoder` made the batches.
             origin: as of `append`.
 
         Raises:
             AppendError: a broker would refuse a batch, look into its records, change these, or begin a segment with it.
                 No batch is appended, and the file is as it was: `append_each` says which, and does the others.
         """
-        if self._active.size:
-            self.roll()
         request = self._request(origin, None)
         append = partial(self._appender.append_each, headers, is_encoded_here=True, is_in_place=True, **request)
         appended = self._write(self._decide(append), path)

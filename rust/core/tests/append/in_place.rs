@@ -27,7 +27,7 @@ fn append_both(
         is_in_place: true,
         ..request
     };
-    let answers = alone.append_each(&headers_alone(&data).unwrap(), request, &mut effects);
+    let answers = alone.append_each(&headers_alone(&data).unwrap().0, request, &mut effects);
     (answers, effects, whole, alone)
 }
 
@@ -50,7 +50,10 @@ fn batches_in_place_change_in_their_headers_as_they_would_when_copied() {
         };
         log_with(settings(None)).append_each(&data, request, &mut expected);
         let (stored, given) = (&expected.writes[0], &effects.writes[0]);
-        assert_eq!(headers_alone(&stored.log).unwrap(), given.log);
+        assert_eq!(
+            headers_alone(&stored.log).unwrap(),
+            (given.log.clone(), data.len())
+        );
         assert_eq!(
             (&stored.index, &stored.timeindex),
             (&given.index, &given.timeindex)
@@ -118,10 +121,12 @@ fn in_place_all_batches_are_taken_or_none() {
 #[test]
 fn headers_cut_anywhere_are_those_before_the_cut() {
     let data = vec![three_records(Compression::None); 2].concat();
-    let headers = headers_alone(&data).unwrap();
+    let (headers, consumed) = headers_alone(&data).unwrap();
+    assert_eq!(consumed, data.len());
     for cut in 0..data.len() {
-        let whole = usize::from(cut >= data.len() / 2) * 61;
-        assert_eq!(headers_alone(&data[..cut]).unwrap(), headers[..whole]);
+        let whole = usize::from(cut >= data.len() / 2);
+        let expected = (headers[..whole * 61].to_vec(), whole * data.len() / 2);
+        assert_eq!(headers_alone(&data[..cut]).unwrap(), expected);
     }
     for cut in 0..=headers.len() {
         let (placed, end) = place_headers(&headers[..cut]).unwrap();
@@ -129,6 +134,11 @@ fn headers_cut_anywhere_are_those_before_the_cut() {
             (placed.len(), end),
             (cut / 61, (cut / 61 * data.len() / 2) as u64)
         );
+    }
+    for at in [0, 1].map(|batch| batch * data.len() / 2 + 61) {
+        let mut rotten = data.clone();
+        rotten[at] ^= 1;
+        assert!(headers_alone(&rotten).is_err());
     }
     let mut other = headers.clone();
     other[16] = 1;

@@ -52,7 +52,7 @@ class Made:
 
     def is_there(self) -> bool:
         """Tell whether all parts are, as long as they were written."""
-        return all(storage.exists(part.path) and storage.size(part.path) == part.length for part in self.parts)
+        return all(storage.exists(part.path) and storage.size(part.path) == part.size for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
