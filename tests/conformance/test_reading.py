@@ -71,12 +71,18 @@ def test_a_running_brokers_log_never_seems_damaged_or_shorter(client, tmp_path):
         quick = {"internal_segment_bytes": 4096, "index_interval_bytes": 256, "file_delete_delay_ms": 100}
         client.create(broker, "plain", **quick)
         client.create(broker, "compacted", cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, **quick)
+
+        def produce():
+            client.produce(broker, "plain", 0, 50, batch_size=500)
+            client.produce(broker, "compacted", 0, 50, "keyed", batch_size=500)
+
+        # A broker makes a topic's directories some time after it was created.
+        produce()
         with ThreadPoolExecutor(1) as readers:
             reads = readers.submit(read_on)
             try:
-                for _ in range(100):
-                    client.produce(broker, "plain", 0, 50, batch_size=500)
-                    client.produce(broker, "compacted", 0, 50, "keyed", batch_size=500)
+                for _ in range(99):
+                    produce()
             finally:
                 is_done.set()
             assert reads.result() > 10
