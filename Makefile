@@ -34,7 +34,7 @@ conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real K
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
 	@tools/prerequisites maven
-	.venv/bin/pip install --group bench && .venv/bin/python bench/run.py $(BENCH)
+	.venv/bin/pip install --group bench && .venv/bin/python -m compileall -q src && .venv/bin/python bench/run.py $(BENCH)
 
 fuzz:  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS (600); FUZZ="decode zstd" or some of them
 	@tools/prerequisites fuzz

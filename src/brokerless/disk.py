@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
 from brokerless import remote
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 # After so many bytes the system is asked to begin with them: a sync at the end then finds little left to do. By itself
 # Linux waits for half a minute.
 _EAGER = 16 << 20
+# Files that are removed at a time.
+_REMOVERS = 4
 
 
 class Output:
@@ -208,6 +211,18 @@ def remove(path: str) -> None:
         FileNotFoundError: there is none.
     """
     os.unlink(path)
+
+
+def remove_all(paths: Iterable[str]) -> None:
+    """Remove files, in any order: several at a time, since the system takes long to let go of a large one's memory.
+
+    Raises:
+        FileNotFoundError: one of them is not there; the others are removed.
+    """
+    with ThreadPoolExecutor(_REMOVERS) as removers:
+        removed = [removers.submit(remove, path) for path in paths]
+    for one in removed:
+        one.result()
 
 
 def sync_directory(path: str) -> None:

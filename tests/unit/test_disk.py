@@ -37,6 +37,17 @@ def test_appends_and_writes_in_place(tmp_path):
     assert (tmp_path / "f").read_bytes() == b"01a!"
 
 
+def test_of_several_files_the_others_go_though_one_is_not_there(tmp_path):
+    """Files that stay behind fill the disk."""
+    paths = [tmp_path / str(number) for number in range(10)]
+    for path in paths[1:]:
+        path.touch()
+    with pytest.raises(FileNotFoundError, match=re.escape(str(paths[0]))):
+        disk.remove_all(map(str, paths))
+    assert list(tmp_path.iterdir()) == []
+    disk.remove_all([])
+
+
 @pytest.mark.parametrize("is_able", [True, False])
 def test_the_system_is_asked_to_begin_with_all_that_is_written_but_the_last(tmp_path, monkeypatch, is_able):
     """A file that is never begun with makes its sync wait for all of it."""

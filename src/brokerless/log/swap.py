@@ -127,6 +127,5 @@ def swap(directory: str, replacement: Replacement) -> None:
     # A `.log.swap` without its index would be given one of zeros.
     rename(replacement.base_offsets, [files.LOG], files.SWAP, "")
     rename(replacement.base_offsets, files.SEGMENT_KINDS[1:], files.SWAP, "")
-    for name in old:
-        disk.remove(f"{directory}/{name}")
+    disk.remove_all(f"{directory}/{name}" for name in old)
     disk.sync_directory(directory)

@@ -12,14 +12,14 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from brokerless import _native, storage
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.log.segment import NO_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
 
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
@@ -29,7 +29,6 @@ Aborted = tuple[int, int, int]
 _Open = list[tuple[int, int]]
 
 _SMALLEST_BATCH = 61
-_ZERO = pa.scalar(0, pa.int64())
 _OPENING_FIELDS = ("base_offset", "last_offset", "producer_id", "is_transactional", "is_control", "is_valid")
 
 
@@ -115,13 +114,13 @@ def fitting(segment: Segment) -> list[Aborted] | None:
     producer_id, first, last = (entries[name] for name in ("producer_id", "first_offset", "last_offset"))
     end = NO_END if segment.next_base_offset is None else segment.next_base_offset
     checks = (
-        pc.greater_equal(producer_id, _ZERO),
-        pc.greater_equal(first, _ZERO),
         pc.less(first, last),
         pc.less(last[:-1], last[1:]),
     )
     # held as Arrow until they are known to fit: as Python objects they take ten times the room
     if not (segment.base_offset <= last[0].as_py() and last[-1].as_py() < end):
+        return None
+    if min(pc.min(producer_id).as_py(), pc.min(first).as_py()) < 0:
         return None
     if not all(pc.all(check, min_count=0).as_py() for check in checks):
         return None
@@ -182,7 +181,8 @@ def _position_of(segment: Segment, file: storage.File, offset: int, end: int) ->
 
 def _snapshot(log: Log, offset: int) -> _Open | None:
     """Return the transactions open at `offset` by the snapshot taken there; None if it cannot be read."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+    import pyarrow as pa  # noqa: PLC0415 - costs every start of the command
+    import pyarrow.compute as pc  # noqa: PLC0415 - likewise
 
     at = bisect_left(log.snapshots, offset)
     if log.snapshots[at : at + 1] != [offset]:
@@ -191,7 +191,7 @@ def _snapshot(log: Log, offset: int) -> _Open | None:
         producers = _native.producer_snapshot(storage.read_all(log.snapshot_path(offset)))
     except (OSError, BrokerlessError):
         return None
-    producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], _ZERO))
+    producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], pa.scalar(0, pa.int64())))
     return _tuples(producers, "producer_id", "current_txn_first_offset")
 
 
