@@ -6,7 +6,7 @@ use crate::compression::Compression;
 use crate::error::{Error, Kind};
 use crate::producers::Origin;
 use crate::refusal::{Refusal, Refused};
-use crate::validate::{Placed, check_size};
+use crate::validate::{Placed, check_size, not_in_place};
 use crate::walk::{self, Next};
 
 /// The batches of a request, by their headers.
@@ -46,6 +46,9 @@ impl LogAppender {
             };
             if origin == Origin::Replication && header.partition_leader_epoch > request.leader_epoch
             {
+                if request.is_in_place {
+                    return Err(not_in_place("its leader epoch is above the request's"));
+                }
                 // A newer leader's: the fetch that brings them comes with its epoch.
                 return Ok(found);
             }

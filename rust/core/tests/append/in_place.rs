@@ -119,6 +119,29 @@ fn in_place_all_batches_are_taken_or_none() {
 }
 
 #[test]
+fn a_newer_leaders_batch_in_place_is_not_left_out() {
+    // Copied, it would be: the header of what stays in the file would be taken for one that is done.
+    let mut batch = three_records(Compression::None);
+    batch[12..16].copy_from_slice(&8_i32.to_be_bytes());
+    let request = Request {
+        origin: Origin::Replication,
+        leader_epoch: 7,
+        now: NOW,
+        is_encoded_here: true,
+        is_in_place: true,
+    };
+    let (headers, mut log) = (headers_alone(&batch).unwrap().0, log_with(settings(None)));
+    let newer = log.append_each(&headers, request, &mut Effects::default());
+    assert!(newer.refused.is_some());
+    let request = Request {
+        leader_epoch: 8,
+        ..request
+    };
+    let answers = log.append_each(&headers, request, &mut Effects::default());
+    assert_eq!((answers.refused.is_none(), answers.count), (true, 1));
+}
+
+#[test]
 fn headers_cut_anywhere_are_those_before_the_cut() {
     let data = vec![three_records(Compression::None); 2].concat();
     let (headers, consumed) = headers_alone(&data).unwrap();
