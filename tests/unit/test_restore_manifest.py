@@ -47,6 +47,16 @@ def test_a_file_that_lost_rows(exported, tmp_path):
     assert bl.LogDir(tmp_path / "d").topics() == []
 
 
+def test_a_file_that_is_gone_is_told_before_anything_is_begun(exported, tmp_path):
+    (file,) = (tmp_path / "e").glob("topic=late/*/*.parquet")
+    file.unlink()
+    with pytest.raises(ValueError, match=f"topic 'late' cannot be restored: .*{file.name} is gone, the first of 1;"):
+        restore(Here(), exported, str(tmp_path / "d"))
+    assert not (tmp_path / "d").exists()
+    restore(Here(), exported, str(tmp_path / "d"), topics=["two"])
+    assert bl.LogDir(tmp_path / "d").topics() == ["two"]
+
+
 def spoiled(exported, change):
     """Change a manifest, and let `_SUCCESS` vouch for it: an export that somebody made for us."""
     manifest, success = (pathlib.Path(exported) / name for name in ("_manifest.json", "_SUCCESS"))

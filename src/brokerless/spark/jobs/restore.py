@@ -129,6 +129,8 @@ def restore(
     if not missing:
         _roll_forward(path, sole_replica=sole_replica)
     else:
+        exported_files = [file for file in manifest.files if file.topic in missing]
+        _check_there(directory, exported_files)
         new = {
             name: NewTopic(partitions=max(topic.partitions) + 1)
             if name in present
@@ -154,7 +156,7 @@ def restore(
             staging=write.begin(patience=PATIENCE_BEFORE),
             segment_bytes={name: _settings(topic).segment_bytes for name, topic in missing.items()},
         )
-        made, tasks = _made(spark, maker, [file for file in manifest.files if file.topic in missing])
+        made, tasks = _made(spark, maker, exported_files)
         skipped = len(made) - tasks
         parts = [part for one in made for part in one.parts]
         write.commit([*parts, *_ends(maker.staging, missing, parts)], restoration=restoration, patience=PATIENCE)
@@ -203,6 +205,22 @@ def _read(directory: ExportDirectory) -> Manifest:
             if one.last_offset >= following.first_offset:
                 raise ValueError(f"{one.name} and {following.name} have the same offsets")
     return manifest
+
+
+def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> None:
+    """Refuse topics whose files are not all there, by listings: an export has many, and a store takes long for each."""
+    names: dict[str, set[str]] = {}
+    gone = []
+    for file in files:
+        place, _, name = file.name.rpartition("/")
+        if name not in names.setdefault(place, set(directory.names(place))):
+            gone.append(file)
+    if gone:
+        topics = ", ".join(map(repr, sorted({file.topic for file in gone})))
+        raise ValueError(
+            f"topic {topics} cannot be restored: {directory.path}/{gone[0].name} is gone, the first of {len(gone)}; "
+            "the others can be: name them"
+        )
 
 
 def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, int]], set[str]]:
