@@ -14,7 +14,7 @@ def live(*names, swap_ends=None):
 
 
 def test_an_index_without_a_log_counts_for_nothing():
-    assert live(name(0, "log"), name(5, "index"), name(7, "snapshot")) == ({0: LOG}, {}, [7])
+    assert live(name(0, "log"), name(5, "index"), name(7, "snapshot")) == ({0: LOG}, {}, [7], [5])
 
 
 def test_all_kinds():
@@ -27,7 +27,7 @@ def test_all_kinds():
     ["5.log", "abc.log", "00000000000000000005.log.bak", "00000000000000000005", "99999999999999999999.log", ".log"],
 )
 def test_what_kafka_did_not_name_is_no_segment(other):
-    assert live(other) == ({}, {}, [])
+    assert live(other) == ({}, {}, [], [])
     assert not is_partition_directory([other])
 
 
@@ -44,16 +44,16 @@ def test_a_complete_swap_supersedes_the_range_it_covers_snapshots_included():
         name(0, "log"), name(10, "log"), name(10, "snapshot"), name(20, "log"), name(20, "snapshot"),
         name(0, "log.swap"), name(0, "index.swap"), swap_ends={0: 20},
     )  # fmt: skip
-    assert found == ({0: LOG | INDEX, 20: LOG}, {0: LOG | INDEX}, [20])
+    assert found == ({0: LOG | INDEX, 20: LOG}, {0: LOG | INDEX}, [20], [])
 
 
 def test_a_swap_above_a_cleaned_file_belongs_to_an_interrupted_split():
     found = live(name(0, "log"), name(0, "log.cleaned"), name(0, "log.swap"), name(5, "log.swap"))
-    assert found == ({0: LOG}, {}, [])
+    assert found == ({0: LOG}, {}, [], [])
 
 
 def test_index_files_left_of_a_swap_supersede_no_log():
-    assert live(name(0, "log"), name(0, "index.swap")) == ({0: LOG | INDEX}, {0: INDEX}, [])
+    assert live(name(0, "log"), name(0, "index.swap")) == ({0: LOG | INDEX}, {0: INDEX}, [], [])
 
 
 def test_a_stray_snapshot_counts_only_where_a_clean_shutdown_leaves_one():

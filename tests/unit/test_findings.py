@@ -144,6 +144,35 @@ def test_a_preallocated_tail_is_nothing(log):
     assert (finding.path, finding.next_position, finding.end_offset) == (str(old(log)), None, 10)
 
 
+def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
+    """Each file that is here is good, and records are gone: who copied the directory missed a file."""
+    names = sorted(path.name for path in log.iterdir())
+    newest(log).unlink()
+    (lost,) = found(log)
+    assert (lost.kind, lost.path, lost.position, lost.next_position) == ("damage", str(newest(log)), 0, None)
+    assert (lost.start_offset, lost.end_offset) == (10, None)
+    assert "the file is not here" in lost.reason
+    for name in names:
+        if name.startswith("00000000000000000010.") and not name.endswith(".log"):
+            (log / name).rename(log / name.replace("10.", "05."))
+    (log / "00000000000000000010.log").touch()
+    assert found(log) == [], "the segment before goes on behind it: a cleaner has merged them"
+    old(log).write_bytes(old(log).read_bytes()[: batches(old(log))[1][0]])
+    (lost,) = found(log)
+    assert (os.path.basename(lost.path), lost.start_offset, lost.end_offset) == ("00000000000000000005.log", 5, 10)
+
+
+def test_what_a_broker_deletes_is_not_lost(log):
+    """It deletes the log before its indexes, in both steps."""
+    newest(log).rename(f"{newest(log)}.deleted")
+    assert found(log) == []
+    (log / "00000000000000000000.index").rename(log / "00000000000000000012.index")
+    listed = bl.Log(log).segments
+    assert [segment.lost for segment in listed] == [12]
+    (log / "00000000000000000012.log").touch()
+    assert [finding for segment in listed for finding in findings(segment, is_clean=True)] == [], "made meanwhile"
+
+
 def test_offsets_that_go_back(log):
     """The checksum does not cover the base offset: a batch may be twice there, or be another segment's."""
     places = batches(old(log))

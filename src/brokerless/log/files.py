@@ -205,19 +205,21 @@ class LiveFiles(NamedTuple):
     """The files of a partition directory that count.
 
     `kinds` maps each segment's base offset to the kinds it has (a sum of LOG, INDEX, TIMEINDEX, TXNINDEX), `swapped`
-    to those of them that still bear the `.swap` suffix. `snapshots` are the offsets of producer snapshots. All
-    ascend.
+    to those of them that still bear the `.swap` suffix. `snapshots` are the offsets of producer snapshots. `lost` are
+    segments of which there are indexes, and no `.log`, be it a deleted one. All ascend.
     """
 
     kinds: dict[int, int]
     swapped: dict[int, int]
     snapshots: list[int]
+    lost: list[int]
 
 
 def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> LiveFiles:
     """Sort out a partition directory; `next_offset_of` gives the offset after the last batch of a `.log.swap` name."""
     plain: dict[int, int] = {}
     swapped: dict[int, int] = {}
+    deleted = set()
     cleaned = 1 << 63
     for name in names:
         parsed = _parse(name)
@@ -230,6 +232,8 @@ def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> Li
             swapped[offset] = swapped.get(offset, 0) | kind
         elif state == CLEANED:
             cleaned = min(cleaned, offset)
+        elif kind == LOG:
+            deleted.add(offset)
     swapped = {offset: kinds for offset, kinds in sorted(swapped.items()) if offset < cleaned}
     complete = [offset for offset, kinds in swapped.items() if kinds & LOG]
     if complete:
@@ -242,7 +246,8 @@ def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> Li
     snapshots = [offset for offset, kinds in ordered if kinds & SNAPSHOT]
     last = max(segments, default=0)
     kept = [offset for offset in snapshots if offset in segments or (offset == snapshots[-1] and offset >= last)]
-    return LiveFiles(segments, swapped, kept)
+    lost = [offset for offset, kinds in ordered if kinds & (INDEX | TIMEINDEX) and not kinds & LOG]
+    return LiveFiles(segments, swapped, kept, [offset for offset in lost if offset not in deleted])
 
 
 def _parse(name: str) -> tuple[int, int, str] | None:

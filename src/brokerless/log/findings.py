@@ -9,13 +9,15 @@ it off when it starts after an unclean shutdown. Zeros there were preallocated, 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from brokerless import _native
+from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.log import files
 from brokerless.log.segment import NO_END, cut_batch
 from brokerless.log.window import SIZE, Window, batch_at, is_zero_from
 
@@ -90,6 +92,14 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
                 yield finding
                 if finding.next_position is None:
                     return
+    # Where a cleaner has merged it with this one, or this one was written on, its offsets are here.
+    if segment.lost is not None and walk.next_offset <= segment.lost:
+        path = f"{os.path.dirname(segment.path)}/{files.segment_file(segment.lost, files.LOG)}"
+        if storage.exists(path):
+            # A broker made it while the directory was listed.
+            return
+        reason = "the file is not here, and indexes of it are: a broker starts without what it held"
+        yield Finding("damage", path, 0, None, None, segment.lost, segment.next_base_offset, reason)
 
 
 class _Place(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -111,11 +112,13 @@ class Log:
     @cached_property
     def segments(self) -> list[Segment]:
         """The segments to be read, ascending."""
-        kinds, swapped = self._live.kinds, self._live.swapped
-        following = [*list(kinds)[1:], None] if kinds else []
+        kinds, swapped, _, lost = self._live
+        bases = list(kinds)
+        following = [*bases[1:], None]
+        lost_behind = {bisect_left(bases, offset) - 1: offset for offset in reversed(lost)}
         segments = [
-            Segment(self._directory, base, following[i], kinds[base], swapped.get(base, 0))
-            for i, base in enumerate(kinds)
+            Segment(self._directory, base, following[i], kinds[base], swapped.get(base, 0), lost=lost_behind.get(i))
+            for i, base in enumerate(bases)
         ]
         if not self.is_file:
             return segments

@@ -61,13 +61,14 @@ class Segment:
     Attributes:
         base_offset: the number in its file names.
         next_base_offset: that of the segment behind it, None for the last one.
+        lost: base offset of one in between, of which there are indexes and no `.log`; None: there is none.
 
     >>> import brokerless as bl
     >>> [(segment.base_offset, segment.size, segment.is_last) for segment in bl.Log(SAMPLE).segments]
     [(0, 16235, False), (102, 8190, True)]
     """
 
-    __slots__ = ("_directory", "_kinds", "_name", "_swapped", "base_offset", "next_base_offset")
+    __slots__ = ("_directory", "_kinds", "_name", "_swapped", "base_offset", "lost", "next_base_offset")
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Segment:
         kinds: int = files.LOG,
         swapped: int = 0,
         name: str | None = None,
+        lost: int | None = None,
     ) -> None:
         self._directory = directory
         self._kinds = kinds
@@ -84,6 +86,7 @@ class Segment:
         self._name = name
         self.base_offset = base_offset
         self.next_base_offset = next_base_offset
+        self.lost = lost
 
     def __repr__(self) -> str:
         return f"Segment({self.path!r})"
