@@ -165,7 +165,7 @@ def test_a_segment_ends_with_its_last_whole_batch_whatever_its_magic(behind, end
 
 
 def test_positions_must_follow_each_other():
-    with pytest.raises(ValueError, match="not where the recovery is"):
+    with pytest.raises(ValueError, match="not where the walk is"):
         _native.SegmentRecovery(
             0,
             producers=_native.Producers(),
@@ -175,7 +175,7 @@ def test_positions_must_follow_each_other():
         ).feed(GOOD, 1, len(GOOD))
     with pytest.raises(ValueError, match="not where the walk is"):
         _native.SegmentEnd(0).feed(GOOD, 1, len(GOOD))
-    with pytest.raises(ValueError, match="not where the replay is"):
+    with pytest.raises(ValueError, match="not where the walk is"):
         _native.ProducerReplay(_native.Producers(), 0).feed(GOOD, 1, len(GOOD))
 
 

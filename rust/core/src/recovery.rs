@@ -60,27 +60,76 @@ fn stored(bytes: &[u8], position: u64, end: u64) -> Stored<'_> {
     }
 }
 
+/// A walk along the batches of a file that comes in windows.
+#[derive(Debug)]
+pub struct Walk {
+    /// Where the last batch ends.
+    pub position: u64,
+    /// Bytes that the next one takes; 0 if not even that can be known.
+    pub needed: usize,
+    /// How it ended, once it has.
+    pub ended: Option<Ended>,
+    bad: fn(String) -> Ended,
+}
+
+impl Walk {
+    /// `position` is that of a batch; `bad` says what a bad one means.
+    fn new(position: u64, bad: fn(String) -> Ended) -> Self {
+        Self {
+            position,
+            needed: 0,
+            ended: None,
+            bad,
+        }
+    }
+
+    /// That a window at `position` is the one to go on with.
+    fn check(&self, position: u64) -> Result<()> {
+        if position == self.position {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "position {position} is not where the walk is: {}",
+            self.position
+        )))
+    }
+
+    /// The next batch in `window`, the bytes at `start` of a file of `end` bytes. None: more is needed, or it has ended.
+    fn next<'a>(&mut self, window: &'a [u8], start: u64, end: u64) -> Option<(Header, &'a [u8])> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let rest = window.get((self.position - start) as usize..)?;
+        match stored(rest, self.position, end) {
+            Stored::End => self.ended = Some(Ended::Whole),
+            Stored::Bad(error) => self.ended = Some((self.bad)(error.message)),
+            Stored::NeedMore(needed) => self.needed = needed,
+            Stored::Batch(header, entry) => {
+                self.position += header.size() as u64;
+                return Some((header, entry));
+            }
+        }
+        None
+    }
+}
+
 /// A walk over one segment that makes its indexes anew.
 #[derive(Debug)]
 pub struct SegmentRecovery {
+    /// Along its batches.
+    pub walk: Walk,
     base_offset: i64,
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
     update: Update,
-    /// How it ended, once it has.
-    pub ended: Option<Ended>,
     /// Where the last valid batch ends: what follows is to be cut off.
     pub valid_bytes: u64,
-    /// Bytes that the batch there takes; 0 if not even that can be known.
-    pub needed: usize,
     /// The offset after the last valid batch; the base offset if there is none.
     pub next_offset: i64,
     /// The offset after the last valid batch of magic 2, if there is one: the others say nothing of producers.
     pub producers_end: Option<i64>,
     /// Whole batches so far.
     pub batches: u64,
-    /// Max timestamp of the first batch.
-    pub first_timestamp: Option<i64>,
     /// The leader epochs have changed.
     pub has_new_epochs: bool,
     /// The `.index`.
@@ -95,17 +144,15 @@ impl SegmentRecovery {
     /// Of the segment with this base offset: `interval` is `index.interval.bytes`, `max_bytes` `segment.index.bytes`.
     pub fn new(base_offset: i64, interval: i64, max_bytes: usize) -> Self {
         Self {
+            walk: Walk::new(0, Ended::Cut),
             base_offset,
             indexes: SegmentIndexes::new(base_offset, interval, max_bytes),
             transactions: TransactionIndexEnd::default(),
             update: Update::default(),
-            ended: None,
             valid_bytes: 0,
-            needed: 0,
             next_offset: base_offset,
             producers_end: None,
             batches: 0,
-            first_timestamp: None,
             has_new_epochs: false,
             index: Vec::new(),
             timeindex: Vec::new(),
@@ -133,32 +180,15 @@ impl SegmentRecovery {
         producers: &mut Producers,
         epochs: &mut LeaderEpochs,
     ) -> Result<usize> {
-        if position != self.valid_bytes {
-            return Err(Error::invalid(format!(
-                "position {position} is not where the recovery is: {}",
-                self.valid_bytes
-            )));
+        self.walk.check(position)?;
+        if self.walk.ended.is_some() {
+            return Ok(0);
         }
-        let mut taken = 0;
-        while self.ended.is_none() {
-            let rest = data.get(taken..).unwrap_or_default();
-            match stored(rest, self.valid_bytes, end) {
-                Stored::End => self.end(Ended::Whole),
-                Stored::Bad(error) => self.end(Ended::Cut(error.message)),
-                Stored::NeedMore(needed) => {
-                    self.needed = needed;
-                    break;
-                }
-                Stored::Batch(header, entry) => {
-                    if let Err(ended) = self.batch(&header, entry, producers, epochs) {
-                        self.end(ended);
-                    } else {
-                        taken += header.size();
-                    }
-                }
-            }
+        while let Some((header, entry)) = self.walk.next(data, position, end) {
+            self.walk.ended = self.batch(&header, entry, producers, epochs).err();
         }
-        Ok(taken)
+        self.walk.ended = self.walk.ended.take().map(|ended| self.finish(ended));
+        Ok((self.walk.position - position) as usize)
     }
 
     fn batch(
@@ -182,9 +212,6 @@ impl SegmentRecovery {
             } else {
                 Ended::Split(message)
             });
-        }
-        if self.batches == 0 {
-            self.first_timestamp = Some(header.max_timestamp);
         }
         self.indexes
             .add(
@@ -221,8 +248,8 @@ impl SegmentRecovery {
         Ok(())
     }
 
-    fn end(&mut self, mut ended: Ended) {
-        self.needed = 0;
+    /// Once it has ended: the indexes as that leaves them. What is wrong with them ends it otherwise.
+    fn finish(&mut self, mut ended: Ended) -> Ended {
         if matches!(ended, Ended::Whole | Ended::Cut(_))
             && let Err(error) = self.indexes.finish(&mut self.timeindex)
         {
@@ -233,14 +260,13 @@ impl SegmentRecovery {
             self.next_offset = self.base_offset;
             self.producers_end = None;
             self.batches = 0;
-            self.first_timestamp = None;
             self.index.clear();
             self.timeindex.clear();
             self.txnindex.clear();
             self.transactions = TransactionIndexEnd::default();
             self.indexes = self.indexes.emptied();
         }
-        self.ended = Some(ended);
+        ended
     }
 }
 
@@ -261,67 +287,39 @@ fn of_refusal(refused: Refused) -> Ended {
 /// Where a segment ends for a load, by its framing alone: neither magic nor checksum is refused.
 #[derive(Debug)]
 pub struct SegmentEnd {
-    /// Where the last whole batch ends.
-    pub position: u64,
-    /// The offset behind it; None: there is no batch.
+    /// Along its batches: it ends behind the last whole one, or where the load fails.
+    pub walk: Walk,
+    /// The offset behind the last whole batch; None: there is no batch.
     pub next_offset: Option<i64>,
-    /// How it ended, once it has: at the end, or where the load fails.
-    pub ended: Option<Ended>,
-    /// Bytes that the next batch takes; 0 if not even that can be known.
-    pub needed: usize,
 }
 
 impl SegmentEnd {
     /// `position` is that of a batch.
     pub fn new(position: u64) -> Self {
         Self {
-            position,
+            walk: Walk::new(position, Ended::Failed),
             next_offset: None,
-            ended: None,
-            needed: 0,
         }
     }
 
     /// As [`SegmentRecovery::feed`].
     pub fn feed(&mut self, data: &[u8], position: u64, end: u64) -> Result<usize> {
-        if position != self.position {
-            return Err(Error::invalid(format!(
-                "position {position} is not where the walk is: {}",
-                self.position
-            )));
+        self.walk.check(position)?;
+        while let Some((header, _)) = self.walk.next(data, position, end) {
+            self.next_offset = Some(header.next_offset());
         }
-        let mut taken = 0;
-        while self.ended.is_none() {
-            let rest = data.get(taken..).unwrap_or_default();
-            match stored(rest, self.position, end) {
-                Stored::End => self.ended = Some(Ended::Whole),
-                Stored::Bad(error) => self.ended = Some(Ended::Failed(error.message)),
-                Stored::NeedMore(needed) => {
-                    self.needed = needed;
-                    break;
-                }
-                Stored::Batch(header, _) => {
-                    taken += header.size();
-                    self.position += header.size() as u64;
-                    self.next_offset = Some(header.next_offset());
-                }
-            }
-        }
-        Ok(taken)
+        Ok((self.walk.position - position) as usize)
     }
 }
 
 /// Replays one segment's batches for its producers only; checksums are not looked at. The state changes at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
+    /// Along its batches: it ends at the end offset, or where the load fails.
+    pub walk: Walk,
     start_offset: i64,
     end_offset: i64,
     update: Update,
-    position: u64,
-    /// How it ended, once it has: at the end, or where the load fails.
-    pub ended: Option<Ended>,
-    /// Bytes that the next batch takes; 0 if not even that can be known.
-    pub needed: usize,
 }
 
 impl ProducerReplay {
@@ -329,12 +327,10 @@ impl ProducerReplay {
     /// that of a batch.
     pub fn new(position: u64, start_offset: i64, end_offset: i64) -> Self {
         Self {
+            walk: Walk::new(position, Ended::Failed),
             start_offset,
             end_offset,
             update: Update::default(),
-            position,
-            ended: None,
-            needed: 0,
         }
     }
 
@@ -346,44 +342,21 @@ impl ProducerReplay {
         end: u64,
         producers: &mut Producers,
     ) -> Result<usize> {
-        if position != self.position {
-            return Err(Error::invalid(format!(
-                "position {position} is not where the replay is: {}",
-                self.position
-            )));
-        }
-        let mut taken = 0;
-        while self.ended.is_none() {
-            let rest = data.get(taken..).unwrap_or_default();
-            match stored(rest, self.position, end) {
-                Stored::End => self.ended = Some(Ended::Whole),
-                Stored::Bad(error) => self.ended = Some(Ended::Failed(error.message)),
-                Stored::NeedMore(needed) => {
-                    self.needed = needed;
-                    break;
-                }
-                Stored::Batch(header, _) if header.last_offset() >= self.end_offset => {
-                    self.ended = Some(Ended::Whole);
-                }
-                Stored::Batch(header, entry) => {
-                    let update = &mut self.update;
-                    if header.last_offset() >= self.start_offset
-                        && let Err(refused) =
-                            producers.prepare(update, &header, entry, Origin::Replication)
-                    {
-                        self.ended = Some(Ended::Failed(refused.message));
-                        break;
-                    }
-                    taken += header.size();
-                    self.position += header.size() as u64;
-                }
+        self.walk.check(position)?;
+        while let Some((header, entry)) = self.walk.next(data, position, end) {
+            if header.last_offset() >= self.end_offset {
+                self.walk.ended = Some(Ended::Whole);
+            } else if header.last_offset() >= self.start_offset {
+                self.walk.ended = producers
+                    .prepare(&mut self.update, &header, entry, Origin::Replication)
+                    .map_err(|refused| Ended::Failed(refused.message))
+                    .err();
             }
         }
-        if self.ended == Some(Ended::Whole) {
-            self.needed = 0;
+        if self.walk.ended == Some(Ended::Whole) {
             // The entries of the transaction index are in the file already.
             producers.apply(&mut self.update);
         }
-        Ok(taken)
+        Ok((self.walk.position - position) as usize)
     }
 }

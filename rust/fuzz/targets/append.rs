@@ -179,19 +179,19 @@ fn recovered(data: &[u8], window: usize) -> Recovered {
     let mut recovery = SegmentRecovery::new(0, 64, 1 << 10);
     let (mut producers, mut epochs) = (Producers::default(), LeaderEpochs::default());
     let (mut at, mut size) = (0, window);
-    while recovery.ended.is_none() {
+    while recovery.walk.ended.is_none() {
         let bytes = &data[at..data.len().min(at + size)];
         let end = data.len() as u64;
         let taken = recovery.feed(bytes, at as u64, end, &mut producers, &mut epochs);
         let taken = taken.unwrap();
-        if taken == 0 && recovery.ended.is_none() {
+        if taken == 0 && recovery.walk.ended.is_none() {
             assert!(bytes.len() < data.len() - at, "asks for more than there is");
-            size = recovery.needed.max(size + 1);
+            size = recovery.walk.needed.max(size + 1);
         } else {
             (at, size) = (at + taken, window);
         }
     }
-    let ended = recovery.ended.clone().unwrap();
+    let ended = recovery.walk.ended.clone().unwrap();
     (
         ended,
         recovery.valid_bytes as usize,

@@ -62,17 +62,17 @@ impl SegmentRecovery {
 
     #[getter]
     fn ended(&self) -> Option<&'static str> {
-        ended(self.recovery.ended.as_ref()).0
+        ended(self.recovery.walk.ended.as_ref()).0
     }
 
     #[getter]
     fn error(&self) -> Option<&str> {
-        ended(self.recovery.ended.as_ref()).1
+        ended(self.recovery.walk.ended.as_ref()).1
     }
 
     #[getter]
     fn needed(&self) -> usize {
-        self.recovery.needed
+        self.recovery.walk.needed
     }
 
     #[getter]
@@ -140,7 +140,7 @@ impl SegmentEnd {
 
     #[getter]
     fn position(&self) -> u64 {
-        self.0.position
+        self.0.walk.position
     }
 
     #[getter]
@@ -150,17 +150,17 @@ impl SegmentEnd {
 
     #[getter]
     fn ended(&self) -> Option<&'static str> {
-        ended(self.0.ended.as_ref()).0
+        ended(self.0.walk.ended.as_ref()).0
     }
 
     #[getter]
     fn error(&self) -> Option<&str> {
-        ended(self.0.ended.as_ref()).1
+        ended(self.0.walk.ended.as_ref()).1
     }
 
     #[getter]
     fn needed(&self) -> usize {
-        self.0.needed
+        self.0.walk.needed
     }
 }
 
@@ -193,16 +193,16 @@ impl ProducerReplay {
 
     #[getter]
     fn ended(&self) -> Option<&'static str> {
-        ended(self.replay.ended.as_ref()).0
+        ended(self.replay.walk.ended.as_ref()).0
     }
 
     #[getter]
     fn error(&self) -> Option<&str> {
-        ended(self.replay.ended.as_ref()).1
+        ended(self.replay.walk.ended.as_ref()).1
     }
 
     #[getter]
     fn needed(&self) -> usize {
-        self.replay.needed
+        self.replay.walk.needed
     }
 }
