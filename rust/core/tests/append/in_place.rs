@@ -7,25 +7,26 @@ use brokerless_core::{
 
 use super::{CODECS, NOW, codec, log_with, settings, three_records};
 
+const WHOLE: Request = Request {
+    origin: Origin::Client,
+    leader_epoch: 7,
+    now: NOW,
+    is_encoded_here: true,
+    is_in_place: false,
+};
+
 /// Batches as headers alone, and the same appended whole.
 fn append_both(
     settings: Settings,
     batches: &[Vec<u8>],
 ) -> (Answers, Effects, LogAppender, LogAppender) {
     let data = batches.concat();
-    let request = Request {
-        origin: Origin::Client,
-        leader_epoch: 7,
-        now: NOW,
-        is_encoded_here: true,
-        is_in_place: false,
-    };
     let (mut whole, mut alone) = (log_with(settings), log_with(settings));
-    whole.append_each(&data, request, &mut Effects::default());
+    whole.append_each(&data, WHOLE, &mut Effects::default());
     let mut effects = Effects::default();
     let request = Request {
         is_in_place: true,
-        ..request
+        ..WHOLE
     };
     let answers = alone.append_each(&headers_alone(&data).unwrap().0, request, &mut effects);
     (answers, effects, whole, alone)
@@ -41,14 +42,7 @@ fn batches_in_place_change_in_their_headers_as_they_would_when_copied() {
         assert_eq!(answers.last.last_offset, 8);
         assert_eq!(format!("{whole:?}"), format!("{alone:?}"));
         let mut expected = Effects::default();
-        let request = Request {
-            origin: Origin::Client,
-            leader_epoch: 7,
-            now: NOW,
-            is_encoded_here: true,
-            is_in_place: false,
-        };
-        log_with(settings(None)).append_each(&data, request, &mut expected);
+        log_with(settings(None)).append_each(&data, WHOLE, &mut expected);
         let (stored, given) = (&expected.writes[0], &effects.writes[0]);
         assert_eq!(
             headers_alone(&stored.log).unwrap(),
