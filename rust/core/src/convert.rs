@@ -106,7 +106,9 @@ impl Converter {
     /// Takes an entry that is independent of others, and appends to `out` what becomes of it; true: it stays as it is.
     pub fn alone(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.converted.batches += 1;
-        header.check_crc(entry).map_err(|error| at(error, header))?;
+        header
+            .check_crc(entry)
+            .map_err(|error| error.at_batch(header))?;
         self.single(header, entry, out)
     }
 
@@ -115,7 +117,7 @@ impl Converter {
     /// No checksum covers the base offset, and what is left out is told by it: a damaged one must not cost a record.
     pub fn check_place(&mut self, header: &Header) -> Result<()> {
         self.check_offsets(header)
-            .map_err(|error| at(error, header))
+            .map_err(|error| error.at_batch(header))
     }
 
     fn check_offsets(&mut self, header: &Header) -> Result<()> {
@@ -161,13 +163,10 @@ impl Converter {
                 return Ok(false);
             }
         };
-        *count += match header.records_count {
-            _ if header.is_control() => 1,
-            Some(records) => records.max(0).unsigned_abs().into(),
-            None => self
-                .codecs
-                .count(header, entry)
-                .map_err(|error| at(error, header))?,
+        *count += match header.is_control() {
+            true => 1,
+            false => records::count(header, entry, &mut self.codecs.decompressor)
+                .map_err(|error| error.at_batch(header))?,
         };
         Ok(true)
     }
@@ -176,7 +175,7 @@ impl Converter {
     fn single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let stays = self
             .try_single(header, entry, out)
-            .map_err(|error| at(error, header))?;
+            .map_err(|error| error.at_batch(header))?;
         self.converted.changed += u64::from(!stays);
         Ok(stays)
     }
@@ -259,7 +258,9 @@ impl Converter {
 impl Rewrite for Converter {
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.converted.batches += 1;
-        header.check_crc(entry).map_err(|error| at(error, header))?;
+        header
+            .check_crc(entry)
+            .map_err(|error| error.at_batch(header))?;
         self.check_place(header)?;
         if self.is_left_out(header, entry)? {
             self.converted.changed += 1;
@@ -282,7 +283,7 @@ impl Rewrite for Converter {
             return self
                 .codecs
                 .close(group.options.magic, group.last_offset, out)
-                .map_err(|error| at(error, &group.first));
+                .map_err(|error| error.at_batch(&group.first));
         }
         let alone = std::mem::take(&mut self.alone);
         if self.single(&group.first, &alone, out)? {
@@ -345,20 +346,4 @@ impl Codecs {
             Error::invalid("the batch becomes larger than 2147483647 bytes: take another codec")
         })
     }
-
-    /// How many records the entry holds.
-    fn count(&mut self, header: &Header, entry: &[u8]) -> Result<u64> {
-        let mut count = 0;
-        records::for_each(header, entry, &mut self.decompressor, false, |_| {
-            count += 1;
-            Ok(())
-        })?;
-        Ok(count)
-    }
-}
-
-/// The error, at the entry it is about.
-#[cold]
-fn at(error: Error, header: &Header) -> Error {
-    error.at(header.position, Some(header.base_offset))
 }

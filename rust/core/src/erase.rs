@@ -10,11 +10,11 @@ use crate::batch::Header;
 use crate::bits::{self, Bits};
 use crate::build::NewRecord;
 use crate::compression::Decompressor;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::{BatchFilter, Retention, Verdict};
 use crate::records;
 use crate::rewrite::Rewrite;
-use crate::walk::{self, Next};
+use crate::walk;
 
 /// Which records are meant: those that any one of these names. Null keys and values match nothing.
 #[derive(Debug, Clone, Default)]
@@ -105,23 +105,12 @@ impl ErasureScan {
 
     /// Takes the whole entries that `bytes`, at `position` of the segment, start with; returns how many bytes that are.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
-        let mut consumed = 0;
-        loop {
-            let rest = bytes.get(consumed..).unwrap_or_default();
-            match walk::next(rest, position + consumed as u64)? {
-                Next::NeedMore(needed) => {
-                    self.needed = needed;
-                    return Ok(consumed);
-                }
-                Next::Batch(header, entry) => {
-                    header
-                        .check_crc(entry)
-                        .and_then(|()| self.entry(&header, entry))
-                        .map_err(|error| at(error, &header))?;
-                    consumed += entry.len();
-                }
-            }
-        }
+        let (consumed, needed) = walk::for_each(bytes, position, |header, entry| {
+            header.check_crc(entry)?;
+            self.entry(header, entry)
+        })?;
+        self.needed = needed;
+        Ok(consumed)
     }
 
     /// What was found in the segment. The next one begins.
@@ -204,27 +193,14 @@ impl Eraser {
         self.erased.extend_from_slice(erased);
         self.number = 0;
     }
-
-    /// How many records the entry holds.
-    fn count(&mut self, header: &Header, entry: &[u8]) -> Result<u64> {
-        if header.magic == 2 {
-            return Ok(count(header));
-        }
-        let mut records = 0;
-        records::for_each(header, entry, &mut self.decompressor, false, |_| {
-            records += 1;
-            Ok(())
-        })?;
-        Ok(records)
-    }
 }
 
 impl Rewrite for Eraser {
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        header.check_crc(entry).map_err(|error| at(error, header))?;
-        let count = self
-            .count(header, entry)
-            .map_err(|error| at(error, header))?;
+        let count = header
+            .check_crc(entry)
+            .and_then(|()| records::count(header, entry, &mut self.decompressor))
+            .map_err(|error| error.at_batch(header))?;
         let first = self.number;
         self.number += count;
         if bits::ones(&self.erased, first, count) == 0 {
@@ -249,17 +225,4 @@ impl Rewrite for Eraser {
     fn finish(&mut self, _: &mut Vec<u8>) -> Result<()> {
         Ok(())
     }
-}
-
-/// Records of a batch of magic 2.
-fn count(header: &Header) -> u64 {
-    header
-        .records_count
-        .map_or(0, |count| count.max(0).unsigned_abs().into())
-}
-
-/// The error, at the entry it is about.
-#[cold]
-fn at(error: Error, header: &Header) -> Error {
-    error.at(header.position, Some(header.base_offset))
 }

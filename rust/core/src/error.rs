@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::batch::Header;
+
 /// Whose fault it is, in the sense of Kafka's own exception families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -67,6 +69,12 @@ impl Error {
         self.position = position;
         self.base_offset = base_offset;
         self
+    }
+
+    /// The same, placed at a batch.
+    #[cold]
+    pub(crate) fn at_batch(self, header: &Header) -> Self {
+        self.at(header.position, Some(header.base_offset))
     }
 }
 

@@ -171,7 +171,7 @@ impl Fetch {
         self.checked_batch(header, bytes, skip, columns)
             .map_err(|error| {
                 columns.rollback();
-                error.at(header.position, Some(header.base_offset))
+                error.at_batch(header)
             })
     }
 

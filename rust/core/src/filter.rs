@@ -79,7 +79,7 @@ impl BatchFilter {
         let kept = match filtered {
             Err(error) => {
                 self.builder.clear();
-                return Err(error.at(header.position, Some(header.base_offset)));
+                return Err(error.at_batch(header));
             }
             Ok(Kept::All(kept)) => return Ok(Filtered { batch: entry, kept }),
             Ok(Kept::Rebuilt(kept)) => kept,

@@ -8,6 +8,19 @@ use crate::fetch;
 use crate::message;
 use crate::record::{self, Headers};
 
+/// How many records the entry holds: only magic 2 says so in its header.
+pub(crate) fn count(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<u64> {
+    if let Some(count) = header.records_count {
+        return Ok(count.max(0).unsigned_abs().into());
+    }
+    let mut count = 0;
+    for_each(header, entry, decompressor, false, |_| {
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
+}
+
 /// Calls `visit` with each record of the entry, in the order of its bytes. The entry's own checksum is the caller's; those
 /// of messages in a wrapper are compared here with `check_crcs`.
 pub(crate) fn for_each(

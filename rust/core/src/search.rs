@@ -83,7 +83,7 @@ pub fn find_timestamp(
                 return Ok((None, at));
             };
             let found = find_in_batch(&header, entry, target, decompressor)
-                .map_err(|error| error.at(header.position, Some(header.base_offset)))?;
+                .map_err(|error| error.at_batch(&header))?;
             if found.is_some() || target.exact {
                 // The first batch that says so is believed, and Kafka looks no further.
                 return Ok((found, if found.is_some() { at } else { end }));

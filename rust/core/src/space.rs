@@ -10,7 +10,7 @@ use crate::convert::DEFAULT_BATCH_SIZE;
 use crate::error::{Error, Result};
 use crate::record::Headers;
 use crate::records;
-use crate::walk::{self, Next};
+use crate::walk;
 
 /// Formats, and codecs by their number.
 const FORMS: (usize, usize) = (3, 5);
@@ -83,21 +83,10 @@ impl SpaceEstimate {
 
     /// Takes the whole entries that `bytes`, at `position` of a segment, start with; returns how many bytes that are.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
-        let mut consumed = 0;
-        loop {
-            let rest = bytes.get(consumed..).unwrap_or_default();
-            match walk::next(rest, position + consumed as u64)? {
-                Next::NeedMore(needed) => {
-                    self.needed = needed;
-                    return Ok(consumed);
-                }
-                Next::Batch(header, entry) => {
-                    self.entry(&header, entry)
-                        .map_err(|error| error.at(header.position, Some(header.base_offset)))?;
-                    consumed += entry.len();
-                }
-            }
-        }
+        let (consumed, needed) =
+            walk::for_each(bytes, position, |header, entry| self.entry(header, entry))?;
+        self.needed = needed;
+        Ok(consumed)
     }
 
     /// Closes the batch that messages of magic 0 and 1 which stand alone wait in: they come into batches as in a conversion.

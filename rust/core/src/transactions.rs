@@ -34,7 +34,7 @@ impl Transactions {
         }
         if header.is_control() {
             self.marker(header, entry)
-                .map_err(|error| error.at(header.position, Some(header.base_offset)))
+                .map_err(|error| error.at_batch(header))
         } else {
             if header.is_transactional() {
                 self.open

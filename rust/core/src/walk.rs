@@ -27,6 +27,26 @@ pub fn next(bytes: &[u8], position: u64) -> Result<Next<'_>> {
     })
 }
 
+/// Calls `take` with each of the whole entries that `bytes`, at `position` of a file, start with; its errors are placed at
+/// the entry. Returns how many bytes these take, and how many the entry behind them needs, or 0 where that cannot be told.
+pub(crate) fn for_each<'a>(
+    bytes: &'a [u8],
+    position: u64,
+    mut take: impl FnMut(&Header, &'a [u8]) -> Result<()>,
+) -> Result<(usize, usize)> {
+    let mut taken = 0;
+    loop {
+        let rest = bytes.get(taken..).unwrap_or_default();
+        match next(rest, position + taken as u64)? {
+            Next::NeedMore(needed) => return Ok((taken, needed)),
+            Next::Batch(header, entry) => {
+                take(&header, entry).map_err(|error| error.at_batch(&header))?;
+                taken += entry.len();
+            }
+        }
+    }
+}
+
 /// The headers of whole batches, all of magic 2, one behind the other without their records, and the batches' bytes. The
 /// checksums are verified.
 pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {

@@ -168,7 +168,7 @@ impl KeyHasher {
                         self.messages(header, entry, wanted, found)
                     }
                 })
-                .map_err(|error| error.at(header.position, Some(header.base_offset)))?;
+                .map_err(|error| error.at_batch(header))?;
         }
         found.keys(&self.keys);
         Ok((self.number, self.counts))

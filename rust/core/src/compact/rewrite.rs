@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use crate::batch::Header;
 use crate::bits::{is_set, ones};
+use crate::compression::Decompressor;
 use crate::error::Result;
 use crate::filter::{BatchFilter, Retention, Verdict};
 use crate::index::TransactionIndex;
+use crate::records;
 use crate::rewrite::Rewriter;
 use crate::segment_output::SegmentOutput;
-use crate::walk::{self, Next};
+use crate::walk;
 
 /// An active producer's last record, as the log's producer state has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub struct Piece {
 pub struct CompactionRewrite {
     verdicts: RewriteVerdicts,
     filter: BatchFilter,
+    decompressor: Decompressor,
     rewriter: Rewriter,
     /// After the last batch of the old segments.
     next_offset: i64,
@@ -74,6 +77,7 @@ impl CompactionRewrite {
     pub fn new(terms: RewriteTerms) -> Self {
         Self {
             filter: BatchFilter::new(terms.max_batch_bytes),
+            decompressor: Decompressor::new(terms.max_batch_bytes),
             // Batches are counted by where they stand, in 32 bits.
             rewriter: Rewriter::new(i32::MAX as u64),
             next_offset: 0,
@@ -137,36 +141,28 @@ impl CompactionRewrite {
 
     /// The first part of it, where nothing waits: the batches of which something may be left.
     pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Piece>)> {
-        let (mut at, mut pieces) = (0, Vec::new());
-        loop {
-            let rest = data.get(at..).unwrap_or_default();
-            match walk::next(rest, position + at as u64)? {
-                Next::Batch(header, entry) => {
-                    walk::check_offset(&header, self.next_offset)
-                        .map_err(|error| error.at(header.position, Some(header.base_offset)))?;
-                    self.next_offset = header.next_offset();
-                    let first = self.records;
-                    let count = self.count(&header, entry)?;
-                    let kept = ones(&self.verdicts.keep, first, count);
-                    self.records += count;
-                    self.kept += kept;
-                    if kept > 0 || self.verdicts.terms.is_retained(&header) {
-                        pieces.push(Piece {
-                            header,
-                            at,
-                            first,
-                            count,
-                            kept,
-                        });
-                    }
-                    at += header.size();
-                }
-                Next::NeedMore(needed) => {
-                    self.needed = needed;
-                    return Ok((at, pieces));
-                }
+        let mut pieces = Vec::new();
+        let (taken, needed) = walk::for_each(data, position, |header, entry| {
+            walk::check_offset(header, self.next_offset)?;
+            self.next_offset = header.next_offset();
+            let first = self.records;
+            let count = records::count(header, entry, &mut self.decompressor)?;
+            let kept = ones(&self.verdicts.keep, first, count);
+            self.records += count;
+            self.kept += kept;
+            if kept > 0 || self.verdicts.terms.is_retained(header) {
+                pieces.push(Piece {
+                    header: *header,
+                    at: (header.position - position) as usize,
+                    first,
+                    count,
+                    kept,
+                });
             }
-        }
+            Ok(())
+        })?;
+        self.needed = needed;
+        Ok((taken, pieces))
     }
 
     /// For the second part, [`RewriteVerdicts::filter`], piece by piece. The last part is [`Self::put`], in their order.
@@ -177,21 +173,6 @@ impl CompactionRewrite {
     /// Pushes what is left of a batch, or lets it wait.
     pub fn put(&mut self, piece: &Piece, left: &[u8], output: &mut SegmentOutput) -> Result<()> {
         self.rewriter.put(left, piece.header.position, output)
-    }
-
-    /// How many records a batch has; of magic 0 and 1 that is seen only when it is opened.
-    fn count(&mut self, header: &Header, entry: &[u8]) -> Result<u64> {
-        if let Some(count) = header.records_count {
-            return Ok(count.max(0) as u64);
-        }
-        let mut count = 0;
-        let nothing = |number| {
-            count = number as u64 + 1;
-            Verdict::Drop
-        };
-        self.filter
-            .filter(header, entry, Retention::default(), nothing)?;
-        Ok(count)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::fetch;
 use crate::index::TransactionIndex;
 use crate::indexing::TransactionIndexEnd;
 use crate::record;
-use crate::walk::{self, Next};
+use crate::walk;
 
 /// Keys that are sorted at a time: some hundred for each table of the map.
 const SORTED_KEYS: usize = 1 << 16;
@@ -179,25 +179,20 @@ impl CompactionScan {
 
     /// The first half of it: follows the transactions, and says which batches of `data` are to be looked into.
     pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Task>)> {
-        let (mut at, mut tasks) = (0, Vec::new());
-        loop {
-            let rest = data.get(at..).unwrap_or_default();
-            match walk::next(rest, position + at as u64)? {
-                Next::Batch(header, entry) => {
-                    let fate = self
-                        .fate(&header, entry)
-                        .map_err(|error| error.at(header.position, Some(header.base_offset)))?;
-                    if self.phase != Phase::Follow {
-                        tasks.push(Task { header, at, fate });
-                    }
-                    at += header.size();
-                }
-                Next::NeedMore(needed) => {
-                    self.needed = needed;
-                    return Ok((at, tasks));
-                }
+        let mut tasks = Vec::new();
+        let (taken, needed) = walk::for_each(data, position, |header, entry| {
+            let fate = self.fate(header, entry)?;
+            if self.phase != Phase::Follow {
+                tasks.push(Task {
+                    header: *header,
+                    at: (header.position - position) as usize,
+                    fate,
+                });
             }
-        }
+            Ok(())
+        })?;
+        self.needed = needed;
+        Ok((taken, tasks))
     }
 
     /// The second half, here and now.

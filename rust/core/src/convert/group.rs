@@ -4,7 +4,7 @@
 //! offset deltas, so a producer's batches join only where both go on alike; what a marker or another producer's batch
 //! stands between is no neighbour.
 
-use super::{Converter, DEFAULT_BATCH_SIZE, Losses, at};
+use super::{Converter, DEFAULT_BATCH_SIZE, Losses};
 use crate::batch::{BATCH_OVERHEAD, Header, increment_sequence};
 use crate::build::BatchOptions;
 use crate::compression::{Compression, Decompressor};
@@ -75,7 +75,7 @@ impl Converter {
     ) -> Result<bool> {
         let source = self
             .source(header, entry)
-            .map_err(|error| at(error, header));
+            .map_err(|error| error.at_batch(header));
         let Some((source, limit)) = source? else {
             return Ok(false);
         };
@@ -117,7 +117,7 @@ impl Converter {
             .append(header, entry, |builder, record| {
                 builder.append(&losses.record(record)?)
             })
-            .map_err(|error| at(error, header))
+            .map_err(|error| error.at_batch(header))
     }
 
     /// What the entry brings, and the most that its batch may take; None if it has to stay by itself.
