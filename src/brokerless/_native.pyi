@@ -100,8 +100,6 @@ class Decoder:
         partition: the constant of that column, or null.
         start_offset: rows below it are left out.
         end_offset: rows from it on are left out.
-        start_timestamp: rows earlier than this (ms) are left out.
-        end_timestamp: rows from this (ms) on are left out.
         aborted: (producer_id, first_offset, last_offset of its ABORT marker) in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
         max_rows: rows after which a call returns, looked at after each Kafka batch.
@@ -130,8 +128,6 @@ class Decoder:
         partition: int | None = None,
         start_offset: int = ...,
         end_offset: int = ...,
-        start_timestamp: int | None = None,
-        end_timestamp: int | None = None,
         aborted: Sequence[tuple[int, int, int]] = ...,
         check_crcs: bool = True,
         max_rows: int = 65536,

@@ -31,10 +31,6 @@ pub struct Selection {
     pub start_offset: i64,
     /// First offset not wanted.
     pub end_offset: i64,
-    /// Lowest timestamp wanted, ms.
-    pub start_timestamp: i64,
-    /// Lowest timestamp too high, ms.
-    pub end_timestamp: i64,
     /// Producer id to its aborted transactions, first and last offset, ascending.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
 }
@@ -55,8 +51,6 @@ impl Selection {
         Self {
             start_offset: i64::MIN,
             end_offset: i64::MAX,
-            start_timestamp: i64::MIN,
-            end_timestamp: i64::MAX,
             aborted: by_producer,
         }
     }
@@ -69,10 +63,7 @@ impl Selection {
 
     /// No row of the batch is wanted, by what only the checksum vouches for.
     fn is_unwanted(&self, header: &Header) -> bool {
-        header.is_control()
-            || header.records_count == Some(0)
-            || header.max_timestamp < self.start_timestamp
-            || self.is_aborted(header)
+        header.is_control() || header.records_count == Some(0) || self.is_aborted(header)
     }
 
     /// A transaction's batches lie between its first offset and its marker. The batch's *last* offset counts:
@@ -93,20 +84,15 @@ impl Selection {
         header.magic == 2
             && header.base_offset >= self.start_offset
             && is_before(header.last_offset(), self.end_offset)
-            && self.start_timestamp == i64::MIN
-            && self.end_timestamp == i64::MAX
     }
 
     fn push(&self, row: Row<'_>, columns: &mut Columns) -> Result<()> {
-        let is_wanted = row.offset >= self.start_offset
-            && is_before(row.offset, self.end_offset)
-            && row.timestamp >= self.start_timestamp
-            && is_before(row.timestamp, self.end_timestamp);
+        let is_wanted = row.offset >= self.start_offset && is_before(row.offset, self.end_offset);
         if is_wanted { columns.push(row) } else { Ok(()) }
     }
 }
 
-/// Below an exclusive end. The greatest number stands for no end, and so is before it: offsets and timestamps may be it.
+/// Below an exclusive end. The greatest number stands for no end, and so is before it: an offset may be it.
 #[inline]
 pub(crate) fn is_before(value: i64, end: i64) -> bool {
     value < end || end == i64::MAX

@@ -223,10 +223,6 @@ fn only_the_rows_asked_for_come_out() {
     };
     assert_eq!(offsets(|wanted| wanted.start_offset = 17), [17, 18, 19]);
     assert_eq!(offsets(|wanted| wanted.end_offset = 12), [10, 11]);
-    assert_eq!(
-        offsets(|wanted| (wanted.start_timestamp, wanted.end_timestamp) = (1013, 1015)),
-        [13, 14]
-    );
     assert_eq!(offsets(|wanted| wanted.start_offset = 20), [0i64; 0]);
     assert_eq!(offsets(|wanted| wanted.end_offset = 10), [0i64; 0]);
 }

@@ -36,8 +36,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     #[new]
     #[pyo3(signature = (columns, *, topic=None, partition=None, start_offset=i64::MIN, end_offset=i64::MAX,
-        start_timestamp=None, end_timestamp=None, aborted=vec![], check_crcs=true, max_rows=65536,
-        max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false))]
+        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -49,8 +48,6 @@ impl Decoder {
         partition: Option<i32>,
         start_offset: i64,
         end_offset: i64,
-        start_timestamp: Option<i64>,
-        end_timestamp: Option<i64>,
         aborted: Vec<(i64, i64, i64)>,
         check_crcs: bool,
         max_rows: usize,
@@ -71,8 +68,6 @@ impl Decoder {
         let mut selection = Selection::new(&aborted);
         selection.start_offset = start_offset;
         selection.end_offset = end_offset;
-        selection.start_timestamp = start_timestamp.unwrap_or(i64::MIN);
-        selection.end_timestamp = end_timestamp.unwrap_or(i64::MAX);
         let projection = Projection::new(&columns, spark).map_err(|error| to_py(py, error))?;
         Ok(Self {
             hand_over: HandOver::new(py, &projection.schema)?,
