@@ -135,7 +135,7 @@ class MemoryLog:
         if cut < math.inf:
             del self.segments[last]["log"][cut:]
         for _, files in sorted(self.segments.items()):
-            replay = _native.ProducerReplay(producers, 0, offset)
+            replay = _native.ProducerReplay(producers, 0)
             replay.feed(files["log"], 0, len(files["log"]))
             assert replay.ended == "whole"
         files = self.segments[last]

@@ -630,10 +630,6 @@ class LeaderEpochs:
     (True, (2, 25))
     """
 
-    @property
-    def latest(self) -> int | None:
-        """The newest epoch."""
-
     def __new__(cls, entries: Sequence[tuple[int, int]] = ...) -> Self: ...
     def entries(self) -> list[tuple[int, int]]:
         """Return (epoch, start_offset), ascending."""
@@ -685,12 +681,6 @@ class Producers:
 
     def entries(self) -> pa.RecordBatch:
         """Return the columns of `producer_snapshot`, by producer id."""
-
-    def forget_ended(self, offset: int) -> None:
-        """Forget the ended transactions whose marker lies below `offset`: a high watermark that has passed them."""
-
-    def remove_expired(self, now: int, producer_id_expiration_ms: int) -> list[int]:
-        """Forget idle producers as `from_snapshot` does; return their ids."""
 
 @final
 class SegmentState:
@@ -1015,9 +1005,6 @@ class CompactionScan:
     def keys(self) -> int:
         """Keys of the dirty part, in this range."""
     @property
-    def hash_range(self) -> tuple[int, int]:
-        """The range that was covered: the one asked for, unless that took too much memory."""
-    @property
     def next_hash_range(self) -> tuple[int, int] | None:
         """Where another scan goes on; None: all hashes are done."""
 
@@ -1226,17 +1213,8 @@ class SegmentOutput:
     def pending_bytes(self) -> int:
         """Bytes of batches that `take` would return."""
     @property
-    def batches(self) -> int:
-        """Batches so far; a message of magic 0 or 1 counts as one."""
-    @property
     def next_offset(self) -> int:
         """After the last batch; the base offset if there is none."""
-    @property
-    def max_timestamp(self) -> int:
-        """Largest of all batches, ms; -1: none has one."""
-    @property
-    def is_full(self) -> bool:
-        """An index has no slot left: the next batch belongs to another segment."""
 
 @final
 class SegmentRecovery:
@@ -1252,10 +1230,6 @@ class SegmentRecovery:
         segment_index_bytes: the topic's.
     """
 
-    @property
-    def producers(self) -> Producers: ...
-    @property
-    def epochs(self) -> LeaderEpochs: ...
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
         """None: feed on. Else what Kafka's load does.
@@ -1281,12 +1255,6 @@ class SegmentRecovery:
     @property
     def batches(self) -> int:
         """Valid ones."""
-    @property
-    def max_timestamp(self) -> tuple[int, int]:
-        """The largest, and the last offset of the first batch that has it; (-1, base offset) if none."""
-    @property
-    def has_new_epochs(self) -> bool:
-        """`epochs` has changed."""
     @property
     def index(self) -> bytes:
         """The whole `.index`, as are the next two of their kind."""
@@ -1348,12 +1316,8 @@ class ProducerReplay:
     Args:
         producers: the state to be brought forward; changed at the end.
         start_offset: batches that end below are passed over.
-        end_offset: the first batch that reaches it ends the replay.
-        position: of the first batch fed.
     """
 
-    @property
-    def producers(self) -> Producers: ...
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
         """None: feed on. "failed": the broker does not start, and `producers` is as it was."""
@@ -1364,6 +1328,6 @@ class ProducerReplay:
     def needed(self) -> int:
         """As in `SegmentRecovery`."""
 
-    def __new__(cls, producers: Producers, start_offset: int, end_offset: int = ..., *, position: int = 0) -> Self: ...
+    def __new__(cls, producers: Producers, start_offset: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
         """As `SegmentRecovery.feed`."""

@@ -110,20 +110,20 @@ def test_recovery_believes_only_newer_epochs():
     epochs = _native.LeaderEpochs([(1, 0)])
     data = GOOD + NEXT + batch(2, [b"v"], leader_epoch=1) + batch(3, [b"v"], leader_epoch=-1)
     recovery = recovered(data, 0, epochs=epochs)
-    assert (recovery.ended, recovery.has_new_epochs) == ("whole", True)
+    assert recovery.ended == "whole"
     assert epochs.entries() == [(1, 0), (2, 1)]
 
 
-def test_a_replay_brings_producers_forward_between_two_offsets():
+def test_a_replay_brings_producers_forward_from_an_offset():
     log = mixed_log(segment_ms=1 << 40)
-    for start, end in ((0, 1 << 60), (0, 7), (4, 9)):
+    for start in (0, 4, 7):
         expected = _native.Producers()
         for base, files in sorted(log.segments.items()):
-            inside = [b for b in log.batches(base) if start <= b["last_offset"] < end]
+            inside = [b for b in log.batches(base) if start <= b["last_offset"]]
             recovered(b"".join(bytes(files["log"])[b["position"] :][: b["size"]] for b in inside), base, expected)
         found = _native.Producers()
         for files in (log.segments[base] for base in sorted(log.segments)):
-            replay, data = _native.ProducerReplay(found, start, end), bytes(files["log"])
+            replay, data = _native.ProducerReplay(found, start), bytes(files["log"])
             position = 0
             while replay.ended is None:
                 position += replay.feed(data[position : position + 300], position, len(data))

@@ -174,11 +174,6 @@ impl Producers {
         self.end_offset = offset;
     }
 
-    /// Of the newest snapshot taken or loaded.
-    pub fn snapshot_offset(&self) -> Option<i64> {
-        self.snapshot_offset
-    }
-
     /// Says which snapshot is the newest, as after one was deleted.
     pub fn set_snapshot_offset(&mut self, offset: Option<i64>) {
         self.snapshot_offset = offset;

@@ -130,8 +130,6 @@ pub struct SegmentRecovery {
     pub producers_end: Option<i64>,
     /// Whole batches so far.
     pub batches: u64,
-    /// The leader epochs have changed.
-    pub has_new_epochs: bool,
     /// The `.index`.
     pub index: Vec<u8>,
     /// The `.timeindex`.
@@ -153,21 +151,10 @@ impl SegmentRecovery {
             next_offset: base_offset,
             producers_end: None,
             batches: 0,
-            has_new_epochs: false,
             index: Vec::new(),
             timeindex: Vec::new(),
             txnindex: Vec::new(),
         }
-    }
-
-    /// The indexes as they are.
-    pub fn indexes(&self) -> &SegmentIndexes {
-        &self.indexes
-    }
-
-    /// Of the last entry of the transaction index.
-    pub fn last_txn_offset(&self) -> Option<i64> {
-        self.transactions.last_offset
     }
 
     /// Takes the bytes of the file at `position`, where the last call stopped; the file ends at `end`. Returns how many it
@@ -229,7 +216,7 @@ impl SegmentRecovery {
         }
         let epoch = header.partition_leader_epoch;
         if epoch >= 0 && epochs.latest().is_none_or(|latest| epoch > latest) {
-            self.has_new_epochs |= epochs
+            epochs
                 .assign(epoch, header.base_offset)
                 .map_err(|error| Ended::Failed(error.message))?;
         }
@@ -315,21 +302,18 @@ impl SegmentEnd {
 /// Replays one segment's batches for its producers only; checksums are not looked at. The state changes at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
-    /// Along its batches: it ends at the end offset, or where the load fails.
+    /// Along its batches: it ends behind the last whole one, or where the load fails.
     pub walk: Walk,
     start_offset: i64,
-    end_offset: i64,
     update: Update,
 }
 
 impl ProducerReplay {
-    /// Batches that end below `start_offset` are passed over, and the first that reaches `end_offset` ends it. `position` is
-    /// that of a batch.
-    pub fn new(position: u64, start_offset: i64, end_offset: i64) -> Self {
+    /// Batches that end below `start_offset` are passed over.
+    pub fn new(start_offset: i64) -> Self {
         Self {
-            walk: Walk::new(position, Ended::Failed),
+            walk: Walk::new(0, Ended::Failed),
             start_offset,
-            end_offset,
             update: Update::default(),
         }
     }
@@ -344,9 +328,7 @@ impl ProducerReplay {
     ) -> Result<usize> {
         self.walk.check(position)?;
         while let Some((header, entry)) = self.walk.next(data, position, end) {
-            if header.last_offset() >= self.end_offset {
-                self.walk.ended = Some(Ended::Whole);
-            } else if header.last_offset() >= self.start_offset {
+            if header.last_offset() >= self.start_offset {
                 self.walk.ended = producers
                     .prepare(&mut self.update, &header, entry, Origin::Replication)
                     .map_err(|refused| Ended::Failed(refused.message))

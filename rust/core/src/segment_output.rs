@@ -114,11 +114,6 @@ impl SegmentOutput {
         self.next_offset
     }
 
-    /// Largest of all batches, ms; -1: none has one.
-    pub fn max_timestamp(&self) -> i64 {
-        self.indexes.max_timestamp.timestamp
-    }
-
     /// Bytes of batches that wait to be taken.
     pub fn pending_bytes(&self) -> usize {
         self.pending.log.len()

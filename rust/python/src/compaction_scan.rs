@@ -218,12 +218,6 @@ impl CompactionScan {
     }
 
     #[getter]
-    fn hash_range(&self) -> (u64, u64) {
-        let range = self.scan.range();
-        (range.start, range.width)
-    }
-
-    #[getter]
     fn next_hash_range(&self) -> Option<(u64, u64)> {
         self.scan
             .range()

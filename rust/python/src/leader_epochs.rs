@@ -21,11 +21,6 @@ impl LeaderEpochs {
         self.0.entries().to_vec()
     }
 
-    #[getter]
-    fn latest(&self) -> Option<i32> {
-        self.0.latest()
-    }
-
     fn assign(&mut self, py: Python<'_>, epoch: i32, start_offset: i64) -> PyResult<bool> {
         self.0
             .assign(epoch, start_offset)

@@ -49,12 +49,4 @@ impl Producers {
     fn first_unstable_offset(&self) -> Option<i64> {
         self.0.first_unstable_offset()
     }
-
-    fn forget_ended(&mut self, offset: i64) {
-        self.0.forget_ended(offset);
-    }
-
-    fn remove_expired(&mut self, now: i64, producer_id_expiration_ms: i64) -> Vec<i64> {
-        self.0.remove_expired(now, producer_id_expiration_ms)
-    }
 }

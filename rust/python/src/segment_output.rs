@@ -56,22 +56,7 @@ impl SegmentOutput {
     }
 
     #[getter]
-    fn batches(&self) -> u64 {
-        self.0.batches()
-    }
-
-    #[getter]
     fn next_offset(&self) -> i64 {
         self.0.next_offset()
-    }
-
-    #[getter]
-    fn max_timestamp(&self) -> i64 {
-        self.0.max_timestamp()
-    }
-
-    #[getter]
-    fn is_full(&self) -> bool {
-        self.0.is_full()
     }
 }

@@ -27,9 +27,7 @@ fn ended(ended: Option<&Ended>) -> (Option<&'static str>, Option<&str>) {
 #[derive(Debug)]
 pub(crate) struct SegmentRecovery {
     recovery: Recovery,
-    #[pyo3(get)]
     producers: Py<Producers>,
-    #[pyo3(get)]
     epochs: Py<LeaderEpochs>,
 }
 
@@ -96,17 +94,6 @@ impl SegmentRecovery {
     }
 
     #[getter]
-    fn max_timestamp(&self) -> (i64, i64) {
-        let found = self.recovery.indexes().max_timestamp;
-        (found.timestamp, found.offset)
-    }
-
-    #[getter]
-    fn has_new_epochs(&self) -> bool {
-        self.recovery.has_new_epochs
-    }
-
-    #[getter]
     fn index<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.recovery.index)
     }
@@ -168,17 +155,15 @@ impl SegmentEnd {
 #[derive(Debug)]
 pub(crate) struct ProducerReplay {
     replay: Replay,
-    #[pyo3(get)]
     producers: Py<Producers>,
 }
 
 #[pymethods]
 impl ProducerReplay {
     #[new]
-    #[pyo3(signature = (producers, start_offset, end_offset=i64::MAX, *, position=0))]
-    fn new(producers: Py<Producers>, start_offset: i64, end_offset: i64, position: u64) -> Self {
+    fn new(producers: Py<Producers>, start_offset: i64) -> Self {
         Self {
-            replay: Replay::new(position, start_offset, end_offset),
+            replay: Replay::new(start_offset),
             producers,
         }
     }
