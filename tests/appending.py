@@ -145,9 +145,9 @@ class MemoryLog:
             ("txnindex", _native.TransactionIndex),
         ):
             del files[kind][index(files[kind], last).length_below(offset) :]
-        indexes = {kind: files[kind] for kind in KINDS[1:]}
-        segment = _native.SegmentState(last, created_ms=self.now, size=len(files["log"]), **indexes)
-        self.appender.truncate_to(offset, segment, producers)
+        self.epochs.truncate_from_end(offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.resume(producers, offset)
 
     def batches(self, base):
         """Return the headers of a segment's batches."""

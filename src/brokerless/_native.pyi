@@ -920,9 +920,6 @@ class Appender:
     def close(self) -> Closing:
         """Return what a clean close writes."""
 
-    def truncate_to(self, offset: int, segment: SegmentState, producers: Producers) -> None:
-        """Go on after the files were cut to `offset`: with the segment that is active now, and the state rebuilt."""
-
     def set_log_start_offset(
         self, offset: int, batch_base_offset: int | None = None, snapshot_offset: int | None = None
     ) -> bool:

@@ -15,10 +15,7 @@ use crate::segment_state::SegmentState;
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
-pub(crate) struct Appender {
-    log: LogAppender,
-    settings: Settings,
-}
+pub(crate) struct Appender(LogAppender);
 
 #[pymethods]
 impl Appender {
@@ -103,7 +100,7 @@ impl Appender {
             log_start_offset,
             log_end_offset,
         );
-        Ok(Self { log, settings })
+        Ok(Self(log))
     }
 
     #[pyo3(signature = (data, *, leader_epoch, now, origin="client", may_be_cut=true))]
@@ -123,7 +120,7 @@ impl Appender {
             check_whole(data.as_slice()).map_err(|error| to_py(py, error))?;
         }
         let answer = py
-            .detach(|| self.log.append(data.as_slice(), request, &mut effects))
+            .detach(|| self.0.append(data.as_slice(), request, &mut effects))
             .map_err(|refused| refused_to_py(py, refused))?;
         Appended::new(py, one(answer, length), effects)
     }
@@ -151,8 +148,7 @@ impl Appender {
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
-        let mut answers =
-            py.detach(|| self.log.append_each(data.as_slice(), request, &mut effects));
+        let mut answers = py.detach(|| self.0.append_each(data.as_slice(), request, &mut effects));
         if let Some(refused) = &mut answers.refused {
             refused.position = refused.position.wrapping_add(position);
         }
@@ -161,7 +157,7 @@ impl Appender {
 
     fn roll(&mut self, py: Python<'_>, now: i64) -> PyResult<Appended> {
         let mut effects = Effects::default();
-        self.log
+        self.0
             .roll(now, &mut effects)
             .map_err(|refused| refused_to_py(py, refused))?;
         Appended::new(py, one(Answer::EMPTY, 0), effects)
@@ -169,15 +165,10 @@ impl Appender {
 
     fn close(&mut self, py: Python<'_>) -> PyResult<Closing> {
         let (final_time_entry, snapshot) = self
-            .log
+            .0
             .close()
             .map_err(|refused| refused_to_py(py, refused))?;
         Closing::new(py, final_time_entry, snapshot)
-    }
-
-    fn truncate_to(&mut self, offset: i64, segment: &SegmentState, producers: &Producers) {
-        let segment = active(&self.settings, segment);
-        self.log.truncate_to(offset, segment, producers.0.clone());
     }
 
     #[pyo3(signature = (offset, batch_base_offset=None, snapshot_offset=None))]
@@ -188,67 +179,67 @@ impl Appender {
         batch_base_offset: Option<i64>,
         snapshot_offset: Option<i64>,
     ) -> PyResult<bool> {
-        self.log
+        self.0
             .set_log_start_offset(offset, batch_base_offset.unwrap_or(offset), snapshot_offset)
             .map_err(|error| to_py(py, error))
     }
 
     fn set_high_watermark(&mut self, offset: Option<i64>) {
-        self.log.set_high_watermark(offset);
+        self.0.set_high_watermark(offset);
     }
 
     fn remove_expired_producers(&mut self, now: i64) -> Vec<i64> {
-        self.log.remove_expired_producers(now)
+        self.0.remove_expired_producers(now)
     }
 
     #[getter]
     fn producers(&self) -> Producers {
-        Producers(self.log.producers().clone())
+        Producers(self.0.producers().clone())
     }
 
     #[getter]
     fn leader_epochs(&mut self) -> LeaderEpochs {
-        LeaderEpochs(self.log.epochs().clone())
+        LeaderEpochs(self.0.epochs().clone())
     }
 
     #[getter]
     fn log_start_offset(&self) -> i64 {
-        self.log.log_start_offset()
+        self.0.log_start_offset()
     }
 
     #[getter]
     fn log_end_offset(&self) -> i64 {
-        self.log.log_end_offset()
+        self.0.log_end_offset()
     }
 
     #[getter]
     fn high_watermark(&self) -> i64 {
-        self.log.high_watermark()
+        self.0.high_watermark()
     }
 
     #[getter]
     fn first_unstable_offset(&self) -> Option<i64> {
-        self.log.first_unstable_offset()
+        self.0.first_unstable_offset()
     }
 
     #[getter]
     fn last_stable_offset(&self) -> i64 {
-        self.log.last_stable_offset()
+        self.0.last_stable_offset()
     }
 
     #[getter]
     fn segment_base_offset(&self) -> i64 {
-        self.log.segment().base_offset
+        self.0.segment().base_offset
     }
 
     #[getter]
     fn segment_size(&self) -> u64 {
-        self.log.segment().size
+        self.0.segment().size
     }
 
     #[getter]
     fn max_timestamp(&self) -> (i64, i64) {
-        let found = self.log.segment().indexes.max_timestamp;
+        let found = self.0.segment().indexes.max_timestamp;
         (found.timestamp, found.offset)
     }
 }

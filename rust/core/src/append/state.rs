@@ -1,4 +1,4 @@
-//! What moves a log besides appends: rolls, closing, truncation, log start and high watermark.
+//! What moves a log besides appends: rolls, closing, log start and high watermark.
 
 use super::{ActiveSegment, Effects, LogAppender, Result};
 use crate::epochs::LeaderEpochs;
@@ -26,20 +26,6 @@ impl LogAppender {
             .map_err(|error| Refused::new(Refusal::Append, error.to_string()))?;
         self.producers.set_end_offset(self.log_end_offset);
         Ok((final_time_entry, self.producers.take_snapshot()))
-    }
-
-    /// Says that the files were cut to `offset`: `segment` is the active one now, `producers` was rebuilt up to there.
-    pub fn truncate_to(&mut self, offset: i64, segment: ActiveSegment, producers: Producers) {
-        self.epochs.truncate_from_end(offset);
-        self.log_end_offset = offset;
-        self.log_start_offset = self.log_start_offset.min(offset);
-        self.log_start_batch = self.log_start_batch.min(offset);
-        self.high_watermark = self.high_watermark.map(|pinned| pinned.min(offset));
-        self.segment = segment;
-        self.producers = producers;
-        self.producers.set_end_offset(offset);
-        self.producers.set_snapshot_offset(Some(offset));
-        self.producers.forget_ended(self.high_watermark());
     }
 
     /// Moves the log start offset up, as DeleteRecords and retention do; true if the leader epochs changed. `batch` is the
