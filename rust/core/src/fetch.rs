@@ -24,6 +24,17 @@ pub struct AbortedTransaction {
     pub last_offset: i64,
 }
 
+impl From<(i64, i64, i64)> for AbortedTransaction {
+    /// From its fields in their order.
+    fn from((producer_id, first_offset, last_offset): (i64, i64, i64)) -> Self {
+        Self {
+            producer_id,
+            first_offset,
+            last_offset,
+        }
+    }
+}
+
 /// Which rows a consumer wants.
 #[derive(Debug)]
 pub struct Selection {

@@ -22,12 +22,14 @@ pub enum BytesFormat {
 
 impl BytesFormat {
     /// By its name: `utf8`, `base64` or `hex`.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Result<Self> {
         match name {
-            "utf8" => Some(Self::Utf8),
-            "base64" => Some(Self::Base64),
-            "hex" => Some(Self::Hex),
-            _ => None,
+            "utf8" => Ok(Self::Utf8),
+            "base64" => Ok(Self::Base64),
+            "hex" => Ok(Self::Hex),
+            _ => Err(Error::invalid(format!(
+                "bytes is {name:?}, not one of utf8, base64, hex"
+            ))),
         }
     }
 

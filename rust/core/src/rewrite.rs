@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::batch::Header;
 use crate::error::{Kind, Result};
-use crate::index::AbortedTxn;
+use crate::index::{AbortedTxn, TransactionIndex};
 use crate::segment_output::SegmentOutput;
 use crate::walk::{self, Next};
 
@@ -57,9 +57,10 @@ impl Rewriter {
         }
     }
 
-    /// Goes on with an old segment that has these entries in its transaction index.
-    pub fn begin(&mut self, aborted: impl IntoIterator<Item = AbortedTxn>) {
-        self.aborted = aborted.into_iter().collect();
+    /// Goes on with an old segment that has this transaction index.
+    pub fn begin(&mut self, aborted: &TransactionIndex) -> Result<()> {
+        self.aborted = aborted.entries().collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Takes the whole entries that `bytes`, at `position` of the old segment, start with; returns how many bytes that are.

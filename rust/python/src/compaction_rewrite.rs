@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::segment_output::SegmentOutput;
-use crate::share::share;
+use crate::share::{share, workers};
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
@@ -91,13 +91,9 @@ impl CompactionRewrite {
             producers: producers.entries().into_iter().map(last_record).collect(),
             max_batch_bytes,
         };
-        let filters = match threads {
-            0 | 1 => 0,
-            threads => threads.min(64),
-        };
         Ok(Self {
             rewrite: Rewrite::new(terms),
-            filters: (0..filters)
+            filters: (0..workers(threads))
                 .map(|_| BatchFilter::new(max_batch_bytes))
                 .collect(),
         })

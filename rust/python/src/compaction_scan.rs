@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
-use crate::share::share;
+use crate::share::{share, workers};
 
 #[pyclass(module = "brokerless._native", frozen)]
 #[derive(Debug)]
@@ -159,10 +159,7 @@ impl CompactionScan {
             Scan::new(terms, txnindexes.iter().map(index).collect())
         })
         .map(|scan| Self {
-            hashers: match threads {
-                0 | 1 => Vec::new(),
-                threads => (0..threads.min(64)).map(|_| scan.hasher()).collect(),
-            },
+            hashers: (0..workers(threads)).map(|_| scan.hasher()).collect(),
             waiting: Vec::new(),
             scan,
         })

@@ -55,16 +55,7 @@ impl Decoder {
         max_batch_bytes: usize,
         spark: bool,
     ) -> PyResult<Self> {
-        let aborted: Vec<_> = aborted
-            .into_iter()
-            .map(
-                |(producer_id, first_offset, last_offset)| AbortedTransaction {
-                    producer_id,
-                    first_offset,
-                    last_offset,
-                },
-            )
-            .collect();
+        let aborted: Vec<_> = aborted.into_iter().map(AbortedTransaction::from).collect();
         let mut selection = Selection::new(&aborted);
         selection.start_offset = start_offset;
         selection.end_offset = end_offset;

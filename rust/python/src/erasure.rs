@@ -1,8 +1,6 @@
 //! `ErasureScan` and `SegmentErasure`: finding the records that go, and new segments without them.
 
-use brokerless_core::{
-    Eraser, ErasureScan as Scan, RecordMatcher, Result, Rewriter, TransactionIndex,
-};
+use brokerless_core::{Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -91,14 +89,11 @@ impl SegmentErasure {
         txnindex: Bytes,
         max_segment_bytes: u64,
     ) -> PyResult<()> {
-        let entries = TransactionIndex::new(txnindex.as_slice(), 0)
-            .entries()
-            .collect::<Result<Vec<_>>>()
-            .map_err(|error| to_py(py, error))?;
         self.eraser.begin(erased.as_slice());
         self.rewriter = Rewriter::new(max_segment_bytes);
-        self.rewriter.begin(entries);
-        Ok(())
+        self.rewriter
+            .begin(&TransactionIndex::new(txnindex.as_slice(), 0))
+            .map_err(|error| to_py(py, error))
     }
 
     fn feed(

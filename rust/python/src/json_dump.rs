@@ -1,6 +1,6 @@
 //! `JsonDump`: a log as one JSON object a batch.
 
-use brokerless_core::{BytesFormat, Error, JsonDump as Dump};
+use brokerless_core::{BytesFormat, JsonDump as Dump};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -23,10 +23,7 @@ impl JsonDump {
     #[new]
     #[pyo3(signature = (*, records=false, bytes="utf8"))]
     fn new(py: Python<'_>, records: bool, bytes: &str) -> PyResult<Self> {
-        let Some(format) = BytesFormat::from_name(bytes) else {
-            let message = format!("bytes is {bytes:?}, not one of utf8, base64, hex");
-            return Err(to_py(py, Error::invalid(message)));
-        };
+        let format = BytesFormat::from_name(bytes).map_err(|error| to_py(py, error))?;
         Ok(Self {
             dump: Dump::new(records, format, MAX_BATCH_BYTES),
             text: Vec::new(),

@@ -21,12 +21,7 @@ pub(crate) fn json_lines<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let rows = RecordBatch::from_pyarrow_bound(rows)?;
     let text = py
-        .detach(|| {
-            let format = BytesFormat::from_name(bytes).ok_or_else(|| {
-                Error::invalid(format!("bytes is {bytes:?}, not one of utf8, base64, hex"))
-            })?;
-            lines(&rows, format)
-        })
+        .detach(|| lines(&rows, BytesFormat::from_name(bytes)?))
         .map_err(|error| to_py(py, error))?;
     Ok(PyBytes::new(py, &text))
 }

@@ -71,14 +71,9 @@ pub(crate) fn json_rows<'py>(
     bytes: &str,
     first_line: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    py.detach(|| {
-        let format = BytesFormat::from_name(bytes).ok_or_else(|| {
-            Error::invalid(format!("bytes is {bytes:?}, not one of utf8, base64, hex"))
-        })?;
-        rows(data.as_slice(), format, first_line)
-    })
-    .map_err(|error| to_py(py, error))?
-    .to_pyarrow(py)
+    py.detach(|| rows(data.as_slice(), BytesFormat::from_name(bytes)?, first_line))
+        .map_err(|error| to_py(py, error))?
+        .to_pyarrow(py)
 }
 
 fn rows(data: &[u8], format: BytesFormat, first_line: usize) -> Result<RecordBatch> {

@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::segment_output::SegmentOutput;
-use crate::share::share;
+use crate::share::{share, workers};
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
@@ -176,16 +176,7 @@ impl SegmentConversion {
         max_batch_bytes: usize,
         threads: usize,
     ) -> PyResult<Self> {
-        let aborted: Vec<_> = aborted
-            .into_iter()
-            .map(
-                |(producer_id, first_offset, last_offset)| AbortedTransaction {
-                    producer_id,
-                    first_offset,
-                    last_offset,
-                },
-            )
-            .collect();
+        let aborted: Vec<_> = aborted.into_iter().map(AbortedTransaction::from).collect();
         let converter = || {
             let conversion = Conversion {
                 magic,
@@ -203,14 +194,12 @@ impl SegmentConversion {
                 max_batch_bytes,
             )
         };
-        let others = match threads {
-            0 | 1 => 0,
-            threads => threads.min(64),
-        };
         let converters = || {
             Ok((
                 converter()?,
-                (0..others).map(|_| converter()).collect::<Result<_>>()?,
+                (0..workers(threads))
+                    .map(|_| converter())
+                    .collect::<Result<_>>()?,
             ))
         };
         let (converter, others) = converters().map_err(|error| to_py(py, error))?;
@@ -223,13 +212,10 @@ impl SegmentConversion {
     }
 
     fn begin(&mut self, py: Python<'_>, txnindex: Bytes, max_segment_bytes: u64) -> PyResult<()> {
-        let entries = TransactionIndex::new(txnindex.as_slice(), 0)
-            .entries()
-            .collect::<Result<Vec<_>>>()
-            .map_err(|error| to_py(py, error))?;
         self.rewriter = Rewriter::new(max_segment_bytes);
-        self.rewriter.begin(entries);
-        Ok(())
+        self.rewriter
+            .begin(&TransactionIndex::new(txnindex.as_slice(), 0))
+            .map_err(|error| to_py(py, error))
     }
 
     fn feed(

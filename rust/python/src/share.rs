@@ -6,6 +6,14 @@ use std::thread;
 
 use brokerless_core::Result;
 
+/// How many workers so many threads need: one thread alone does without.
+pub(crate) fn workers(threads: usize) -> usize {
+    match threads {
+        0 | 1 => 0,
+        threads => threads.min(64),
+    }
+}
+
 /// Does `work` on every part, with one of the `workers` (at least one) in each thread, and returns what it made, in the
 /// order of the parts. The first worker is this thread's, which does `before` first.
 ///

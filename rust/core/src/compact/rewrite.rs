@@ -97,9 +97,7 @@ impl CompactionRewrite {
         self.verdicts.stamp = stamp.to_vec();
         self.records = 0;
         self.kept = 0;
-        let aborted: Vec<_> = aborted.entries().collect::<Result<_>>()?;
-        self.rewriter.begin(aborted);
-        Ok(())
+        self.rewriter.begin(aborted)
     }
 
     /// Pushes what waits since the last new segment was full; false: so is this one.

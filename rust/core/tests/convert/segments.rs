@@ -2,6 +2,7 @@
 
 use brokerless_core::{
     AbortedTxn, Compression, Conversion, Converter, Rewriter, SegmentOutput, TransactionIndex,
+    TransactionIndexEnd,
 };
 
 use crate::support::{batch, record, row};
@@ -17,7 +18,13 @@ fn rewritten(
 ) -> Vec<(i64, Vec<u8>, Vec<AbortedTxn>)> {
     let mut converter = Converter::new(conversion, &[], i64::MAX, i64::MAX, 1 << 20).unwrap();
     let mut rewriter = Rewriter::new(max);
-    rewriter.begin(aborted);
+    let (mut end, mut txnindex) = (TransactionIndexEnd::default(), Vec::new());
+    for entry in &aborted {
+        end.append(entry, &mut txnindex).unwrap();
+    }
+    rewriter
+        .begin(&TransactionIndex::new(&txnindex, 0))
+        .unwrap();
     let mut segments = Vec::new();
     let mut output = SegmentOutput::new(0, 0, 1 << 20);
     let (mut base, mut at, mut size) = (0, 0, window);
