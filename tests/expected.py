@@ -32,6 +32,18 @@ BATCH_COLUMNS = {
     "isControlBatch": "is_control",
     "deleteHorizonMs": "delete_horizon_ms",
 }
+PRODUCER_COLUMNS = {
+    "producerId": "producer_id",
+    "producerEpoch": "producer_epoch",
+    "lastSequence": "last_sequence",
+    "lastOffset": "last_offset",
+    "offsetDelta": "offset_delta",
+    "timestamp": "timestamp",
+    "coordinatorEpoch": "coordinator_epoch",
+    "currentTxnFirstOffset": "current_txn_first_offset",
+}
+LOG_DIRS = sorted({line.split("/")[0] for line in (DATA / "golden" / "mtimes.tsv").read_text().splitlines()})
+"""All that brokers wrote."""
 
 
 def read_json_lines(path):
@@ -42,6 +54,11 @@ def broker_cases(*kinds):
     """Return the cases of these kinds, as pytest parameters."""
     cases = read_json_lines(DATA / "broker-cases.jsonl")
     return [pytest.param(case, id=f"{case['case']}/{case['name']}") for case in cases if case["case"] in kinds]
+
+
+def producers(entries):
+    """Return the producers that a case tells of, in our words."""
+    return [{ours: entry[kafka] for kafka, ours in PRODUCER_COLUMNS.items()} for entry in entries]
 
 
 def consumed(golden, log_dir, partition, isolation_level):

@@ -10,6 +10,7 @@ from brokerless.log import files, texts
 from brokerless.log.settings import TopicSettings
 from brokerless.log.swap import Replacement
 from brokerless.log.verb import Outcome
+from brokerless.log.writer import LogWriter
 from brokerless.workers import Workers
 from building import NOW
 
@@ -114,3 +115,19 @@ def change_settings(directory, topic, **settings):
     described.topics[topic] = Topic(known.topic_id, configs, known.leader_epochs)
     with open(f"{directory}/{texts.BOOTSTRAP}", "wb") as file:
         file.write(described.format(timestamp=NOW))
+
+
+def written(directory, *batches, **settings):
+    """Write a log, and return its directory."""
+    directory.mkdir()
+    with LogWriter.open(str(directory), settings=TopicSettings(**settings), is_clean=True, now=lambda: NOW) as log:
+        for content in batches:
+            log.append_as_follower(content)
+    return directory
+
+
+def headers(path):
+    """Return the headers of a log's batches, checksums looked at."""
+    return [
+        b for log in sorted(path.glob("*.log")) for b in _native.scan(log.read_bytes(), check_crcs=True)[0].to_pylist()
+    ]

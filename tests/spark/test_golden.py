@@ -2,9 +2,8 @@
 
 import pytest
 
-from expected import DATA, TIMESTAMP_TYPES, consumed, text, value
+from expected import LOG_DIRS, TIMESTAMP_TYPES, consumed, text, value
 
-LOG_DIRS = sorted({line.split("/")[0] for line in (DATA / "golden" / "mtimes.tsv").read_text().splitlines()})
 CONSUMED = [name for name in LOG_DIRS if not name.endswith(("-compaction", "-compacted", "-crashed"))]
 COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers,leaderEpoch"
 

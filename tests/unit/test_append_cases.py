@@ -6,7 +6,7 @@ import brokerless as bl
 from appending import DEFAULTS, MemoryLog, T, everything, from_kafka, recovered, state
 from brokerless import _native, errors
 from building import batch, marker
-from expected import broker_cases
+from expected import broker_cases, producers
 
 # Kafka's word -> ours, where it is not the same. What Kafka answers with "unknown server error" is an AppendError.
 ERRORS = {
@@ -15,16 +15,6 @@ ERRORS = {
     "KafkaException": "AppendError",
     # it looks into the missing header before its size is checked; here the size is seen first
     "IndexOutOfBoundsException": "CorruptRecordError",
-}
-SNAPSHOT_FIELDS = {
-    "producerId": "producer_id",
-    "producerEpoch": "producer_epoch",
-    "lastSequence": "last_sequence",
-    "lastOffset": "last_offset",
-    "offsetDelta": "offset_delta",
-    "timestamp": "timestamp",
-    "coordinatorEpoch": "coordinator_epoch",
-    "currentTxnFirstOffset": "current_txn_first_offset",
 }
 
 
@@ -171,12 +161,8 @@ def test_a_sequence_of_appends(case):
             log.appender.set_high_watermark(high_watermark)
         assert state(log) == {name: step[name] for name in state(log)}, step
     found = log.appender.producers.entries().to_pylist()
-    assert found == sorted(snapshot_entries(case["producers"]), key=lambda entry: entry["producer_id"])
+    assert found == sorted(producers(case["producers"]), key=lambda entry: entry["producer_id"])
     assert txn_entries(log) == case["txnindex"]
-
-
-def snapshot_entries(entries):
-    return [{ours: entry[kafka] for kafka, ours in SNAPSHOT_FIELDS.items()} for entry in entries]
 
 
 def txn_entries(log):
@@ -256,9 +242,9 @@ def test_leader_epochs(case):
 @pytest.mark.parametrize("case", broker_cases("producer-snapshot"))
 def test_snapshots_hold_what_kafkas_hold(case):
     content = bytes.fromhex(case["hex"])
-    producers = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=DEFAULTS["segment_ms"])
-    again = producers.to_snapshot()
-    entries = sorted(snapshot_entries(case["entries"]), key=lambda entry: entry["producer_id"])
+    state = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=DEFAULTS["segment_ms"])
+    again = state.to_snapshot()
+    entries = sorted(producers(case["entries"]), key=lambda entry: entry["producer_id"])
     assert _native.producer_snapshot(again).to_pylist() == entries
     if [e["producerId"] for e in case["entries"]] == [e["producer_id"] for e in entries]:
         assert again == content

@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.log import files, texts
-from expected import TIMESTAMP_TYPES, broker_cases, text
+from expected import TIMESTAMP_TYPES, broker_cases, producers, text
 
 
 def write_log(directory, segments):
@@ -175,18 +175,6 @@ def assert_sanity(index, result):
             index.sanity_check()
 
 
-SNAPSHOT_FIELDS = {
-    "producerId": "producer_id",
-    "producerEpoch": "producer_epoch",
-    "lastSequence": "last_sequence",
-    "lastOffset": "last_offset",
-    "offsetDelta": "offset_delta",
-    "timestamp": "timestamp",
-    "coordinatorEpoch": "coordinator_epoch",
-    "currentTxnFirstOffset": "current_txn_first_offset",
-}
-
-
 @pytest.mark.parametrize("case", broker_cases("producer-snapshot-read"))
 def test_producer_snapshots(case):
     content = bytes.fromhex(case["hex"])
@@ -194,8 +182,7 @@ def test_producer_snapshots(case):
         with pytest.raises(bl.CorruptRecordError):
             _native.producer_snapshot(content)
         return
-    producers = _native.producer_snapshot(content).to_pylist()
-    assert producers == [{ours: e[kafka] for kafka, ours in SNAPSHOT_FIELDS.items()} for e in case["entries"]]
+    assert _native.producer_snapshot(content).to_pylist() == producers(case["entries"])
 
 
 def times_cases():

@@ -17,6 +17,7 @@ from brokerless.log.writer import LogWriter
 from brokerless.rewriting import rewrite
 from building import NOW, batch, marker
 from expected import CONSUMED_COLUMNS, as_consumed, consumed, partitions
+from verbs import headers, written
 
 COLUMNS = [*CONSUMED_COLUMNS, "producerId", "producerEpoch", "sequence", "isTransactional"]
 DROPPING = frozenset({"headers", "producers"})
@@ -29,12 +30,6 @@ def rows(path, isolation_level="read_uncommitted", columns=COLUMNS):
 
 def as_rows(batches):
     return [row for rows in batches for row in rows.to_pylist()]
-
-
-def headers(path):
-    return [
-        b for log in sorted(path.glob("*.log")) for b in _native.scan(log.read_bytes(), check_crcs=True)[0].to_pylist()
-    ]
 
 
 def convert(path, verb, **settings):
@@ -140,15 +135,6 @@ def test_joined_batches_hold_the_rows_sequences_and_transactions_that_they_held(
         assert rows(path, "read_committed") == committed, partition
         fewer += batches - len(headers(path))
     assert fewer > 100
-
-
-def written(directory, *batches, **settings):
-    """Write a log, and return its directory."""
-    directory.mkdir()
-    with LogWriter.open(str(directory), settings=TopicSettings(**settings), is_clean=True, now=lambda: NOW) as log:
-        for content in batches:
-            log.append_as_follower(content)
-    return directory
 
 
 def test_the_log_ends_where_it_did_though_markers_and_undecided_records_went(tmp_path):

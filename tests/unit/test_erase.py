@@ -18,18 +18,10 @@ from brokerless.log.verb import perform
 from brokerless.log.writer import LogWriter
 from brokerless.rewriting import rewrite
 from building import NOW, batch, marker
+from verbs import headers, written
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers", "producerId", "sequence", "leaderEpoch"]
 SECRET = b"what-she-wrote"
-
-
-def written(directory, *batches, **options):
-    """Write a log, and return its directory."""
-    directory.mkdir()
-    with LogWriter.open(str(directory), settings=TopicSettings(**options), is_clean=True, now=lambda: NOW) as log:
-        for content in batches:
-            log.append_as_follower(content)
-    return directory
 
 
 def erase(path, verb):
@@ -40,12 +32,6 @@ def erase(path, verb):
 def rows(path, isolation_level="read_uncommitted"):
     return [
         row for part in bl.Log(path).read(isolation_level=isolation_level, columns=COLUMNS) for row in part.to_pylist()
-    ]
-
-
-def headers(path):
-    return [
-        b for log in sorted(path.glob("*.log")) for b in _native.scan(log.read_bytes(), check_crcs=True)[0].to_pylist()
     ]
 
 

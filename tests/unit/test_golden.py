@@ -7,10 +7,9 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from expected import BATCH_COLUMNS, CONSUMED_COLUMNS, DATA, as_batches, as_consumed, consumed, read_json_lines
+from expected import BATCH_COLUMNS, CONSUMED_COLUMNS, LOG_DIRS, as_batches, as_consumed, consumed, read_json_lines
 
 ISOLATION_LEVELS = ["read_uncommitted", "read_committed"]
-LOG_DIRS = sorted({line.split("/")[0] for line in (DATA / "golden" / "mtimes.tsv").read_text().splitlines()})
 
 
 def partitions(golden, log_dir):

@@ -9,7 +9,7 @@ from brokerless.log.load import load
 from brokerless.log.settings import TopicSettings
 from brokerless.log.writer import LogWriter
 from building import batch
-from expected import broker_cases
+from expected import broker_cases, producers
 
 NOW = 1_700_000_000_000
 # What Kafka does silently, and we only do when told: see `losses`.
@@ -84,19 +84,8 @@ def assert_state(state, loaded, directory):
         content = txnindex.read_bytes().hex() if txnindex.exists() else ""
         assert content == segment.get("txnindexHex", "")
     assert [list(entry) for entry in loaded.leader_epochs.entries()] == state["epochs"]
-    names = {
-        "producerId": "producer_id",
-        "producerEpoch": "producer_epoch",
-        "lastSequence": "last_sequence",
-        "lastOffset": "last_offset",
-        "offsetDelta": "offset_delta",
-        "timestamp": "timestamp",
-        "coordinatorEpoch": "coordinator_epoch",
-        "currentTxnFirstOffset": "current_txn_first_offset",
-    }
-    expected = [{ours: producer[kafka] for kafka, ours in names.items()} for producer in state["producers"]]
     found = sorted(loaded.producers.entries().to_pylist(), key=lambda producer: producer["producer_id"])
-    assert found == sorted(expected, key=lambda producer: producer["producer_id"])
+    assert found == sorted(producers(state["producers"]), key=lambda producer: producer["producer_id"])
 
 
 def test_the_cases_are_all_there():

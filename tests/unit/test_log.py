@@ -10,14 +10,7 @@ import pytest
 import brokerless as bl
 import damage
 from building import NOW, batch, write_segment
-
-
-def offsets(reader):
-    return [offset for rows in reader for offset in rows["offset"].to_pylist()]
-
-
-def read_offsets(log, **options):
-    return offsets(log.read(columns=["offset"], **options))
+from reading import offsets, read_offsets
 
 
 @pytest.fixture

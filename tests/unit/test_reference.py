@@ -9,9 +9,8 @@ import pytest
 
 import reference
 from brokerless import _native
-from expected import DATA
+from expected import LOG_DIRS
 
-LOG_DIRS = sorted({line.split("/")[0] for line in (DATA / "golden" / "mtimes.tsv").read_text().splitlines()})
 CONSTANT = {"topic", "partition"}
 COLUMNS = [column for column in _native.ROW_COLUMNS if column not in CONSTANT]
 
