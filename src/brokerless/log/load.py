@@ -16,7 +16,7 @@ from brokerless.log import files, texts
 from brokerless.log.changes import Changes
 from brokerless.log.loaded import Loaded
 from brokerless.log.snapshots import Snapshots
-from brokerless.log.walks import feed, headers, replay
+from brokerless.log.walks import feed, headers
 from brokerless.log.window import is_zero_from
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ class _Loader:
         start_offset = max(self.checkpointed_start, self.segments[0])
         snapshots = self._snapshots()
         snapshots.remove_strays(self.segments)
-        snapshots.rebuild(
-            self.segments, start_offset, end_offset, self._replay, is_legacy=self._is_legacy, is_clean=self.is_clean
-        )
+        snapshots.rebuild(self.segments, start_offset, end_offset, is_legacy=self._is_legacy, is_clean=self.is_clean)
         self.changes.drop_idle()
         return Loaded(
             self.changes,
@@ -236,7 +234,7 @@ class _Loader:
         """Recover one segment (LogSegment.recover). False: its offsets did not fit, so it was split."""
         log = files.segment_file(base_offset, files.LOG)
         snapshots = self._snapshots()
-        snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, self._replay, is_legacy=self._is_legacy)
+        snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, is_legacy=self._is_legacy)
         recovery = _native.SegmentRecovery(
             base_offset,
             producers=snapshots.producers,
@@ -340,9 +338,6 @@ class _Loader:
             what = f"{size - walk.position} bytes behind its last whole batch" if reached else "its end"
             self.losses.append(f"a broker does not see {what} ({log})")
         return next_offset if reached and next_offset is not None else base_offset
-
-    def _replay(self, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
-        replay(self.changes, base_offset, start_offset, producers)
 
     def _read_epochs(self) -> _native.LeaderEpochs:
         if texts.LEADER_EPOCHS not in self.changes:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from brokerless import _native
 from brokerless.errors import CorruptRecordError
 from brokerless.log import files
+from brokerless.log.walks import replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from brokerless.log.changes import Changes
 
@@ -50,7 +51,6 @@ class Snapshots:
         base_offsets: Sequence[int],
         start_offset: int,
         end_offset: int,
-        replay: Callable[[int, int, _native.Producers], None],
         *,
         is_legacy: bool,
         is_clean: bool = False,
@@ -61,7 +61,6 @@ class Snapshots:
             base_offsets: of the segments there are, ascending.
             start_offset: the log start offset: nothing below it counts.
             end_offset: where the state is wanted.
-            replay: called with a segment's base offset, the offset to start at, and the state to be brought forward.
             is_legacy: the topic's format knows no producers, whatever snapshots say.
             is_clean: the log was shut down cleanly: no snapshot means no producers.
         """
@@ -79,7 +78,7 @@ class Snapshots:
                     self.end_offset = max(base, self.end_offset, start_offset)
                     if base in wanted:
                         self.take()
-                    replay(base, self.end_offset, self.producers)
+                    replay(self._changes, base, self.end_offset, self.producers)
         self._take_at(end_offset)
 
     def take(self) -> None:

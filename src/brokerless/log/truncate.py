@@ -9,7 +9,7 @@ from brokerless.log import files, texts
 from brokerless.log.changes import Changes
 from brokerless.log.loaded import Loaded
 from brokerless.log.snapshots import Snapshots
-from brokerless.log.walks import headers, replay
+from brokerless.log.walks import headers
 
 if TYPE_CHECKING:
     from brokerless.log.settings import TopicSettings
@@ -61,13 +61,7 @@ def truncate(
     start_offset = min(log_start_offset, offset)
     snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=settings.producer_id_expiration_ms)
     snapshots.producers, snapshots.end_offset = producers, end_offset
-    snapshots.rebuild(
-        kept,
-        start_offset,
-        offset,
-        lambda base, start, producers: replay(changes, base, start, producers),
-        is_legacy=settings.message_format < 2,
-    )
+    snapshots.rebuild(kept, start_offset, offset, is_legacy=settings.message_format < 2)
     return Loaded(
         changes,
         kept,
