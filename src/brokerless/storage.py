@@ -58,7 +58,7 @@ def is_directory(path: str) -> bool:
 
 def link_target(path: str) -> str | None:
     """Return where `path` leads in the end if it is a symbolic link; None: it is none."""
-    return os.path.realpath(path) if not is_remote(path) and os.path.islink(path) else None
+    return os.path.realpath(path) if is_link(path) else None
 
 
 def exists(path: str) -> bool:

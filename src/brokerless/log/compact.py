@@ -137,7 +137,7 @@ class Compact:
         )
 
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
-        """Decide by ranges of hashes, rewrite by groups of segments; see `rewrite.Divisible`."""
+        """Decide by ranges of hashes, rewrite by groups of segments; see `verb.Divisible`."""
         is_small = sum(segment.size for segment in plan.found.segments) <= share
         return None if plan.left or is_small else self._steps(plan, share)
 

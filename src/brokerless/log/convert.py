@@ -138,13 +138,13 @@ class Convert:
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[ConvertReport]:
-        """Convert segment by segment; see `rewrite.Verb`."""
+        """Convert segment by segment; see `verb.Verb`."""
         aborted = _aborted(plan, progress=progress) if self._drops_producers else []
         part = self._part(plan, plan.segments, aborted, dry_run=dry_run, progress=progress, output=output)
         return self._outcome([part])
 
     def steps(self, plan: LogState, share: int) -> Steps[ConvertReport] | None:
-        """Convert some segments in each call, which know nothing of the others; see `rewrite.Divisible`."""
+        """Convert some segments in each call, which know nothing of the others; see `verb.Divisible`."""
         shares = in_shares(plan.segments, lambda segment: segment.size, share)
         return self._steps(plan, shares) if len(shares) > 1 else None
 

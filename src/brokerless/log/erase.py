@@ -164,7 +164,7 @@ class Erase:
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[EraseReport]:
-        """Find what goes, write new segments without it, and search these; see `rewrite.Verb`."""
+        """Find what goes, write new segments without it, and search these; see `verb.Verb`."""
         found = find(self, plan.segments, progress)
         sizes = {
             segment.base_offset: segment.extent().end_position if segment.is_last else segment.size

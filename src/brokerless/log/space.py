@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-# In each segment so many stretches: what a log holds changes over time.
+# How much is read, about. In each segment so many stretches: what a log holds changes over time.
+_SAMPLE = 16 << 20
 _STRETCHES = 8
 _SMALLEST = 1 << 16
 # Each batch is built in thirteen forms, all of them in memory at once.
@@ -74,12 +75,11 @@ class SpaceReport:
         return lines
 
 
-def estimate(logs: Iterable[Log], *, sample_bytes: int = 16 << 20) -> SpaceReport:
+def estimate(logs: Iterable[Log]) -> SpaceReport:
     """Measure samples of logs in every message format and codec. Nothing is changed.
 
     Args:
         logs: each counts by its size.
-        sample_bytes: how much is read, about; stretches of all segments.
 
     Raises:
         CorruptRecordError: a sample is damaged.
@@ -87,7 +87,7 @@ def estimate(logs: Iterable[Log], *, sample_bytes: int = 16 << 20) -> SpaceRepor
     measure = _native.SpaceEstimate(max_batch_bytes=_MAX_BATCH)
     segments = [segment for log in logs for segment in log.segments]
     sizes = [segment.extent().end_position for segment in segments]
-    shares = [size * sample_bytes // max(sum(sizes), 1) for size in sizes]
+    shares = [size * _SAMPLE // max(sum(sizes), 1) for size in sizes]
     sampled = sum(map(partial(_sample, measure), segments, shares))
     records = measure.records
     forms = []

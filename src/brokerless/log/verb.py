@@ -138,7 +138,7 @@ class Divisible(Verb[PlanT, ReportT], Protocol[PlanT, ReportT]):
         """Return the work in steps, each of calls of about `share` bytes; None: it is no more than one share."""
 
 
-def perform(verb: Verb[PlanT, ReportT], log: LogWriter, *, progress: Progress = lambda _: None) -> ReportT:
+def perform(verb: Verb[PlanT, ReportT], log: LogWriter) -> ReportT:
     """Do a verb's whole work on an open log, here and now, and return its report.
 
     Raises:
@@ -146,7 +146,7 @@ def perform(verb: Verb[PlanT, ReportT], log: LogWriter, *, progress: Progress = 
     """
     verb.prepare(log)
     try:
-        outcome = verb.work(verb.plan(log.state()), dry_run=False, progress=progress)
+        outcome = verb.work(verb.plan(log.state()), dry_run=False, progress=lambda _: None)
         log.enforce(outcome)
     except BaseException:
         discard(log)
