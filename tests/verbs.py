@@ -1,4 +1,7 @@
-"""A verb of few lines, to test what all of them go through: it drops whole batches. And a pool that repeats calls."""
+"""A verb of few lines, to test what all of them go through: it drops whole batches.
+
+And what their tests share: a pool that repeats calls, logs to work on, the headers that came of it.
+"""
 
 import contextlib
 from dataclasses import dataclass
