@@ -30,10 +30,8 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
         CorruptRecordError: it is damaged.
         UnsupportedFormatError: it gives a partition other replicas than this node.
     """
-    # A controller that has a metadata log does not look at the snapshot any more.
-    has_metadata_log = storage.exists(f"{path}/__cluster_metadata-0/{files.segment_file(0, files.LOG)}")
     file = file or f"{path}/{texts.BOOTSTRAP}"
-    if node_id is None or has_metadata_log or not storage.exists(file):
+    if node_id is None or _was_started(path) or not storage.exists(file):
         return None
     with located(file):
         found = Bootstrap.parse(storage.read_all(file), node_id)
@@ -43,7 +41,30 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
                 files.check_topic_name(name)
             except ValueError as error:
                 raise CorruptRecordError(str(error)) from error
-    return found
+    return found if found.topics or not _has_topic_ids(path) else None
+
+
+def _was_started(path: str) -> bool:
+    """Tell whether a broker ran on a log directory: no controller looks at its snapshot any more.
+
+    The metadata log may be on another disk of the broker: formatting puts a snapshot on each. And it begins where the
+    cluster's own last snapshot lets it.
+    """
+    metadata = f"{path}/{files.METADATA_TOPIC}-0"
+    if storage.exists(metadata) and any(
+        name.endswith(".log") and files.live_base_offset(name) is not None for name in storage.list_directory(metadata)
+    ):
+        return True
+    markers = (f"{path}/{name}" for name in (texts.CLEAN_SHUTDOWN, texts.CLEAN_SHUTDOWN_ASIDE))
+    epochs = [texts.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)]
+    # what is left here by others than a broker has -1
+    return any(epoch is not None and epoch >= 0 for epoch in epochs)
+
+
+def _has_topic_ids(path: str) -> bool:
+    """Tell whether there are partitions with the id that a cluster gave their topic."""
+    names = (name for name in storage.list_subdirectories(path) if name != f"{files.METADATA_TOPIC}-0")
+    return any(storage.exists(f"{path}/{name}/{texts.PARTITION_METADATA}") for name in names)
 
 
 def topic_settings(path: str, node_id: int | None) -> dict[str, TopicSettings]:

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Brokers look at directories only when they load, so a file of any other name is passed over.
-ASIDE = f"{texts.CLEAN_SHUTDOWN}.aside"
-
 
 class RootWriter:
     """A log directory's own files; nothing is changed before it is asked for. Who uses it has the lock.
@@ -205,13 +202,13 @@ class RootWriter:
     def move_marker_aside(self) -> None:
         """Take the clean-shutdown marker back, durably: from here on the directory is as a running broker has it."""
         if storage.exists(self._file(texts.CLEAN_SHUTDOWN)):
-            disk.rename(self._file(texts.CLEAN_SHUTDOWN), self._file(ASIDE))
+            disk.rename(self._file(texts.CLEAN_SHUTDOWN), self._file(texts.CLEAN_SHUTDOWN_ASIDE))
             disk.sync_directory(self.path)
 
     def write_marker(self) -> None:
         """Put the marker that was moved aside back, or write one."""
-        if storage.exists(self._file(ASIDE)):
-            disk.rename(self._file(ASIDE), self._file(texts.CLEAN_SHUTDOWN))
+        if storage.exists(self._file(texts.CLEAN_SHUTDOWN_ASIDE)):
+            disk.rename(self._file(texts.CLEAN_SHUTDOWN_ASIDE), self._file(texts.CLEAN_SHUTDOWN))
             disk.sync_directory(self.path)
         else:
             disk.atomic_write(self._file(texts.CLEAN_SHUTDOWN), texts.format_clean_shutdown(-1))

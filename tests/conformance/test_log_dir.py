@@ -4,7 +4,7 @@ import pytest
 from kafka import Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless.root_writer import ASIDE
+from brokerless.log.texts import CLEAN_SHUTDOWN_ASIDE as ASIDE
 
 
 def names(directory):

@@ -264,6 +264,28 @@ def test_a_topic_of_a_running_cluster_needs_its_id(brokers):
     assert not (brokers / "bootstrap.checkpoint").exists()
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("metadata_log", [None, 5000], ids=["on another disk", "without its first segment"])
+def test_a_formatted_directory_is_of_a_running_cluster_once_a_broker_ran_on_it(brokers, metadata_log, is_clean):
+    """Formatting puts a snapshot on every disk of a broker; a topic that is written there becomes stray."""
+    metadata = brokers / "__cluster_metadata-0"
+    (metadata / f"{0:020d}.log").unlink()
+    if metadata_log is None:
+        metadata.rmdir()
+        (brokers / "u-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
+    else:
+        (metadata / f"{metadata_log:020d}.log").touch()
+    if not is_clean:
+        (brokers / ".kafka_cleanshutdown").unlink()
+    formatted = Bootstrap(node_id=3).format(timestamp=0)
+    (brokers / "bootstrap.checkpoint").write_bytes(formatted)
+    with pytest.warns(UserWarning, match="belongs to cluster abc"):
+        log_dir = bl.LogDir.open(brokers)
+    with log_dir, pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
+        log_dir.create_topic("x")
+    assert (brokers / "bootstrap.checkpoint").read_bytes() == formatted
+
+
 def bootstrap(path):
     return Bootstrap.parse((Path(path) / "bootstrap.checkpoint").read_bytes(), node_id=1)
 

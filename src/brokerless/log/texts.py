@@ -24,6 +24,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+# Where it is while a directory is open. Brokers look at directories only when they load, and pass this file over.
+CLEAN_SHUTDOWN_ASIDE = f"{CLEAN_SHUTDOWN}.aside"
 BOOTSTRAP = "bootstrap.checkpoint"
 LOCK = ".lock"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
