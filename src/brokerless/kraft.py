@@ -39,11 +39,11 @@ _UNASSIGNED = bytes(15) + b"\1"
 
 
 class ConfigEntry(NamedTuple):
-    """One setting of a topic, in Kafka's own words."""
+    """One setting of a topic, in Kafka's own words; no value: it was removed."""
 
     topic: str
     name: str
-    value: str
+    value: str | None
 
 
 @dataclass
@@ -99,7 +99,8 @@ class Bootstrap:
                     )
                 bootstrap.topics[names[topic_id]].leader_epochs[partition] = leader_epoch
             elif kind == _CONFIG and (config := reader.topic_config()).topic in bootstrap.topics:
-                bootstrap.topics[config.topic].configs[config.name] = config.value
+                if config.value is not None:
+                    bootstrap.topics[config.topic].configs[config.name] = config.value
             else:
                 bootstrap._others.append(record)
         return bootstrap
@@ -140,7 +141,7 @@ def topic_configs(records: Iterable[bytes]) -> dict[str, dict[str, str]]:
         CorruptRecordError: a record is cut.
         UnsupportedFormatError: a record of a later frame version.
     """
-    configs: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str | None]] = {}
     names: dict[str, str] = {}
     for record in records:
         reader = _Reader(record)
@@ -153,9 +154,10 @@ def topic_configs(records: Iterable[bytes]) -> dict[str, dict[str, str]]:
             # Its settings go with it (ConfigurationsDelta): another topic of the name begins without.
             configs.pop(names.pop(reader.uuid(), ""), None)
         elif kind == _CONFIG and (config := reader.topic_config()).topic:
-            # the empty text stands for null too: the setting was removed
             configs.setdefault(config.topic, {})[config.name] = config.value
-    return {topic: {name: value for name, value in found.items() if value} for topic, found in configs.items()}
+    return {
+        topic: {name: value for name, value in found.items() if value is not None} for topic, found in configs.items()
+    }
 
 
 def snapshot_records(content: bytes) -> list[bytes]:
@@ -197,12 +199,16 @@ class _Reader:
         return partition, topic_id, self.integer()
 
     def topic_config(self) -> ConfigEntry:
-        resource, topic, name, value = self.take(1)[0], self.string(), self.string(), self.string()
+        resource, topic, name, value = self.take(1)[0], self.string(), self.string(), self.nullable_string()
         return ConfigEntry(topic if resource == _TOPIC_RESOURCE else "", name, value)
 
     def string(self) -> str:
         """Read a string; null is read as the empty one."""
-        return self.take(max(0, self.varint() - 1)).decode(errors="replace")
+        return self.nullable_string() or ""
+
+    def nullable_string(self) -> str | None:
+        length = self.varint() - 1
+        return None if length < 0 else self.take(length).decode(errors="replace")
 
     def uuid(self) -> str:
         return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")

@@ -119,3 +119,12 @@ def test_settings_go_with_the_topic_they_were_of():
     again = Bootstrap(node_id=1)
     again.topics["t"] = Topic("A" * 22, {}, {0: 0})
     assert topic_configs([*records, removed, *snapshot_records(again.format(timestamp=0))]) == {"other": {}, "t": {}}
+
+
+@pytest.mark.parametrize(("value", "known"), [("01", {"cleanup.policy": ""}), ("00", {})], ids=["empty", "null"])
+def test_a_setting_that_is_empty_is_not_taken_for_one_that_was_removed(value, known):
+    """A broker of 4.1 takes an empty cleanup.policy, and deletes nothing then."""
+    bootstrap = Bootstrap(node_id=1)
+    bootstrap.topics["t"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"})
+    changed = bytes.fromhex("010400" + "02" + "0274" + "0f") + b"cleanup.policy" + bytes.fromhex(value + "00")
+    assert topic_configs([*snapshot_records(bootstrap.format(timestamp=0)), changed]) == {"t": known}

@@ -167,7 +167,7 @@ def _why_left(found: Cleanable, settings: TopicSettings) -> str:
     if not found.cleanable_bytes:
         return f"nothing to compact below offset {found.first_uncleanable_offset}: {found.limit}"
     if not settings.is_compacted:
-        return f"not due: cleanup.policy is {settings.cleanup_policy}, as far as the log directory tells"
+        return f"not due: cleanup.policy is {settings.cleanup_policy or 'none'}, as far as the log directory tells"
     wanted = f"above {settings.min_cleanable_dirty_ratio:g}"
     return f"not due: {found.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
 

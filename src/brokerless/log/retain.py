@@ -32,7 +32,7 @@ class Retained:
         deleted_size: bytes of their batches.
         log_start_offset: where the log starts then.
         log_end_offset: where it ends.
-        is_compacted_only: limits by time and size do not apply: the topic's policy is compact.
+        is_compacted_only: limits by time and size do not apply: the topic's policy is without delete.
     """
 
     segments: int
@@ -54,7 +54,7 @@ class Retained:
             f"the log starts at {self.log_start_offset}, and ends at {self.log_end_offset}",
         ]
         if self.is_compacted_only:
-            words.append("cleanup.policy is compact: limits of time and size do not apply")
+            words.append("cleanup.policy is without delete: limits of time and size do not apply")
         return words
 
 
@@ -99,9 +99,9 @@ class Retain:
         """
         if self.before_offset is not None:
             if not state.settings.has_retention:
+                policy = state.settings.cleanup_policy or "none"
                 raise ValueError(
-                    f"records of {state.directory} cannot be deleted: its cleanup.policy is "
-                    f"{state.settings.cleanup_policy}, without delete"
+                    f"records of {state.directory} cannot be deleted: its cleanup.policy is {policy}, without delete"
                 )
             check_replicated(state, self.before_offset)
         return state

@@ -27,7 +27,8 @@ _RANGES = {
     "message_timestamp_before_max_ms": (0, _LONG),
     "message_timestamp_after_max_ms": (0, _LONG),
     "retention_ms": (-1, _LONG),
-    "retention_bytes": (-1, _LONG),
+    # Kafka has no lower limit: each negative number is none.
+    "retention_bytes": (-_LONG - 1, _LONG),
     "min_compaction_lag_ms": (0, _LONG),
     "max_compaction_lag_ms": (1, _LONG),
     "min_cleanable_dirty_ratio": (0, 1),
@@ -103,7 +104,8 @@ class TopicSettings:
         if level != -1 and not 1 <= level <= 9:
             raise ValueError(f"topic setting compression_gzip_level={level}: -1 or 1 to 9 allowed")
         policies = _policies(self.cleanup_policy)
-        if not policies or not policies <= {"delete", "compact"}:
+        # none at all since 4.1: then only DeleteRecords' segments go
+        if not policies <= {"delete", "compact"}:
             raise ValueError(
                 f"topic setting cleanup_policy={self.cleanup_policy!r}: delete, compact or compact,delete expected"
             )
