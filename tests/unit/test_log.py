@@ -30,6 +30,18 @@ def test_starts_and_ends_in_words_and_numbers(three_segments):
     assert read_offsets(log, end_offset=10**6) == list(range(12))
 
 
+@pytest.mark.parametrize("kind", ["delete", "stray"])
+def test_the_checkpoints_of_a_topic_that_was_made_anew_hide_no_row_of_the_old_one(three_segments, kind):
+    root = three_segments.parent
+    (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 10\n")
+    (root / "replication-offset-checkpoint").write_text("0\n1\nt 0 11\n")
+    old = three_segments.rename(root / f"t-0.{'0' * 32}-{kind}")
+    log = bl.Log(old)
+    assert (log.name, log.log_start_offset, log.high_watermark) == ("t-0", 0, None)
+    assert read_offsets(log) == list(range(12))
+    assert read_offsets(bl.Log(old / f"{0:020d}.log")) == list(range(4))
+
+
 def test_a_range_inside_one_batch(three_segments):
     assert read_offsets(bl.Log(three_segments), start_offset=5, end_offset=6) == [5]
 

@@ -71,11 +71,14 @@ class Log:
             raise ValueError(f"not a segment: {self.path!r} is not a .log file")
         self.topic: str | None = None
         self.partition: int | None = None
+        leftover = ""
         try:
-            self.topic, self.partition, _ = files.parse_directory_name(os.path.basename(self._directory))
+            self.topic, self.partition, leftover = files.parse_directory_name(os.path.basename(self._directory))
         except ValueError as error:
             if not self.is_file and not files.is_partition_directory(storage.list_directory(absolute)):
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment") from error
+        # The checkpoints speak of the partition that has the name now: of a topic that was made anew.
+        self._is_former = leftover in ("delete", "stray")
         around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
         if root is None and is_remote(around):
             # Of a store, what is said of the checkpoints comes from the last listing, of whoever made it.
@@ -347,7 +350,9 @@ class Log:
         return times.answer(self, timestamp, end)
 
     def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
-        return None if self.topic is None or self.partition is None else checkpoint.get((self.topic, self.partition))
+        if self.topic is None or self.partition is None or self._is_former:
+            return None
+        return checkpoint.get((self.topic, self.partition))
 
     def _small_file(self, name: str) -> bytes | None:
         try:
