@@ -172,7 +172,8 @@ class AppendError(_PlacedError):
     checksum or framing is a CorruptRecordError.
 
     Attributes:
-        path: None; the log is the one appended to.
+        log: the partition appended to, None while only bytes were at hand.
+        path: None.
         position: byte position of the batch at fault in what was to be appended.
         base_offset: the offset field of that batch as it came, None if it is no matter of one batch.
         next_position: None.
@@ -180,6 +181,12 @@ class AppendError(_PlacedError):
     >>> str(RecordTooLargeError("batch is 70 bytes: max_message_bytes is 69", position=0, base_offset=0))
     'batch is 70 bytes at position 0 (base_offset 0): max_message_bytes is 69'
     """
+
+    log: str | None = None
+
+    def __str__(self) -> str:
+        refused = super().__str__()
+        return refused if self.log is None else f"{self.log}: {refused}"
 
 
 class OutOfOrderSequenceError(AppendError):

@@ -1,5 +1,7 @@
 """The sink as a Spark user meets it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -140,6 +142,18 @@ def test_a_job_that_fails_leaves_nothing(spark, save, tmp_path):
     assert values(tmp_path / "d") == list(range(10))
     assert bl.Root(str(tmp_path / "d")).is_clean
     assert [path.name for path in (tmp_path / "d").iterdir() if path.is_dir()] == ["t-0"]
+
+
+def test_threads_write_side_by_side_once_the_session_is_theirs(spark, save, tmp_path):
+    """As the guide says: without the empty frame Spark looks for the data source in another session."""
+
+    def write(start):
+        spark.createDataFrame([], "x int")
+        save(numbers(spark, start, start + 50))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, (0, 50)))
+    assert values(tmp_path / "d") == list(range(100))
 
 
 def test_a_broker_that_is_there_is_left_alone(spark, save, tmp_path):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from brokerless import _native, disk, storage
-from brokerless.errors import located
+from brokerless.errors import AppendError, located
 from brokerless.log import files, texts
 from brokerless.log.active import ActiveSegment
 from brokerless.log.changes import Changes
@@ -228,7 +228,14 @@ class OpenLog:
         except Exception as error:
             # Refused, and nothing has changed; but for an answer that there was no memory for.
             self._is_broken = isinstance(error, MemoryError)
+            self._named(error)
             raise
+
+    def _named(self, error: Exception) -> Exception:
+        """Let a refusal say which log it is of: whoever writes to many does not know."""
+        if isinstance(error, AppendError):
+            error.log = os.path.basename(self.directory)
+        return error
 
     def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
         """Decide on a piece, write it, go on with the next, up to one that is refused; return the answers as one."""

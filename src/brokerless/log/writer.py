@@ -171,7 +171,7 @@ class LogWriter(OpenLog):
         append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
         appended = self._append_pieces(append, memoryview(batches).cast("B"))
         if appended.error is not None:
-            raise appended.error
+            raise self._named(appended.error)
         return appended
 
     def append_in_place(self, path: str, headers: Buffer, *, origin: Origin = "client") -> None:
@@ -190,7 +190,7 @@ class LogWriter(OpenLog):
         append = partial(self._appender.append_each, headers, is_encoded_here=True, is_in_place=True, **request)
         appended = self._write(self._decide(append), path)
         if appended.error is not None:
-            raise appended.error
+            raise self._named(appended.error)
 
     def roll(self) -> None:
         """Begin a new segment: appends do so by themselves where the settings say."""
