@@ -119,10 +119,8 @@ fn a_newer_leaders_batch_in_place_is_not_left_out() {
     batch[12..16].copy_from_slice(&8_i32.to_be_bytes());
     let request = Request {
         origin: Origin::Replication,
-        leader_epoch: 7,
-        now: NOW,
-        is_encoded_here: true,
         is_in_place: true,
+        ..WHOLE
     };
     let (headers, mut log) = (headers_alone(&batch).unwrap().0, log_with(settings(None)));
     let newer = log.append_each(&headers, request, &mut Effects::default());
