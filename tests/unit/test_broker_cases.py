@@ -254,6 +254,8 @@ def clean_loads():
     return [param for param in broker_cases("load") if param.values[0]["clean"] and param.values[0]["result"] == "OK"]
 
 
+# Of what a broker deletes.
+@pytest.mark.filterwarnings("ignore:t-0 ends at .* below its start offset:UserWarning")
 @pytest.mark.parametrize("case", clean_loads())
 def test_a_reader_sees_what_kafkas_load_leaves(case, tmp_path):
     """Leftovers of cleanings, splits and deletions count as they do for a broker that starts, and nothing changes."""

@@ -97,11 +97,15 @@ def test_the_log_start_offset_may_lie_inside_a_batch(golden):
     assert read_offsets(log) == list(range(117, 200))
 
 
-def test_a_log_start_behind_the_end_empties_the_log(three_segments):
+def test_a_log_start_behind_the_end_empties_the_log_and_is_told(three_segments):
+    """As a broker would; a checkpoint that was copied later than the log is no reason to take it for empty."""
     (three_segments.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 40\n")
     log = bl.Log(three_segments)
-    assert (log.log_start_offset, log.log_end_offset) == (40, 40)
+    with pytest.warns(UserWarning, match="t-0 ends at 12, below its start offset 40 in .*log-start-offset-checkpoint"):
+        assert (log.log_start_offset, log.log_end_offset) == (40, 40)
     assert read_offsets(log) == []
+    # one file of a log is below its start whenever older records were deleted
+    assert read_offsets(bl.Log(three_segments / f"{0:020d}.log")) == []
 
 
 def test_a_checkpoint_older_than_the_last_retention_is_no_missing_range(three_segments):
