@@ -46,6 +46,7 @@ def found(client, tmp_path_factory):
             {"subscribe": "orders,payments", "includeHeaders": "true"},
             {"subscribe": "orders", "includeHeaders": "true", "kafka.isolation.level": "read_committed"},
             {"subscribePattern": "pay.*", "minPartitions": "3"},
+            {"subscribePattern": "order"},
             {"assign": json.dumps({"orders": [1], "payments": [0]})},
             {
                 "subscribe": "orders",

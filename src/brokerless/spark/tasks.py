@@ -105,7 +105,8 @@ def select(options: Options, *, all_replicas: bool = False, needs_all: bool = Tr
     pattern = options.topic_pattern
     if pattern is None:
         return logs
-    return [log for log in logs if log.topic is not None and pattern.fullmatch(log.topic)]
+    # Anywhere in the name, as Spark's Kafka source looks for it; a Kafka consumer has to match all of it.
+    return [log for log in logs if log.topic is not None and pattern.search(log.topic)]
 
 
 def target_bytes(sizes: Iterable[int], options: Options) -> int:
