@@ -9,6 +9,7 @@ from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
 from brokerless.kraft import Bootstrap, snapshot_records, topic_configs
 from brokerless.log import files, texts
+from brokerless.log.journal import Journal
 from brokerless.log.log import Log
 from brokerless.log.settings import TopicSettings
 
@@ -24,13 +25,17 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
     Args:
         path: the log directory.
         node_id: the broker's.
-        file: where it is; None: in the log directory.
+        file: where it is; None: in the journal of a write that is in force, if that has one, else in the log directory.
 
     Raises:
         CorruptRecordError: it is damaged.
         UnsupportedFormatError: it gives a partition other replicas than this node.
     """
-    file = file or f"{path}/{texts.BOOTSTRAP}"
+    if file is None:
+        # The partitions that it names may have been moved to their place already.
+        journal = Journal.read(path)
+        is_there = journal is not None and texts.BOOTSTRAP in journal.files
+        file = f"{journal.path if journal is not None and is_there else path}/{texts.BOOTSTRAP}"
     if node_id is None or _was_started(path) or not storage.exists(file):
         return None
     with located(file):

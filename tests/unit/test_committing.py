@@ -10,7 +10,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import disk
-from brokerless.log import journal
+from brokerless.log import journal, texts
 from brokerless.parts import Encoding
 from committing import begin, send, values, written
 
@@ -119,3 +119,15 @@ def test_what_fails_once_rows_are_in_force_does_not_fail_the_write(tmp_path, mon
     written(path, 3)
     assert values(path) == [1, 2, 3]
     assert not (path / journal.NAME).exists()
+
+
+def test_another_topic_is_made_though_the_first_ones_metadata_are_still_to_be_moved(tmp_path, monkeypatch):
+    """Partitions that no metadata names would be taken for those of a cluster that has been started."""
+    path = tmp_path / "d"
+    with monkeypatch.context() as patched:
+        failing(patched, path, lambda name, place: name == "rename" and place.endswith(texts.BOOTSTRAP))
+        with pytest.warns(UserWarning, match=r"\[Errno 5\] disk"):
+            written(path, 1)
+    assert (path / journal.NAME / texts.BOOTSTRAP).exists()
+    written(path, 2, topic="u")
+    assert (values(path), values(path, "u")) == ([1], [2])
