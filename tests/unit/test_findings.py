@@ -169,8 +169,17 @@ def test_what_a_broker_deletes_is_not_lost(log):
     (log / "00000000000000000000.index").rename(log / "00000000000000000012.index")
     listed = bl.Log(log).segments
     assert [segment.lost for segment in listed] == [12]
-    (log / "00000000000000000012.log").touch()
-    assert [finding for segment in listed for finding in findings(segment, is_clean=True)] == [], "made meanwhile"
+
+    def now():
+        return [finding.start_offset for segment in listed for finding in findings(segment, is_clean=True)]
+
+    assert now() == [12]
+    for name in ("00000000000000000012.log", "00000000000000000012.log.deleted"):
+        (log / name).touch()
+        assert now() == [], "made, or being deleted meanwhile"
+        (log / name).unlink()
+    (log / "00000000000000000012.index").unlink()
+    assert now() == [], "deleted meanwhile"
 
 
 def test_offsets_that_go_back(log):

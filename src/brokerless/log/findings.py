@@ -93,13 +93,28 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
                 if finding.next_position is None:
                     return
     # Where a cleaner has merged it with this one, or this one was written on, its offsets are here.
-    if segment.lost is not None and walk.next_offset <= segment.lost:
-        path = f"{os.path.dirname(segment.path)}/{files.segment_file(segment.lost, files.LOG)}"
-        if storage.exists(path):
-            # A broker made it while the directory was listed.
-            return
+    if segment.lost is not None and walk.next_offset <= segment.lost and _is_lost(segment, segment.lost):
+        path = _path(segment, segment.lost, files.LOG)
         reason = "the file is not here, and indexes of it are: a broker starts without what it held"
         yield Finding("damage", path, 0, None, None, segment.lost, segment.next_base_offset, reason)
+
+
+def _is_lost(segment: Segment, base_offset: int) -> bool:
+    """Tell whether there still are only indexes: a broker made the file, or deleted all, while they were listed.
+
+    It makes the file before the indexes, and renames it before them.
+    """
+
+    def is_there(kind: int, state: str = "") -> bool:
+        return storage.exists(_path(segment, base_offset, kind, state))
+
+    # in this order: nothing that a broker does in between looks like a loss
+    has_index = is_there(files.INDEX) or is_there(files.TIMEINDEX)
+    return has_index and not (is_there(files.LOG) or is_there(files.LOG, files.DELETED))
+
+
+def _path(beside: Segment, base_offset: int, kind: int, state: str = "") -> str:
+    return f"{os.path.dirname(beside.path)}/{files.segment_file(base_offset, kind, state)}"
 
 
 class _Place(NamedTuple):
