@@ -14,6 +14,8 @@ pytest.importorskip("pyspark")
 
 import brokerless as bl
 from brokerless.spark import export, restore
+from brokerless.spark.jobs.export_directory import ExportDirectory
+from building import NOW, batch
 from here import FailedError, Here, failing_at
 from restoring import FINE, exported_to, new_source
 
@@ -55,6 +57,24 @@ def test_a_file_that_is_gone_is_told_before_anything_is_begun(exported, tmp_path
     assert not (tmp_path / "d").exists()
     restore(Here(), exported, str(tmp_path / "d"), topics=["two"])
     assert bl.LogDir(tmp_path / "d").topics() == ["two"]
+
+
+def test_a_directory_of_an_export_is_listed_once_however_many_files_it_has(tmp_path, monkeypatch):
+    """A listing for each file takes minutes for some ten thousands of them, and longer in a store."""
+    with bl.LogDir.create(tmp_path / "s") as log_dir:
+        log_dir.create_topic("t", segment_bytes=1000)
+        for _ in range(4):
+            log_dir.log("t", 0).append(batch(0, [b"x"] * 50, timestamp=NOW))
+    exported, names, listed = exported_to(tmp_path / "e", tmp_path / "s"), ExportDirectory.names, []
+
+    def counted(directory, place=""):
+        listed.append(place)
+        return names(directory, place)
+
+    monkeypatch.setattr(ExportDirectory, "names", counted)
+    restore(Here(), exported, str(tmp_path / "d"))
+    assert len(list((tmp_path / "e" / "topic=t" / "partition=0").iterdir())) > 1
+    assert listed.count("topic=t/partition=0") == 1
 
 
 def spoiled(exported, change):

@@ -13,6 +13,7 @@ import uuid
 import warnings
 from collections import defaultdict
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -209,12 +210,8 @@ def _read(directory: ExportDirectory) -> Manifest:
 
 def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> None:
     """Refuse topics whose files are not all there, by listings: an export has many, and a store takes long for each."""
-    names: dict[str, set[str]] = {}
-    gone = []
-    for file in files:
-        place, _, name = file.name.rpartition("/")
-        if name not in names.setdefault(place, set(directory.names(place))):
-            gone.append(file)
+    names = cache(lambda place: set(directory.names(place)))
+    gone = [file for file in files if os.path.basename(file.name) not in names(os.path.dirname(file.name))]
     if gone:
         topics = ", ".join(map(repr, sorted({file.topic for file in gone})))
         raise ValueError(
