@@ -35,7 +35,11 @@ def test_the_defaults_are_kafkas():
         ("message_timestamp_type", ["LogAppendTime"], ["logappendtime", "NoTimestampType"]),
         ("message_timestamp_before_max_ms", [0], [-1]),
         ("message_timestamp_after_max_ms", [0], [-1]),
-        ("cleanup_policy", ["compact", "compact,delete", "delete, compact", ""], ["none", "compact;delete"]),
+        (
+            "cleanup_policy",
+            ["compact", "compact,delete", "delete, compact", ""],
+            ["none", "compact;delete", ",", "delete,"],
+        ),
         ("retention_ms", [-1, 0], [-2]),
         ("retention_bytes", [-7, -(1 << 63)], [1 << 63]),
         ("max_compaction_lag_ms", [1], [0]),

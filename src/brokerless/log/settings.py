@@ -204,7 +204,8 @@ def _defaults() -> dict[str, object]:
 
 
 def _policies(text: str) -> set[str]:
-    return {word.strip() for word in text.split(",") if word.strip()}
+    # nothing between commas is no policy, and a broker refuses it; nothing at all is none
+    return {word.strip() for word in text.split(",")} if text.strip() else set()
 
 
 def _parse(text: str, default: object) -> object:
