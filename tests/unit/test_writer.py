@@ -249,12 +249,13 @@ def test_a_refusal_in_a_later_piece_says_where_it_is(tmp_path, monkeypatch):
     said = []
     for number, length in enumerate((1 << 20, len(good[0]))):
         monkeypatch.setattr("brokerless.log.open_log._PIECE", length)
-        log = opened(tmp_path / f"t-{number}")
+        (tmp_path / str(number)).mkdir()
+        log = opened(tmp_path / str(number) / "t-0")
         with pytest.raises(bl.OutOfOrderSequenceError) as refused:
             log.append_each(data)
         log.close()
         said.append((str(refused.value), refused.value.position))
-        assert bl.Log(tmp_path / f"t-{number}").log_end_offset == 3
+        assert bl.Log(tmp_path / str(number) / "t-0").log_end_offset == 3
     assert said[0] == said[1]
 
 
