@@ -108,6 +108,14 @@ def test_a_log_start_behind_the_end_empties_the_log_and_is_told(three_segments):
     assert read_offsets(bl.Log(three_segments / f"{0:020d}.log")) == []
 
 
+def test_a_log_of_which_only_indexes_were_copied_is_not_silently_empty(three_segments):
+    for path in three_segments.glob("*.log"):
+        path.unlink()
+    log = bl.Log(three_segments)
+    with pytest.warns(UserWarning, match=r"t-0 has indexes, and no \.log of them: 0{20}\.log is the first"):
+        assert (log.segments, log.log_end_offset) == ([], 0)
+
+
 def test_a_checkpoint_older_than_the_last_retention_is_no_missing_range(three_segments):
     damage.remove(three_segments / "00000000000000000000.log")
     (three_segments.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")

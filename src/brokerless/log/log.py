@@ -125,6 +125,9 @@ class Log:
             for i, base in enumerate(bases)
         ]
         if not self.is_file:
+            if lost and not segments:
+                first = files.segment_file(lost[0], files.LOG)
+                warnings.warn(f"{self.name} has indexes, and no .log of them: {first} is the first", stacklevel=2)
             return segments
         own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
         if own and self.topic is not None:

@@ -104,7 +104,7 @@ class TopicSettings:
         if level != -1 and not 1 <= level <= 9:
             raise ValueError(f"topic setting compression_gzip_level={level}: -1 or 1 to 9 allowed")
         policies = _policies(self.cleanup_policy)
-        # none at all since 4.1: then only DeleteRecords' segments go
+        # none at all since 4.1: a broker deletes nothing then
         if not policies <= {"delete", "compact"}:
             raise ValueError(
                 f"topic setting cleanup_policy={self.cleanup_policy!r}: delete, compact or compact,delete expected"

@@ -1,0 +1,90 @@
+"""A log directory made anew: what it may be made of, and what its topics may be called."""
+
+import os
+import pickle
+
+import pytest
+
+import brokerless as bl
+from brokerless.committing import Write
+from brokerless.written_topics import NewTopic
+
+
+def test_before_kraft_a_directory_needs_no_ids(tmp_path):
+    with bl.LogDir.create(tmp_path / "new", node_id=5, kraft=False) as log_dir:
+        assert log_dir.create_topic("orders") is None
+    assert (tmp_path / "new" / "meta.properties").read_text() == "broker.id=5\nversion=0\n"
+    assert sorted(path.name for path in (tmp_path / "new" / "orders-0").iterdir()) == []
+    assert not (tmp_path / "new" / "bootstrap.checkpoint").exists()
+
+
+def test_a_directory_with_something_in_it_is_not_made_a_new_one(tmp_path):
+    (tmp_path / "f").touch()
+    with pytest.raises(FileExistsError, match="not empty"):
+        bl.LogDir.create(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        bl.LogDir.create(tmp_path / "a" / "b")
+    for bad in ({"node_id": -1}, {"node_id": 1 << 31}, {"cluster_id": "two\nlines"}):
+        with pytest.raises(ValueError, match="not a "):
+            bl.LogDir.create(tmp_path / "new", **bad)
+    assert os.listdir(tmp_path) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("",), "not a topic name"),
+        (("a/b",), "not a topic name"),
+        (("..",), "not a topic name"),
+        (("x" * 250,), "not a topic name"),
+        (("page_views",), "collides with topic 'page.views'"),
+        (("page.views",), "exists"),
+        (("x", 0), "1 to 100000 are allowed"),
+        (("x", 1_000_000_000), "1 to 100000 are allowed"),
+        (("__cluster_metadata",), "the Raft layer's"),
+    ],
+)
+def test_topics_that_kafka_would_not_create(tmp_path, arguments, message):
+    with bl.LogDir.create(tmp_path / "new") as log_dir:
+        topic_id = log_dir.create_topic("page.views")
+        with pytest.raises(ValueError, match=message):
+            log_dir.create_topic(*arguments)
+        reserved = ({"topic_id": "A" * 22}, {"topic_id": "A" * 21 + "Q"})
+        for bad in ({"topic_id": "x"}, {"topic_id": topic_id}, *reserved, {"leader_epoch": -1}, {"segment_byte": 1}):
+            with pytest.raises(ValueError, match=r"topic"):
+                log_dir.create_topic("x", **bad)
+    assert bl.LogDir(tmp_path / "new").topics() == ["page.views"]
+    assert not list((tmp_path / "new").glob("x-*"))
+
+
+def test_a_topic_whose_making_was_cut_short_is_made_when_it_is_written_to(tmp_path):
+    with bl.LogDir.create(tmp_path / "new") as log_dir:
+        topic_id = log_dir.create_topic("orders")
+    (tmp_path / "new" / "orders-0" / "partition.metadata").unlink()
+    (tmp_path / "new" / "orders-0").rmdir()
+    with bl.LogDir.open(tmp_path / "new") as log_dir:
+        assert log_dir.partitions() == [("orders", 0)]
+        log_dir.log("orders", 0)
+    assert bl.Log(tmp_path / "new" / "orders-0").topic_id == topic_id
+
+
+def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
+    """Of two topics with one id, a broker loads one, and takes the other for stray."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        topic_id = log_dir.create_topic("t")
+    # As a broker leaves it that has been started here.
+    (tmp_path / "d/bootstrap.checkpoint").unlink()
+    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
+        with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
+            log_dir.create_topic("u", topic_id=topic_id)
+        assert log_dir.partitions() == [("t", 0)]
+    new = NewTopic(topic_id=topic_id)
+    with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
+        Write(path=str(tmp_path / "d"), topics={"u": new}, sole_replica=True).begin()
+    with pytest.raises(ValueError, match="two topics with one id"):
+        Write(path=str(tmp_path / "d"), topics={"v": NewTopic(topic_id="B" * 22), "w": NewTopic(topic_id="B" * 22)})
+
+
+def test_an_open_log_directory_is_not_copied(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as log_dir, pytest.raises(TypeError, match="two would write over each other"):
+        pickle.dumps(log_dir)
