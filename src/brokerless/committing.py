@@ -208,28 +208,38 @@ class Write:
 
     def _staging(self) -> Staging:
         found = LogDir(self.path)
-        (root,) = found.roots
-        needs_id = root.is_kraft and bootstrap(root.path, root.node_id) is None
-        before = partitions_of(found)
-        ids = topics_by_id(found) if any(new.topic_id for new in self.topics.values()) else {}
-        partitions = dict(before) if self.others is not None else {}
-        for topic, new in self.topics.items():
-            check_replaceable(self.path, topic, before.get(topic, ()))
-            if self.overwrite or topic not in before:
-                check_new(found, topic, new, before.keys(), ids, needs_id=needs_id)
-                partitions[topic] = new.numbers(before.get(topic, ()))
-            else:
-                check_present(found, topic, new, before[topic])
-                partitions[topic] = before[topic]
+        partitions = self._partitions(found, self.topics)
+        if self.others is not None:
+            partitions = {**partitions_of(found), **partitions}
         return Staging(
             path=os.path.abspath(f"{self.path}/{self.staging}"),
             token=uuid.uuid4().hex,
             topic=next(iter(self.topics)) if len(self.topics) == 1 and self.others is None else None,
             partitions=partitions,
-            before={topic: fingerprint(numbers) for topic, numbers in before.items() if topic in partitions},
-            others=None if self.others is None or needs_id else len(self.others.numbers()),
+            others=None if self.others is None or _needs_ids(found) else len(self.others.numbers()),
             encoding=self.encoding,
         )
+
+    def _partitions(self, found: LogDir, topics: Mapping[str, NewTopic]) -> dict[str, tuple[int, ...]]:
+        """Return the partitions that topics have, or will have.
+
+        Raises:
+            ValueError: one cannot be made, or is not what it would be made.
+        """
+        before = partitions_of(found)
+        ids = topics_by_id(found) if any(new.topic_id for new in topics.values()) else {}
+        needs_id = _needs_ids(found)
+        partitions = {}
+        for topic, new in topics.items():
+            check_replaceable(self.path, topic, before.get(topic, ()))
+            if self.overwrite or topic not in before:
+                check_new(found, topic, new, before.keys() | topics.keys(), ids, needs_id=needs_id)
+                partitions[topic] = new.numbers(before.get(topic, ()))
+            else:
+                if topic in self.topics:
+                    check_present(found, topic, new, before[topic])
+                partitions[topic] = before[topic]
+        return partitions
 
     def _commit(
         self,
@@ -242,24 +252,24 @@ class Write:
         present = by_topic(directory.partitions())
         if self.resumes:
             self._remove_staged()
-        self._check_unchanged(parts, present)
-        made = self._made(parts, present)
+        topics = self._topics(parts)
+        partitions = self._partitions(LogDir(self.path), topics)
+        self._check_unchanged(parts, partitions)
+        made = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
         chosen: dict[tuple[str, int], list[Part]] = {
-            (topic, number): [] for topic, new in made.items() for number in new.numbers(present.get(topic, ()))
+            (topic, number): [] for topic in made for number in partitions[topic]
         }
         for part in parts:
             chosen.setdefault((part.topic, part.partition), []).append(part)
         if not chosen and epoch is None and restoration is None:
             return
-        for topic in {topic for topic, _ in chosen} | made.keys():
-            check_replaceable(self.path, topic, present.get(topic, ()))
         if restoration is not None:
             restoration.check_empty(directory)
-        topics = stage_topics(directory, f"{self.path}/{self.staging}", made, present)
-        staged = self._stage_logs(directory, chosen, topics, is_epoch=epoch is not None, threads=threads)
+        described = stage_topics(directory, f"{self.path}/{self.staging}", made, partitions)
+        staged = self._stage_logs(directory, chosen, described, is_epoch=epoch is not None, threads=threads)
         staging = f"{self.path}/{self.staging}"
         if restoration is not None:
-            restoration.stage(directory, staging, {topic: found[0] for topic, found in topics.items()})
+            restoration.stage(directory, staging, {topic: found[0] for topic, found in described.items()})
         if epoch is not None:
             disk.atomic_write(f"{staging}/{streaming_epochs.FILE}", streaming_epochs.content_with(self.path, epoch))
         disk.sync_directory(staging)
@@ -285,7 +295,14 @@ class Write:
         if found != staged or not names - {DIRECTORY} or names - staged.keys() - {DIRECTORY, *journal.ROOT_FILES}:
             raise ValueError(f"{staging} has changed since its commit was begun: something else works in it")
 
-    def _check_unchanged(self, parts: Iterable[Part], present: Mapping[str, tuple[int, ...]]) -> None:
+    def _topics(self, parts: Iterable[Part]) -> dict[str, NewTopic]:
+        """Return what the topics are to be: those that are named, even without rows, and those that rows name."""
+        if self.others is None:
+            return dict(self.topics)
+        return {**{part.topic: self.others for part in parts}, **self.topics}
+
+    def _check_unchanged(self, parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuse what does not fit any more; a topic that another write has made as this one would is as good."""
         staging = f"{self.path}/{self.staging}"
         # A broker makes files in what it is about to delete.
         if not storage.exists(staging) or storage.list_directory(staging) != [DIRECTORY]:
@@ -293,23 +310,12 @@ class Write:
                 f"{staging} is gone or changed: a broker was started meanwhile, which deletes it, or the streaming "
                 "query a second time"
             )
-        for topic, before in {(part.topic, part.before) for part in parts}:
-            now = present.get(topic, ())
-            if fingerprint(now) != before:
+        for topic, among in {(part.topic, part.among) for part in parts}:
+            if fingerprint(partitions[topic]) != among:
                 raise ValueError(
-                    f"topic {topic!r} had other partitions when the write was begun "
-                    f"({before.partition('-')[0]} of them, now {len(now)}): write again"
+                    f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, and now there "
+                    f"are {len(partitions[topic])}, or others: it has changed since the write was begun; write again"
                 )
-
-    def _made(self, parts: Iterable[Part], present: Mapping[str, tuple[int, ...]]) -> dict[str, NewTopic]:
-        """Return the topics that are made: those that are named, even without rows, and those that rows name."""
-        made = {topic: new for topic, new in self.topics.items() if self.overwrite or topic not in present}
-        for part in parts:
-            if part.topic not in present and self.others is not None:
-                made.setdefault(part.topic, self.others)
-        for topic in made:
-            files.check_topic_name(topic, (present.keys() | made.keys()) - {topic})
-        return made
 
     def _stage_logs(
         self,
@@ -363,6 +369,12 @@ class Write:
                         failed = failed or error
         if failed is not None:
             raise failed
+
+
+def _needs_ids(found: LogDir) -> bool:
+    """Tell whether a cluster has been started on a log directory: it knows its topics by their ids."""
+    (root,) = found.roots
+    return root.is_kraft and bootstrap(root.path, root.node_id) is None
 
 
 def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:

@@ -45,7 +45,7 @@ class Part:
         path: the file.
         topic: where it goes.
         partition: likewise.
-        before: the `fingerprint` of the partitions that the topic had when the write was begun.
+        among: the `fingerprint` of the topic's partitions, among which rows were divided.
         size: bytes.
         records: how many.
         producer_id: whose; -1: nobody's.
@@ -57,7 +57,7 @@ class Part:
     path: str
     topic: str
     partition: int
-    before: str
+    among: str
     size: int = 0
     records: int = 0
     producer_id: int = -1
@@ -123,7 +123,6 @@ class Staging:
         token: the name of a file there that only this write has.
         topic: where rows without a column `topic` go; None: they need one.
         partitions: those that each topic has, or will have, ascending.
-        before: the `fingerprint` of those that each topic has already.
         others: how many partitions a topic gets that is in neither; None: rows cannot go to one.
         encoding: how rows become batches.
     """
@@ -132,7 +131,6 @@ class Staging:
     token: str
     topic: str | None
     partitions: Mapping[str, tuple[int, ...]]
-    before: Mapping[str, str]
     others: int | None
     encoding: Encoding
 
@@ -327,5 +325,5 @@ class PartWriter:
         path = f"{self._prefix}-{len(self._parts)}"
         disk.create(path).close()
         self._encoders[topic, partition] = self._staging.encoding.encoder(self._producer_id)
-        before = self._staging.before.get(topic, fingerprint(()))
-        return Part(path=path, topic=topic, partition=partition, before=before, producer_id=self._producer_id)
+        among = fingerprint(self._staging.partitions_of(topic))
+        return Part(path=path, topic=topic, partition=partition, among=among, producer_id=self._producer_id)

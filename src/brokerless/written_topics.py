@@ -138,7 +138,7 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]
 
 
 def stage_topics(
-    directory: LogDirWriter, staging: str, made: Mapping[str, NewTopic], present: Mapping[str, tuple[int, ...]]
+    directory: LogDirWriter, staging: str, made: Mapping[str, NewTopic], partitions: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[str | None, TopicSettings]]:
     """Stage what the log directory's own files will say of topics that are made.
 
@@ -146,7 +146,7 @@ def stage_topics(
         directory: the log directory.
         staging: the path of the staging directory.
         made: what each topic is to be.
-        present: the partitions of each topic that is there.
+        partitions: those of each.
 
     Returns:
         Their ids, if they have any, and settings.
@@ -168,10 +168,10 @@ def stage_topics(
             if topic_id in {other.topic_id for name, other in described.topics.items() if name != topic}:
                 raise ValueError(f"topic id {topic_id} is another topic's")
             topics[topic] = (topic_id, settings)
-            epochs = dict.fromkeys(made[topic].numbers(present.get(topic, ())), 0)
+            epochs = dict.fromkeys(partitions[topic], 0)
             described.topics[topic] = Topic(topic_id, settings.to_configs(), epochs)
         disk.atomic_write(f"{staging}/{texts.BOOTSTRAP}", described.format(timestamp=now_ms()))
-    if made.keys() & present.keys():
+    if made.keys() & {topic for topic, _ in directory.partitions()}:
         # What is known of the old logs is not true of the new ones.
         directory.checkpoint()
         for name in texts.OFFSET_CHECKPOINTS:

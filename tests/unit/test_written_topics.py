@@ -21,11 +21,39 @@ def test_no_rows_still_make_the_topic(tmp_path):
     assert not list((tmp_path / "d").glob("*-delete"))
 
 
-def test_a_topic_that_changed_meanwhile_is_refused(tmp_path):
-    write, staging = begin(tmp_path / "d")
-    parts = send(staging, 3)
+@pytest.mark.parametrize(
+    ("begins", "message"),
+    [
+        (begin, "topic 't' has 1 partitions, not 3"),
+        (begin_any, "divided among 3 partitions of topic 't', and now there are 1"),
+    ],
+)
+def test_a_topic_with_other_partitions_than_rows_were_divided_among_is_refused(tmp_path, begins, message):
+    """A key's rows would be in two of them."""
+    write, staging = begins(tmp_path / "d", partitions=3)
+    parts = send(staging, 3, topic=["t"])
     written(tmp_path / "d", 2)
-    with pytest.raises(ValueError, match=r"had other partitions when the write was begun \(0 of them, now 1\)"):
+    with pytest.raises(ValueError, match=message):
+        write.commit(parts)
+    write.abort()
+    assert values(tmp_path / "d") == [2]
+
+
+@pytest.mark.parametrize("begins", [begin, begin_any])
+def test_two_writes_that_make_one_topic_both_come_into_force(tmp_path, begins):
+    """The second comes upon what it would have made itself."""
+    writes = [begins(tmp_path / "d", partitions=1) for _ in range(2)]
+    for number, (write, staging) in enumerate(writes):
+        write.commit(send(staging, number, topic=["t"]))
+    assert values(tmp_path / "d") == [0, 1]
+
+
+def test_a_topic_made_meanwhile_with_other_settings_is_refused(tmp_path):
+    """As it is where the write begins: its rows could be deleted where they were to be compacted."""
+    write, staging = begin(tmp_path / "d", settings={"cleanup_policy": "compact"})
+    parts = send(staging, 3, key=[b"k"])
+    written(tmp_path / "d", 2)
+    with pytest.raises(ValueError, match="has cleanup_policy=delete, not compact"):
         write.commit(parts)
     write.abort()
     assert values(tmp_path / "d") == [2]
@@ -155,16 +183,6 @@ def test_all_topics_or_none(tmp_path):
         write.commit(parts)
     write.abort()
     assert bl.LogDir(tmp_path / "d").topics() == []
-
-
-def test_a_named_topic_that_was_made_meanwhile_is_refused(tmp_path):
-    write, staging = begin_any(tmp_path / "d", partitions=2)
-    parts = send(staging, 3, topic=["t"])
-    written(tmp_path / "d", 2)
-    with pytest.raises(
-        ValueError, match=r"topic 't' had other partitions when the write was begun \(0 of them, now 1\)"
-    ):
-        write.commit(parts)
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])

@@ -312,7 +312,7 @@ def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable
                     path=path,
                     topic=name,
                     partition=number,
-                    before=staging.before.get(name, fingerprint(())),
+                    among=fingerprint(staging.partitions_of(name)),
                     size=len(batch),
                     first_offset=offset,
                     last_offset=offset,
