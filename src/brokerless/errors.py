@@ -293,6 +293,21 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
 
 
+def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
+    """Build the ValueError for a partition that does not exist, with those that do.
+
+    >>> unknown_partition(77, [0, 1, 2, 5])
+    ValueError('unknown partition 77: there is 0 to 2, 5')
+    """
+    runs: list[range] = []
+    for number in sorted(known):
+        start = runs.pop().start if runs and runs[-1].stop == number else number
+        runs.append(range(start, number + 1))
+    texts = [str(run.start) if len(run) == 1 else f"{run.start} to {run[-1]}" for run in runs]
+    some = ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
+    return ValueError(f"unknown partition {partition}: there is {some or 'none'}")
+
+
 def check_several(option: str, values: object) -> None:
     """Refuse a string where several names or numbers are meant: its letters would be taken for them.
 

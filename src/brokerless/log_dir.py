@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import storage
-from brokerless.errors import check_partition, check_several, unknown
+from brokerless.errors import check_partition, check_several, unknown, unknown_partition
 from brokerless.log import files, journal
 from brokerless.log.log import Log
 from brokerless.log.root import Root
@@ -148,9 +148,9 @@ class LogDir:
             numbers = set(partitions)
             for number in numbers:
                 check_partition(number)
-            known = {replicas[0].partition for replicas in chosen} - {None}
+            known = {replicas[0].partition for replicas in chosen if replicas[0].partition is not None}
             for number in sorted(numbers - known):
-                raise unknown("partition", str(number), map(str, known))
+                raise unknown_partition(number, known)
             chosen = [replicas for replicas in chosen if replicas[0].partition in numbers]
         if all_replicas:
             return [log for replicas in chosen for log in replicas]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brokerless import disk, storage
-from brokerless.errors import check_several, unknown
+from brokerless.errors import check_several, unknown, unknown_partition
 from brokerless.log import files
 from brokerless.log.root import Root
 
@@ -57,7 +57,7 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
     named = {key for key in known if not topics or key[0] in topics}
     for number in partitions:
         if number not in {partition for _, partition in named}:
-            raise unknown("partition", str(number), {str(partition) for _, partition in named})
+            raise unknown_partition(number, {partition for _, partition in named})
     chosen = {key for key in named if not partitions or key[1] in partitions}
     narrowed = [place if place.is_partition else _of(place, chosen) for place in found]
     return [place for place in narrowed if place.directories]

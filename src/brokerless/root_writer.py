@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import disk, storage
 from brokerless.cluster_metadata import bootstrap, metadata_configs
-from brokerless.errors import CorruptRecordError, check_partition, located, unknown
+from brokerless.errors import CorruptRecordError, check_partition, located, unknown, unknown_partition
 from brokerless.log import files, texts
 from brokerless.log.open_log import now_ms
 from brokerless.log.settings import TopicSettings
@@ -117,9 +117,9 @@ class RootWriter:
         check_partition(partition)
         if topic == files.METADATA_TOPIC:
             return ValueError(f"{files.METADATA_TOPIC} is the Raft layer's: its records are not written here")
-        of_topic = sorted(number for name, number in self.partitions if name == topic)
+        of_topic = [number for name, number in self.partitions if name == topic]
         if of_topic:
-            return unknown("partition", str(partition), map(str, of_topic))
+            return unknown_partition(partition, of_topic)
         return unknown("topic", topic, (name for name, _ in self.partitions))
 
     def settings_of(self, topic: str) -> TopicSettings:

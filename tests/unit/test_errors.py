@@ -6,7 +6,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native, errors
-from brokerless.errors import located, unknown
+from brokerless.errors import located, unknown, unknown_partition
 
 
 def test_a_message_names_file_position_and_offset_before_the_details():
@@ -78,5 +78,19 @@ def test_errors_are_pickled_with_all_they_say(error):
 def test_an_unknown_name_comes_with_the_nearest_or_with_what_there_is():
     assert str(unknown("topic", "ordres", ["orders"])) == "unknown topic 'ordres': did you mean 'orders'?"
     assert str(unknown("topic", "x", [])) == "unknown topic 'x': there is none"
-    assert str(unknown("partition", "77", "0000")) == "unknown partition '77': there is 0"
+    assert str(unknown("column", "zz", "aaaa")) == "unknown column 'zz': there is a"
     assert str(unknown("topic", "zzz", "abcdefghij")).endswith("a, b, c, d, e, f, g, h, ...")
+
+
+@pytest.mark.parametrize(
+    ("known", "there_is"),
+    [
+        ([], "none"),
+        ([3], "3"),
+        ([10, 9, 0, 2, 1], "0 to 2, 9 to 10"),
+        (range(0, 20, 2), "0, 2, 4, 6, 8, 10, 12, 14, ..."),
+    ],
+)
+def test_an_unknown_partition_comes_with_those_there_are(known, there_is):
+    """By number, and not the one that is spelt alike."""
+    assert str(unknown_partition(77, known)) == f"unknown partition 77: there is {there_is}"

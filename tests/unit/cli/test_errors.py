@@ -19,7 +19,7 @@ from brokerless.cli import group
         (["read"], "Missing argument 'PATH...'"),
         (["raed"], "No such command 'raed'"),
         (["read", "{}", "--topic", "codec-zsdt"], "did you mean 'codec-zstd'?"),
-        (["read", "{}", "--topic", "codec-zstd", "--partition", "7"], "unknown partition '7'"),
+        (["read", "{}", "--topic", "codec-zstd", "--partition", "7"], "unknown partition 7"),
         (["read", "{}/codec-zstd-0", "--start-offset", "-1"], "is no offset"),
         (["read", "{}/codec-zstd-0", "--start-offset", "501"], "501"),
         (["read", "{}/codec-zstd-0", "--start-timestamp", "yesterday"], "ISO 8601"),
