@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brokerless import disk, storage
-from brokerless.log import restored, texts
+from brokerless.log import restored_topics, texts
 from brokerless.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Restoration:
             topic
             for topic, digest in self.digests.items()
             if topic in found.topics()
-            and root.restored_topics.get(topic) == restored.RestoredTopic(digest, topic_id_of(found, topic))
+            and root.restored_topics.get(topic) == restored_topics.RestoredTopic(digest, topic_id_of(found, topic))
         }
 
     def check_empty(self, directory: LogDirWriter) -> None:
@@ -63,8 +63,8 @@ class Restoration:
         known = dict(found.roots[0].restored_topics)
         for topic, digest in self.digests.items():
             topic_id = made[topic] if topic in made else topic_id_of(found, topic)
-            known[topic] = restored.RestoredTopic(digest, topic_id)
-        disk.atomic_write(f"{staging}/{restored.FILE}", restored.content(known))
+            known[topic] = restored_topics.RestoredTopic(digest, topic_id)
+        disk.atomic_write(f"{staging}/{restored_topics.FILE}", restored_topics.content(known))
         # With what is known of the other logs now.
         directory.checkpoint()
         offsets = texts.parse_offset_checkpoint(storage.read_all(f"{directory.path}/{texts.LOG_START_OFFSETS}"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from brokerless import disk, storage
 from brokerless.errors import CorruptRecordError, LogInUseError
-from brokerless.log import files, restored, streaming_epochs, texts
+from brokerless.log import files, restored_topics, streaming_epochs, texts
 from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 NAME = ".brokerless-journal"
-ROOT_FILES = (texts.BOOTSTRAP, *texts.OFFSET_CHECKPOINTS, streaming_epochs.FILE, restored.FILE)
+ROOT_FILES = (texts.BOOTSTRAP, *texts.OFFSET_CHECKPOINTS, streaming_epochs.FILE, restored_topics.FILE)
 """The log directory's own files that a journal may have."""
 
 _CONTENTS = "contents.json"

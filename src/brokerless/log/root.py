@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
-from brokerless.log import lock, restored, texts
+from brokerless.log import lock, restored_topics, texts
 from brokerless.log.journal import Journal
 from brokerless.remote import is_remote
 
@@ -108,9 +108,9 @@ class Root:
         return self._checkpoint(texts.FIRST_DIRTY_OFFSETS)
 
     @cached_property
-    def restored_topics(self) -> dict[str, restored.RestoredTopic]:
+    def restored_topics(self) -> dict[str, restored_topics.RestoredTopic]:
         """The topics that are restored exports, as they were made."""
-        return self._parsed(restored.FILE, restored.parse, {})
+        return self._parsed(restored_topics.FILE, restored_topics.parse, {})
 
     @cached_property
     def _meta(self) -> texts.MetaProperties:
