@@ -110,10 +110,21 @@ def test_deleting_records(tmp_path, before, start, left):
         assert perform(Retain(before_offset=0), log_dir.log("t", 0)).log_start_offset == start
 
 
+def test_records_are_deleted_up_to_the_high_watermark(make):
+    """DeleteRecords takes -1 for that, and no other negative number."""
+    log = make()
+    with pytest.raises(ValueError, match="or more needed"):
+        log.delete_records(-2)
+    assert (log.delete_records(-1), bases(log)) == (3, [2])
+
+
 def test_what_is_refused(make):
     log = make(cleanup_policy="compact")
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
         perform(Retain(before_offset=1), log)
+    with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
+        log.delete_records(1)
+    assert log.log_start_offset == 0
     log.close()
     with opened(Path(log.directory)) as log, pytest.raises(bl.OffsetOutOfRangeError, match="before offset 4"):
         perform(Retain(before_offset=4), log)

@@ -103,7 +103,13 @@ class Retain:
                 raise ValueError(
                     f"records of {state.directory} cannot be deleted: its cleanup.policy is {policy}, without delete"
                 )
-            check_replicated(state, self.before_offset)
+            if self.before_offset > state.high_watermark:
+                raise OffsetOutOfRangeError(
+                    f"cannot delete records before offset {self.before_offset}: {state.directory} has "
+                    f"{state.log_start_offset} to {state.high_watermark}",
+                    log_start_offset=state.log_start_offset,
+                    log_end_offset=state.high_watermark,
+                )
         return state
 
     def work(
@@ -151,21 +157,6 @@ class Retain:
 
     def _is_too_old(self, segment: Segment, now: int) -> bool:
         return self.retention_ms is not None and now - largest_timestamp(segment) > self.retention_ms
-
-
-def check_replicated(log: LogState | LogWriter, before: int) -> None:
-    """Check that records below an offset may be deleted.
-
-    Raises:
-        OffsetOutOfRangeError: it is beyond the high watermark.
-    """
-    if before > log.high_watermark:
-        raise OffsetOutOfRangeError(
-            f"cannot delete records before offset {before}: {log.directory} has {log.log_start_offset} to "
-            f"{log.high_watermark}",
-            log_start_offset=log.log_start_offset,
-            log_end_offset=log.high_watermark,
-        )
 
 
 def largest_timestamp(segment: Segment) -> int:

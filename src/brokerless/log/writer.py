@@ -16,7 +16,7 @@ from brokerless.log.convert import Convert
 from brokerless.log.erase import Erase
 from brokerless.log.load import load
 from brokerless.log.open_log import OpenLog, now_ms
-from brokerless.log.retain import Retain, check_replicated
+from brokerless.log.retain import Retain
 from brokerless.log.segment import segments_in
 from brokerless.log.swap import check, swap
 from brokerless.log.truncate import truncate
@@ -269,7 +269,7 @@ class LogWriter(OpenLog):
         if outcome.deleted_segments:
             self.delete_segments(outcome.deleted_segments)
         if outcome.log_start_offset is not None:
-            self.delete_records(outcome.log_start_offset)
+            self._start_at(outcome.log_start_offset)
         if outcome.first_dirty_offset is not None:
             self.first_dirty_offset = outcome.first_dirty_offset
 
@@ -329,20 +329,17 @@ class LogWriter(OpenLog):
 
         Where the offset lies within a segment, it is the log start offset's checkpoint that hides what is before it.
 
+        Args:
+            before: the offset; -1: the high watermark.
+
         Returns:
             The log start offset; it does not move back.
 
         Raises:
             OffsetOutOfRangeError: the offset is beyond the high watermark.
+            ValueError: it is negative, or the topic's policy is without delete.
         """
-        self._check_usable()
-        check_replicated(self, before)
-        self._start_at(before)
-        following = [segment.next_base_offset for segment in segments_in(self.directory)]
-        count = sum(base is not None and base <= self.log_start_offset for base in following)
-        if count:
-            self.delete_segments(count)
-        return self.log_start_offset
+        return self.retain(before_offset=before).log_start_offset
 
     def compact(self, **options: Any) -> CompactionReport:  # noqa: ANN401 - those of `Compact`
         """Compact the log, as a broker's cleaner does, and return what went.
