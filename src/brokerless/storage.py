@@ -56,6 +56,11 @@ def is_directory(path: str) -> bool:
     return remote.is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
+def is_file(path: str) -> bool:
+    """Tell whether `path` is a local regular file, or a link that leads to one."""
+    return os.path.isfile(path)
+
+
 def link_target(path: str) -> str | None:
     """Return where `path` leads in the end if it is a symbolic link; None: it is none."""
     return os.path.realpath(path) if is_link(path) else None

@@ -1,11 +1,13 @@
 """Our recovery of a crashed broker's directory leaves what that broker's own recovery left."""
 
+import errno
+import os
 import shutil
 
 import pytest
 
 import brokerless as bl
-from brokerless import _native
+from brokerless import _native, storage
 from brokerless.log import texts
 from brokerless.recovery import planned, recovered
 from building import batch
@@ -213,3 +215,28 @@ def test_what_a_broker_would_not_start_on_is_said(crashed):
     for verb in (planned, recovered):
         with pytest.raises(bl.CorruptRecordError, match=r"partition\.metadata"):
             list(verb(str(crashed)))
+
+
+def test_what_is_no_file_is_passed_over_and_what_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    """As by a broker; and nothing is changed, though an old segment would not be looked into."""
+    path = tmp_path / "data"
+    with bl.Producer(path, "t", batch_size=1) as producer:
+        producer.send([{"value": b"0"}])
+    log = path / "t-0"
+    (log / "dangling").symlink_to("nowhere")
+    os.mkfifo(log / f"{7:020d}.index")
+    assert dict(planned(str(path))) == {"t-0": []}
+    foreign = log / "mine.txt"
+    foreign.touch()
+    opened = storage.open_regular
+
+    def refuse(name):
+        if name == str(foreign):
+            raise PermissionError(errno.EACCES, "Permission denied", name)
+        return opened(name)
+
+    monkeypatch.setattr(storage, "open_regular", refuse)
+    for recover in (planned, recovered):
+        with pytest.raises(PermissionError, match=r"mine\.txt"):
+            dict(recover(str(path)))
+    assert bl.Root(str(path)).is_clean

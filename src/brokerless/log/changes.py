@@ -48,6 +48,9 @@ class Step(NamedTuple):
 class Changes:
     """A directory as it will be. Nothing is changed before `apply`.
 
+    Raises:
+        OSError: a file cannot be read.
+
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     _ = pathlib.Path(directory, "a").write_bytes(b"abc")
@@ -64,8 +67,10 @@ class Changes:
         self._content: dict[str, Slice | bytes] = {}
         for name in storage.list_directory(directory):
             path = f"{directory}/{name}"
-            if not storage.is_directory(path):
-                self._content[name] = Slice(path, 0, storage.size(path))
+            # What is no file a broker passes over; at one that it cannot read it stops.
+            if storage.is_file(path):
+                with storage.File(path) as file:
+                    self._content[name] = Slice(path, 0, file.size())
 
     def names(self) -> list[str]:
         """Return the names of the files, sorted."""
