@@ -108,6 +108,21 @@ def test_a_log_start_behind_the_end_empties_the_log_and_is_told(three_segments):
     assert read_offsets(bl.Log(three_segments / f"{0:020d}.log")) == []
 
 
+def test_damage_below_the_log_start_is_not_told_as_a_log_that_ends_there(three_segments):
+    """There are rows behind it, and the read says what is wrong."""
+    (three_segments.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 10\n")
+    last = three_segments / f"{8:020d}.log"
+    damage.overwrite(last, 8, b"\xff" * 4)
+    damage.remove(last.with_suffix(".index"))
+    log = bl.Log(three_segments)
+    assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+    with pytest.raises(bl.CorruptRecordError):
+        read_offsets(log)
+    reader = log.read(on_corrupt="skip")
+    assert [*reader] == []
+    assert [(lost.position, lost.start_offset) for lost in reader.lost] == [(0, 10)]
+
+
 def test_a_log_of_which_only_indexes_were_copied_is_not_silently_empty(three_segments):
     for path in three_segments.glob("*.log"):
         path.unlink()

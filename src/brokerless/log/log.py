@@ -191,8 +191,9 @@ class Log:
     def log_end_offset(self) -> int:
         """One above the last batch's last offset; where the end is damaged, above the last batch before the damage."""
         is_below = self.extent.end_position > 0 and self.extent.next_offset < self.log_start_offset
-        # Records of a running broker's may be deleted while we look; one file of several may well be below.
-        if is_below and not self.is_file and not self.root.is_locked:
+        # Damage may hide rows, and a read meets it. Records of a running broker's may be deleted while we look; one
+        # file of several may well be below.
+        if is_below and not self.extent.damage and not self.is_file and not self.root.is_locked:
             warnings.warn(
                 f"{self.name} ends at {self.extent.next_offset}, below its start offset {self.log_start_offset} in "
                 f"{self.root.path}/{texts.LOG_START_OFFSETS}: no row is seen, and a broker that starts deletes all",
