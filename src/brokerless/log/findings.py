@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.log import files
-from brokerless.log.segment import NO_END, cut_batch
+from brokerless.log.segment import NO_END, Segment, cut_batch
 from brokerless.log.window import SIZE, Window, batch_at, is_zero_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.log.segment import Segment
     from brokerless.storage import File
 
     Kind = Literal["damage", "order", "tail", "unsupported"]
@@ -93,28 +92,22 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
                 if finding.next_position is None:
                     return
     # Where a cleaner has merged it with this one, or this one was written on, its offsets are here.
-    if segment.lost is not None and walk.next_offset <= segment.lost and _is_lost(segment, segment.lost):
-        path = _path(segment, segment.lost, files.LOG)
-        reason = "the file is not here, and indexes of it are: a broker starts without what it held"
-        yield Finding("damage", path, 0, None, None, segment.lost, segment.next_base_offset, reason)
+    if segment.lost is not None and walk.next_offset <= segment.lost:
+        path = Segment(os.path.dirname(segment.path), segment.lost).path
+        if _is_lost(path):
+            reason = "the file is not here, and indexes of it are: a broker starts without what it held"
+            yield Finding("damage", path, 0, None, None, segment.lost, segment.next_base_offset, reason)
 
 
-def _is_lost(segment: Segment, base_offset: int) -> bool:
-    """Tell whether there still are only indexes: a broker made the file, or deleted all, while they were listed.
+def _is_lost(path: str) -> bool:
+    """Tell whether there still are only indexes: a broker made the `.log`, or deleted all, while they were listed.
 
     It makes the file before the indexes, and renames it before them.
     """
-
-    def is_there(kind: int, state: str = "") -> bool:
-        return storage.exists(_path(segment, base_offset, kind, state))
-
     # in this order: nothing that a broker does in between looks like a loss
-    has_index = is_there(files.INDEX) or is_there(files.TIMEINDEX)
-    return has_index and not (is_there(files.LOG) or is_there(files.LOG, files.DELETED))
-
-
-def _path(beside: Segment, base_offset: int, kind: int, state: str = "") -> str:
-    return f"{os.path.dirname(beside.path)}/{files.segment_file(base_offset, kind, state)}"
+    stem = path.removesuffix("log")
+    has_index = storage.exists(f"{stem}index") or storage.exists(f"{stem}timeindex")
+    return has_index and not (storage.exists(path) or storage.exists(path + files.DELETED))
 
 
 class _Place(NamedTuple):
