@@ -38,6 +38,7 @@ class StagedCopy:
 
     Args:
         to: the name it is to have; nothing may be there.
+        is_partition: it is to be a partition's directory, and not a log directory.
 
     Attributes:
         path: where it is until then.
@@ -45,10 +46,10 @@ class StagedCopy:
     Raises:
         FileExistsError: there is something at `to`.
         FileNotFoundError: the directory around it does not exist.
-        ValueError: a broker would stop at a directory of that name there; or it would be in a partition's.
+        ValueError: a broker would stop at such a directory there, or take it for a partition's; or it would be in one.
     """
 
-    def __init__(self, to: str) -> None:
+    def __init__(self, to: str, *, is_partition: bool) -> None:
         self._to = os.path.abspath(to)
         if storage.exists(self._to):
             raise FileExistsError(errno.EEXIST, "exists: a copy is made where nothing is yet", to)
@@ -58,10 +59,13 @@ class StagedCopy:
         around = storage.list_directory(parent)
         if files.is_partition_directory(around):
             raise ValueError(f"cannot make {to}: it would be in a partition's directory; name one elsewhere")
+        is_in_root = Root.is_root(around)
+        if is_in_root and not is_partition:
+            raise ValueError(f"cannot make {to}: a broker takes what is in a log directory for partitions")
         try:
             topic, partition, _ = files.parse_directory_name(name)
         except ValueError:
-            if Root.is_root(around):
+            if is_in_root:
                 raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
             topic, partition = name, 0
         self.path = f"{parent}/{files.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"

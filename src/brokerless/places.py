@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brokerless import disk, storage
-from brokerless.errors import check_several, unknown, unknown_partition
+from brokerless.errors import check_partition, check_several, unknown, unknown_partition
 from brokerless.log import files
 from brokerless.log.root import Root
 
@@ -42,10 +42,14 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
 
     Raises:
         ValueError: a topic or partition is nowhere; no topic is named; a path is no such directory.
-        TypeError: a string in place of several topics.
+        TypeError: a string in place of several topics, or of a partition's number.
     """
     check_several("topics", topics)
     check_several("partitions", partitions)
+    # What can be gone through only once would be nothing the second time.
+    topics, partitions = tuple(topics), tuple(partitions)
+    for number in partitions:
+        check_partition(number)
     found = [_at(path, topics) for path in paths]
     for topic, number in (key for place in found if place.is_partition for key in place.directories):
         if (topics and topic not in topics) or (partitions and number not in partitions):

@@ -167,7 +167,7 @@ def rewrite_each(
         (place,) = found
         check_at_rest(place.root)
         source = next(iter(place.directories.values())) if place.is_partition else place.root.path
-        with StagedCopy(os.fspath(to)) as copy:
+        with StagedCopy(os.fspath(to), is_partition=place.is_partition) as copy:
             with copy.told_as(source):
                 copied = _Writing(_copied(place, copy, progress), verb)
                 done = list(_each(verb, [copied], chosen, None))

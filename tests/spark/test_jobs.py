@@ -113,6 +113,7 @@ def test_profile_adds_up(spark, data, golden):
     assert found == {
         topic: sum(part.num_rows for part in bl.LogDir(logs).log(topic, 0).read(columns=["offset"])) for topic in found
     }
+    assert len(profile(spark, data, by=iter(["topic"])).collect()) == len(by_topic)
     with pytest.raises(ValueError, match="unknown group 'hours': did you mean 'hour'"):
         profile(spark, logs, by=["hours"])
 

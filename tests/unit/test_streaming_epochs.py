@@ -25,7 +25,7 @@ def test_an_epoch_is_in_force_once(tmp_path):
 def test_a_copy_of_the_directory_knows_the_epochs(tmp_path):
     write, staging = begin(tmp_path / "d")
     write.commit(send(staging, 1), epoch=Epoch("q", 0))
-    with StagedCopy(str(tmp_path / "copy")) as copy:
+    with StagedCopy(str(tmp_path / "copy"), is_partition=False) as copy:
         copy.add_root(str(tmp_path / "d"), [("t", 0)])
         copy.publish()
     assert committed(str(tmp_path / "copy")) == {"q": 0}

@@ -49,10 +49,10 @@ def profile(
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's usual name
 
     check_several("by", by)
-    for name in by:
+    groups = list(dict.fromkeys(by))
+    for name in groups:
         if name not in GROUPS:
             raise unknown("group", name, GROUPS)
-    groups = list(dict.fromkeys(by))
     sums = read(spark, paths, topics, view="sums")
     add = {"sum": F.sum, "min": F.min, "max": F.max}
     facts = [add[how](name).alias(name) for name, how in FACTS.items()]
