@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import brokerless as bl
+from brokerless.log import texts
 from brokerless.restoration import Restoration
 from brokerless.spark import export, restore
 from building import NOW, batch
@@ -134,6 +135,47 @@ def test_a_topic_of_another_export_is_left_alone(source, exported, tmp_path):
     with pytest.raises(ValueError, match=r"already, with other records"):
         restore(Here(), exported, str(tmp_path / "d"))
     assert_restored(source, tmp_path / "d")
+
+
+def test_what_is_asked_for_beside_the_records(exported, tmp_path):
+    topic_id = texts.random_id()
+    asked = {"topic_ids": {"two": topic_id}, "compression": "zstd", "batch_size": 100}
+    found = restore(Here(), exported, str(tmp_path / "d"), topics=iter(["two"]), **asked)
+    assert [(report.topic, report.partition) for report in found.partitions] == [("two", 0), ("two", 1)]
+    log = bl.LogDir(tmp_path / "d").log("two", 0)
+    codecs = [codec for batches in log.scan() for codec in batches["compression"].to_pylist()]
+    assert set(codecs) == {"zstd"}
+    assert 2 < len(codecs) < 50
+    assert log.topic_id == topic_id
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_a_topic_that_is_there_keeps_its_id(exported, tmp_path, is_restored):
+    """With another one than its cluster gave it, its broker renames it -stray: asked for, it is not passed over."""
+    path = str(tmp_path / "d")
+    if is_restored:
+        restore(Here(), exported, path)
+    else:
+        with bl.LogDir.create(path) as log_dir:
+            log_dir.create_topic("two", 2)
+    known = bl.LogDir(path).log("two", 0).topic_id
+    with pytest.raises(ValueError, match=f"topic 'two' is in .* already, with the id {known}, not "):
+        restore(Here(), exported, path, topics=["two"], topic_ids={"two": texts.random_id()})
+    restore(Here(), exported, path, topics=["two"], topic_ids={"two": known})
+    assert bl.LogDir(path).log("two", 1).topic_id == known
+
+
+def test_a_restore_warns_of_other_replicas_unless_told(exported, tmp_path):
+    """Warnings are errors here."""
+    path = tmp_path / "d"
+    with bl.LogDir.create(path):
+        pass
+    (path / texts.BOOTSTRAP).unlink()  # as in a directory that a cluster was started on
+    asked = {"topics": ["two"], "topic_ids": {"two": texts.random_id()}}
+    with pytest.warns(UserWarning, match="say sole_replica if none has"):
+        restore(Here(), exported, str(path), **asked)
+    asked = {"topics": ["late"], "topic_ids": {"late": texts.random_id()}}
+    restore(Here(), exported, str(path), sole_replica=True, **asked)
 
 
 def test_a_topic_that_was_written_to_since(exported, tmp_path):

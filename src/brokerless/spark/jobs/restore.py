@@ -103,6 +103,7 @@ def restore(
         restore(spark, "/exports/orders", "/restored/kafka-data")
     """
     check_several("topics", topics)
+    topics = tuple(topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
     manifest = _read(directory)
     for topic in (*topics, *(topic_ids or {})):
@@ -123,7 +124,7 @@ def restore(
     digests = {name: _digest_of(manifest, name) for name in chosen}
     present, done = _present(path, Restoration(digests, {}))
     for name, exported_topic in chosen.items():
-        _check_present(path, name, exported_topic, present, is_done=name in done)
+        _check_present(path, name, exported_topic, present, (topic_ids or {}).get(name), is_done=name in done)
     missing = {name: topic for name, topic in chosen.items() if name not in done}
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     tasks = skipped = 0
@@ -240,9 +241,15 @@ def _roll_forward(path: str, *, sole_replica: bool) -> None:
 
 
 def _check_present(
-    path: str, name: str, topic: ExportedTopic, present: Mapping[str, Mapping[int, int]], *, is_done: bool
+    path: str,
+    name: str,
+    topic: ExportedTopic,
+    present: Mapping[str, Mapping[int, int]],
+    topic_id: str | None,
+    *,
+    is_done: bool,
 ) -> None:
-    """Refuse a topic that has other records than a restore of this export leaves.
+    """Refuse a topic that has other records than a restore of this export leaves, or another id than is asked for.
 
     Raises:
         ValueError: it is there, and has.
@@ -256,6 +263,10 @@ def _check_present(
             )
     elif any(present.get(name, {}).values()):
         raise ValueError(f"topic {name!r} is in {path} already, with other records: restore it into another directory")
+    if topic_id is not None and name in present:
+        known = LogDir(path).logs([name])[0].topic_id
+        if known != topic_id:
+            raise ValueError(f"topic {name!r} is in {path} already, with the id {known}, not {topic_id}")
 
 
 def _digest_of(manifest: Manifest, name: str) -> str:
