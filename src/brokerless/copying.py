@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from brokerless import disk, storage
 from brokerless.errors import LogInUseError, located
 from brokerless.log import files, streaming_epochs, texts, transactional_ids
-from brokerless.log.root import Root
+from brokerless.log.root import Root, check_outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -59,13 +59,12 @@ class StagedCopy:
         around = storage.list_directory(parent)
         if files.is_partition_directory(around):
             raise ValueError(f"cannot make {to}: it would be in a partition's directory; name one elsewhere")
-        is_in_root = Root.is_root(around)
-        if is_in_root and not is_partition:
-            raise ValueError(f"cannot make {to}: a broker takes what is in a log directory for partitions")
+        if not is_partition:
+            check_outside(to)
         try:
             topic, partition, _ = files.parse_directory_name(name)
         except ValueError:
-            if is_in_root:
+            if Root.is_root(around):
                 raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
             topic, partition = name, 0
         self.path = f"{parent}/{files.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"

@@ -94,7 +94,7 @@ class LogDir:
 
         Raises:
             FileExistsError: the directory is not empty.
-            ValueError: an id is none.
+            ValueError: an id is none; or it would be in another log directory, or in a partition's.
 
         >>> with LogDir.create(NEW) as log_dir:
         ...     topic_id = log_dir.create_topic("orders", partitions=2)

@@ -21,7 +21,7 @@ from brokerless.kraft import Bootstrap, Topic
 from brokerless.log import files, journal, texts
 from brokerless.log.lock import Lock
 from brokerless.log.open_log import now_ms
-from brokerless.log.root import Root
+from brokerless.log.root import Root, check_outside
 from brokerless.log.settings import TopicSettings
 from brokerless.log.transactional_ids import TransactionalIds
 from brokerless.log.writer import LogWriter
@@ -341,6 +341,7 @@ def create_log_dir(
 ) -> LogDirWriter:
     """Make a new log directory and open it: see `LogDir.create`."""
     disk.check_local(path)
+    check_outside(path)
     if not 0 <= node_id < 1 << 31:
         raise ValueError(f"not a node id: {node_id}; 0 to {(1 << 31) - 1} expected")
     if kraft:

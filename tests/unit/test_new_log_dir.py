@@ -88,3 +88,13 @@ def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
 def test_an_open_log_directory_is_not_copied(tmp_path):
     with bl.LogDir.create(tmp_path / "d") as log_dir, pytest.raises(TypeError, match="two would write over each other"):
         pickle.dumps(log_dir)
+
+
+@pytest.mark.parametrize("name", ["new", "t-1", "t-0/new"])
+def test_a_log_directory_is_not_made_in_another(tmp_path, name):
+    """By a name that is no partition's, a broker that is there does not start any more."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+    with pytest.raises(ValueError, match=r"cannot make .*: .* is a (log directory|partition's)"):
+        bl.LogDir.create(tmp_path / "d" / name)
+    assert not (tmp_path / "d" / name).exists()

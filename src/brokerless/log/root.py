@@ -6,13 +6,15 @@ checkpoint counts as one without entries, with a warning.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import storage
 from brokerless.errors import CorruptRecordError, located
-from brokerless.log import lock, restored_topics, texts
+from brokerless.log import files, lock, restored_topics, texts
 from brokerless.log.journal import Journal
 from brokerless.remote import is_remote
 
@@ -146,3 +148,22 @@ class Root:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+def check_outside(path: str) -> None:
+    """Refuse to make a log directory within another one, or within a partition's.
+
+    Raises:
+        ValueError: a broker would take it for a partition, or stop at its name.
+    """
+    around = os.path.dirname(os.path.abspath(path))
+    names: list[str] = []
+    # where one may write and not look, or nothing is yet
+    with contextlib.suppress(OSError):
+        names = storage.list_directory(around)
+    if Root.is_root(names):
+        raise ValueError(
+            f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions"
+        )
+    if files.is_partition_directory(names):
+        raise ValueError(f"cannot make {path}: {around} is a partition's directory")
