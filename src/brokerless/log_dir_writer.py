@@ -346,6 +346,8 @@ def create_log_dir(
         raise ValueError(f"not a node id: {node_id}; 0 to {(1 << 31) - 1} expected")
     if kraft:
         cluster_id, directory_id = cluster_id or texts.random_id(), directory_id or texts.random_id()
+    if directory_id is not None:
+        texts.check_directory_id(directory_id)
     meta = texts.format_meta_properties(texts.MetaProperties(int(kraft), cluster_id, node_id, directory_id))
     if storage.exists(path):
         if not _is_unused(path):

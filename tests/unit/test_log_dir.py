@@ -82,6 +82,8 @@ def test_of_replicas_the_last_epoch_counts_before_the_length(tmp_path):
     assert found.log("t", 0).path == str(longer_new)
     assert [log.path for log in found.replicas("t", 0)] == [str(longer_new), str(short_new), str(long_old)]
     assert len(found.logs()) == 1
+    of_all = found.logs(["t"], [0], all_replicas=True)
+    assert [log.path for log in of_all] == [str(long_old), str(short_new), str(longer_new)]
 
 
 def test_two_clusters_are_not_replicas_of_each_other(tmp_path):

@@ -98,3 +98,11 @@ def test_a_log_directory_is_not_made_in_another(tmp_path, name):
     with pytest.raises(ValueError, match=r"cannot make .*: .* is a (log directory|partition's)"):
         bl.LogDir.create(tmp_path / "d" / name)
     assert not (tmp_path / "d" / name).exists()
+
+
+@pytest.mark.parametrize("directory_id", ["x", "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAYw"])
+def test_an_id_with_which_no_broker_starts(tmp_path, directory_id):
+    with pytest.raises(ValueError, match=f"not a directory id: '{directory_id}'"):
+        bl.LogDir.create(tmp_path / "d", directory_id=directory_id)
+    assert not (tmp_path / "d").exists()
+    bl.LogDir.create(tmp_path / "d", directory_id="AAAAAAAAAAAAAAAAAAAAZA").close()

@@ -156,12 +156,26 @@ def check_topic_id(topic_id: str) -> None:
         ValueError: it is not 22 characters of URL-safe base64, or one of the two that Kafka reserves (`Uuid.RESERVED`):
             zero, and one, which is the metadata log's.
     """
-    try:
-        is_id = len(topic_id) == 22 and int.from_bytes(_uuid_bytes(topic_id)) > 1
-    except CorruptRecordError:
-        is_id = False
-    if not is_id:
+    if not _is_uuid(topic_id, 2):
         raise ValueError(f"not a topic id: {topic_id!r}; it is 22 characters of URL-safe base64, as `ls` shows it")
+
+
+def check_directory_id(directory_id: str) -> None:
+    """Refuse an id of a log directory that a broker does not start with.
+
+    Raises:
+        ValueError: it is not 22 characters of URL-safe base64, or one of the hundred that Kafka reserves
+            (`DirectoryId.reserved`).
+    """
+    if not _is_uuid(directory_id, 100):
+        raise ValueError(f"not a directory id: {directory_id!r}; it is 22 characters of URL-safe base64")
+
+
+def _is_uuid(text: str, lowest: int) -> bool:
+    try:
+        return len(text) == 22 and int.from_bytes(_uuid_bytes(text)) >= lowest
+    except CorruptRecordError:
+        return False
 
 
 def parse_meta_properties(content: bytes) -> MetaProperties:
