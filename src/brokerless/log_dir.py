@@ -94,6 +94,7 @@ class LogDir:
 
         Raises:
             FileExistsError: the directory is not empty.
+            LogInUseError: another writer is there, who makes it.
             ValueError: an id is none; or it would be in another log directory, or in a partition's.
 
         >>> with LogDir.create(NEW) as log_dir:

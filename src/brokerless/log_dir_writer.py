@@ -41,6 +41,7 @@ class LogDirWriter:
         path: the log directory: what a broker's `log.dirs` names.
         sole_replica: no other broker has replicas of these partitions, or none that matters: do not warn.
         recover: recover each log when it is opened, even if the directory was left clean.
+        lock: the directory's, if the caller has it; None: it is taken.
 
     Attributes:
         path: as given.
@@ -63,7 +64,14 @@ class LogDirWriter:
     [('orders', 0), ('orders', 1)]
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sole_replica: bool = False,
+        recover: bool = False,
+        lock: Lock | None = None,
+    ) -> None:
         self.path = os.fspath(path)
         names = storage.list_directory(self.path)
         if files.is_partition_directory(names):
@@ -75,7 +83,7 @@ class LogDirWriter:
         # Those that could not be opened, at a point where some of their files may have been changed.
         self._unsure: set[tuple[str, int]] = set()
         self._process = os.getpid()
-        self._lock: Lock | None = Lock(self._file(texts.LOCK))
+        self._lock: Lock | None = lock or Lock(self._file(texts.LOCK))
         try:
             self.rolled_forward = journal.roll_forward(self.path)
             self.transactional_ids = TransactionalIds(self.path, self.log, self.partitions)
@@ -349,26 +357,33 @@ def create_log_dir(
     if directory_id is not None:
         texts.check_directory_id(directory_id)
     meta = texts.format_meta_properties(texts.MetaProperties(int(kraft), cluster_id, node_id, directory_id))
-    if storage.exists(path):
-        if not _is_unused(path):
-            raise FileExistsError(errno.EEXIST, "not empty: a new log directory needs a directory of its own", path)
-    else:
+    with contextlib.suppress(FileExistsError):
         disk.make_directory(path)
         disk.sync_directory(os.path.dirname(os.path.abspath(path)))
-    if kraft:
-        first = Bootstrap(node_id).format(timestamp=now_ms())
-        disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", first)
-    # Last: it is what makes it a log directory.
-    disk.atomic_write(f"{path}/{texts.META_PROPERTIES}", meta)
-    return LogDirWriter(path, sole_replica=True)
+    # The lock is a file, too: none is made in a directory of anybody's.
+    _check_unused(path)
+    with contextlib.ExitStack() as failing:
+        lock = Lock(f"{path}/{texts.LOCK}")
+        failing.callback(lock.release)
+        # Whoever had the lock before may have made it.
+        _check_unused(path)
+        if kraft:
+            first = Bootstrap(node_id).format(timestamp=now_ms())
+            disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", first)
+        # Last: it is what makes it a log directory.
+        disk.atomic_write(f"{path}/{texts.META_PROPERTIES}", meta)
+        failing.pop_all()
+    return LogDirWriter(path, sole_replica=True, lock=lock)
 
 
 def open_or_create(path: str | os.PathLike[str], *, sole_replica: bool = False) -> LogDirWriter:
     """Open a log directory for writing; make one where there is nothing, or an empty directory."""
     name = os.fspath(path)
-    if storage.exists(name) and not _is_unused(name):
-        return LogDirWriter(name, sole_replica=sole_replica)
-    return create_log_dir(name, cluster_id=None, node_id=1, directory_id=None, kraft=True)
+    if not storage.exists(name) or _is_unused(name):
+        # Somebody else may make it at the same time.
+        with contextlib.suppress(FileExistsError):
+            return create_log_dir(name, cluster_id=None, node_id=1, directory_id=None, kraft=True)
+    return LogDirWriter(name, sole_replica=sole_replica)
 
 
 def _check_leader_epoch(topic: str, leader_epoch: int) -> None:
@@ -376,7 +391,12 @@ def _check_leader_epoch(topic: str, leader_epoch: int) -> None:
         raise ValueError(f"leader epoch {leader_epoch} of topic {topic!r}: 0 to {(1 << 31) - 1} are allowed")
 
 
+def _check_unused(path: str) -> None:
+    if not _is_unused(path):
+        raise FileExistsError(errno.EEXIST, "not empty: a new log directory needs a directory of its own", path)
+
+
 def _is_unused(path: str) -> bool:
-    """Tell whether a directory is empty, or as a crash while it was made into a log directory leaves it."""
-    unfinished = {texts.BOOTSTRAP, f"{texts.BOOTSTRAP}.tmp", f"{texts.META_PROPERTIES}.tmp"}
+    """Tell whether a directory is empty, or as one who makes it into a log directory has it, or a crash leaves it."""
+    unfinished = {texts.LOCK, texts.BOOTSTRAP, f"{texts.BOOTSTRAP}.tmp", f"{texts.META_PROPERTIES}.tmp"}
     return unfinished.issuperset(storage.list_directory(path))

@@ -2,11 +2,14 @@
 
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import brokerless as bl
+from brokerless import disk
 from brokerless.committing import Write
+from brokerless.log_dir_writer import open_or_create
 from brokerless.written_topics import NewTopic
 
 
@@ -28,6 +31,44 @@ def test_a_directory_with_something_in_it_is_not_made_a_new_one(tmp_path):
         with pytest.raises(ValueError, match="not a "):
             bl.LogDir.create(tmp_path / "new", **bad)
     assert os.listdir(tmp_path) == ["f"]
+
+
+@pytest.mark.parametrize("at", ["bootstrap.checkpoint", "meta.properties"])
+def test_a_directory_that_another_writer_is_making_is_in_use(tmp_path, monkeypatch, at):
+    """Made by both it would lose the topics that the first one made."""
+    write = disk.atomic_write
+
+    def meet(path, content):
+        if path.endswith(at) and not met:
+            met.append(path)
+            with pytest.raises(bl.LogInUseError):
+                open_or_create(tmp_path / "new")
+        write(path, content)
+
+    met = []
+    monkeypatch.setattr(disk, "atomic_write", meet)
+    with bl.LogDir.create(tmp_path / "new") as log_dir:
+        log_dir.create_topic("orders")
+    assert met
+    with open_or_create(tmp_path / "new") as log_dir:
+        assert log_dir.partitions() == [("orders", 0)]
+
+
+def test_writes_that_begin_at_one_time_make_one_directory(tmp_path):
+    writes = [Write(path=str(tmp_path / "new"), topics={"t": NewTopic()}) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda write: write.begin(patience=60), writes))
+    for write in writes:
+        write.commit(())
+    assert bl.LogDir(tmp_path / "new").topics() == ["t"]
+
+
+def test_a_directory_of_anybodys_gets_no_lock(tmp_path, monkeypatch):
+    """A file that comes and goes there would be seen."""
+    (tmp_path / "f").touch()
+    monkeypatch.setattr(disk, "create", pytest.fail)
+    with pytest.raises(FileExistsError):
+        bl.LogDir.create(tmp_path)
 
 
 @pytest.mark.parametrize(
