@@ -10,7 +10,7 @@ from brokerless.log import restored_topics, texts
 from brokerless.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from brokerless.log_dir_writer import LogDirWriter
 
@@ -32,9 +32,8 @@ class Restoration:
         (root,) = found.roots
         return {
             topic
-            for topic, digest in self.digests.items()
-            if topic in found.topics()
-            and root.restored_topics.get(topic) == restored_topics.RestoredTopic(digest, topic_id_of(found, topic))
+            for topic, topic_id in topic_ids(found, self.digests).items()
+            if root.restored_topics.get(topic) == restored_topics.RestoredTopic(self.digests[topic], topic_id)
         }
 
     def check_empty(self, directory: LogDirWriter) -> None:
@@ -61,9 +60,9 @@ class Restoration:
         """
         found = LogDir(directory.path)
         known = dict(found.roots[0].restored_topics)
+        ids = topic_ids(found, self.digests) | dict(made)
         for topic, digest in self.digests.items():
-            topic_id = made[topic] if topic in made else topic_id_of(found, topic)
-            known[topic] = restored_topics.RestoredTopic(digest, topic_id)
+            known[topic] = restored_topics.RestoredTopic(digest, ids.get(topic))
         disk.atomic_write(f"{staging}/{restored_topics.FILE}", restored_topics.content(known))
         # With what is known of the other logs now.
         directory.checkpoint()
@@ -75,4 +74,10 @@ class Restoration:
 
 def topic_id_of(found: LogDir, topic: str) -> str | None:
     """Return the id of a topic; None: it has none, or is not there."""
-    return found.logs([topic])[0].topic_id if topic in found.topics() else None
+    return topic_ids(found, [topic]).get(topic)
+
+
+def topic_ids(found: LogDir, topics: Collection[str]) -> dict[str, str | None]:
+    """Return the ids of those of these topics that are there; None: it has none. All logs are gone through once."""
+    first = {log.topic: log for log in reversed(found.logs()) if log.topic is not None and log.topic in topics}
+    return {topic: log.topic_id for topic, log in first.items()}

@@ -1,4 +1,4 @@
-"""Large logs: many segments cost little to plan, and long ones no more memory to read than short ones."""
+"""Large logs, and many: segments and topics cost little to look at, and long logs no more memory than short ones."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import storage
+from brokerless.restoration import Restoration
 from building import NOW, batch, write_segment
 
 # Not `ru_maxrss`: a process inherits it from the one that starts it.
@@ -67,3 +68,18 @@ def test_a_start_in_the_middle_of_many_segments(many_segments):
     log = bl.Log(many_segments)
     assert len(log.plan(start_offset=29985)) == 2
     assert log.offsets_for_times(NOW + 20_001) == (20_001, NOW + 20_001, 0)
+
+
+def test_many_restored_topics_are_known_by_one_look_at_the_logs(tmp_path, monkeypatch):
+    """A look for each topic takes 10,000 topics of ten partitions minutes."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        for number in range(20):
+            log_dir.create_topic(f"t{number}")
+        looks = []
+        for name in ("logs", "topics"):
+            look = getattr(bl.LogDir, name)
+            monkeypatch.setattr(bl.LogDir, name, lambda *given, look=look: looks.append(look) or look(*given))
+        restoration = Restoration({f"t{number}": "d" for number in range(20)}, {})
+        restoration.stage(log_dir, str(tmp_path / "d"), {})
+    assert len(restoration.done(bl.LogDir(tmp_path / "d"))) == 20
+    assert len(looks) == 2

@@ -121,7 +121,7 @@ def restore(
     chosen = {name: topic for name, topic in sorted(manifest.topics.items()) if not topics or name in topics}
     for name in chosen:
         check_writable_topic(name, is_copy=True)
-    digests = {name: _digest_of(manifest, name) for name in chosen}
+    digests = _digests(manifest, chosen)
     present, done = _present(path, Restoration(digests, {}))
     for name, exported_topic in chosen.items():
         _check_present(path, name, exported_topic, present, (topic_ids or {}).get(name), is_done=name in done)
@@ -269,14 +269,13 @@ def _check_present(
             raise ValueError(f"topic {name!r} is in {path} already, with the id {known}, not {topic_id}")
 
 
-def _digest_of(manifest: Manifest, name: str) -> str:
-    """Return what tells the records of a topic from those of any other export."""
-    files = [
-        (file.name, file.partition, file.rows, file.bytes, file.first_offset, file.last_offset)
-        for file in manifest.files
-        if file.topic == name
-    ]
-    return _digest(manifest.id, name, manifest.topics[name], sorted(files))
+def _digests(manifest: Manifest, topics: Iterable[str]) -> dict[str, str]:
+    """Return, by topic, what tells the records of one from those of any other export."""
+    files: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for file in manifest.files:
+        described = (file.name, file.partition, file.rows, file.bytes, file.first_offset, file.last_offset)
+        files[file.topic].append(described)
+    return {name: _digest(manifest.id, name, manifest.topics[name], sorted(files[name])) for name in topics}
 
 
 def _settings(topic: ExportedTopic) -> TopicSettings:
