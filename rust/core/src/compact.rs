@@ -13,6 +13,7 @@
 
 mod key_map;
 mod keys;
+mod numbered;
 mod rewrite;
 mod scan;
 mod transactions;

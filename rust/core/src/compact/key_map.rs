@@ -1,4 +1,4 @@
-//! Keys by hash, each with a number: the last record that has it. Never more memory than it was given.
+//! Keys by hash, each with the last record that has it. Never more memory than it was given.
 //!
 //! The hash is SipHash-1-3-128 under a key of the run, so nobody can make two keys collide who does not know it, and by
 //! chance two of 10^10 keys do with a probability of 10^-19: Kafka compares keys by their MD5 alone, too.
@@ -7,6 +7,8 @@
 //! outside: they are another map's, which goes on where this range ends. So what is in the range is always complete.
 
 use std::hint::black_box;
+
+use super::numbered::Numbered;
 
 /// Of the range, this many are told apart, each with a table of its own: one at a time grows, or is let go.
 const MAX_TABLES: u64 = 64;
@@ -17,21 +19,14 @@ const MIN_SLOTS: usize = 4;
 /// Keys whose slots are fetched together: one waits for memory while the others' are on their way.
 const TOGETHER: usize = 64;
 
-/// The two halves of a hash, and the number plus one: 0 marks an empty slot, and zeroed memory costs nothing until used.
+/// The two halves of a hash, and a record: 0 marks an empty slot, and zeroed memory costs nothing until used.
 type Slot = [u64; 3];
 
-/// A key's hash, with the number to be stored or looked up for it.
-#[derive(Debug, Clone, Copy)]
+/// A key's hash, with the record to be stored or looked up for it.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HashedKey {
     pub(crate) hash: [u64; 2],
-    pub(crate) number: u64,
-}
-
-impl HashedKey {
-    const NONE: Self = Self {
-        hash: [0; 2],
-        number: 0,
-    };
+    pub(super) record: Numbered,
 }
 
 /// Hashes from `start` up to, not including, `start + width`; a width of 0 stands for all of them to the end.
@@ -156,24 +151,26 @@ impl KeyMap {
         self.tables.iter().map(|table| table.used).sum()
     }
 
-    /// The number of every key.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+    /// The last record of every key.
+    pub(super) fn records(&self) -> impl Iterator<Item = Numbered> + '_ {
         let slots = self.tables.iter().flat_map(|table| &table.slots);
-        slots.filter_map(|slot| slot[2].checked_sub(1))
+        slots
+            .filter(|slot| slot[2] != 0)
+            .map(|slot| Numbered(slot[2]))
     }
 
-    /// Stores the numbers, plus `more`, of those in the range; a later one replaces an earlier one.
-    pub(crate) fn put(&mut self, keys: &[HashedKey], more: u64) {
+    /// Stores the records, `first` of which come before, of the keys in the range; a later one replaces an earlier one.
+    pub(crate) fn put(&mut self, keys: &[HashedKey], first: u64) {
         for keys in keys.chunks(TOGETHER) {
             self.touch(keys);
             for key in keys {
-                self.put_one(&key.hash, key.number + more);
+                self.put_one(&key.hash, key.record.after(first));
             }
         }
     }
 
-    /// The same for runs of keys, each with what is to be added to its numbers. Many keys go in table by table: a table
-    /// fits into the processor's caches and page tables, where the map does not.
+    /// The same for runs of keys, each with how many records come before. Many keys go in table by table: a table fits into
+    /// the processor's caches and page tables, where the map does not.
     pub(crate) fn put_all(&mut self, runs: &[(&[HashedKey], u64)]) {
         let mut ends = [0_usize; MAX_TABLES as usize + 1];
         for (keys, _) in runs {
@@ -189,8 +186,8 @@ impl KeyMap {
             *end = total;
         }
         let mut sorted = std::mem::take(&mut self.sorted);
-        sorted.resize(total, HashedKey::NONE);
-        for (keys, more) in runs {
+        sorted.resize(total, HashedKey::default());
+        for (keys, first) in runs {
             for key in *keys {
                 // Where the next key of its table goes: what counts to here were the tables before.
                 let next = self.table(&key.hash).and_then(|at| ends.get_mut(at));
@@ -198,7 +195,7 @@ impl KeyMap {
                     && let Some(place) = sorted.get_mut(*next)
                 {
                     *place = HashedKey {
-                        number: key.number + more,
+                        record: key.record.after(*first),
                         ..*key
                     };
                     *next += 1;
@@ -243,7 +240,7 @@ impl KeyMap {
     }
 
     #[inline]
-    fn put_one(&mut self, hash: &[u64; 2], number: u64) {
+    fn put_one(&mut self, hash: &[u64; 2], record: Numbered) {
         while let Some(at) = self.table(hash) {
             let Some(table) = self.tables.get_mut(at) else {
                 return;
@@ -252,7 +249,7 @@ impl KeyMap {
             if let Some(slot) = table.find(hash) {
                 let is_new = slot[2] == 0;
                 if has_room || !is_new {
-                    *slot = [hash[0], hash[1], number + 1];
+                    *slot = [hash[0], hash[1], record.0];
                     table.used += usize::from(is_new);
                     return;
                 }
@@ -297,6 +294,7 @@ impl KeyMap {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::numbered::Value;
     use super::*;
 
     fn keys(count: u64) -> Vec<HashedKey> {
@@ -306,14 +304,18 @@ mod tests {
                 let hash = hasher.hash(&number.to_be_bytes());
                 HashedKey {
                     hash: [hash.h1, hash.h2],
-                    number,
+                    record: Numbered::new(number, Value::Present),
                 }
             })
             .collect()
     }
 
+    fn numbers(map: &KeyMap) -> impl Iterator<Item = u64> {
+        map.records().map(Numbered::number)
+    }
+
     fn all(keys: &[HashedKey], max_bytes: usize) -> (Vec<u64>, usize) {
-        let (mut range, mut passes, mut numbers) = (Some(HashRange::ALL), 0, Vec::new());
+        let (mut range, mut passes, mut found) = (Some(HashRange::ALL), 0, Vec::new());
         while let Some(this) = range {
             let mut map = KeyMap::new(this, max_bytes);
             let mut twin = KeyMap::new(this, max_bytes);
@@ -323,20 +325,20 @@ mod tests {
             // in another order the range may shrink elsewhere; what is in both is the same
             if twin.range() == map.range() {
                 let sorted = |map: &KeyMap| {
-                    let mut numbers: Vec<_> = map.numbers().collect();
+                    let mut numbers: Vec<_> = numbers(map).collect();
                     numbers.sort_unstable();
                     numbers
                 };
                 assert_eq!(sorted(&map), sorted(&twin));
             }
             assert!(map.slots <= map.max_slots || map.len() == 1);
-            assert_eq!(map.numbers().count(), map.len());
-            numbers.extend(map.numbers());
+            assert_eq!(numbers(&map).count(), map.len());
+            found.extend(numbers(&map));
             range = map.range().next();
             passes += 1;
         }
-        numbers.sort_unstable();
-        (numbers, passes)
+        found.sort_unstable();
+        (found, passes)
     }
 
     #[test]
@@ -358,7 +360,7 @@ mod tests {
     fn a_later_number_replaces_an_earlier_one() {
         let mut twice = keys(500);
         twice.extend(keys(500).into_iter().map(|key| HashedKey {
-            number: key.number + 1000,
+            record: key.record.after(1000),
             ..key
         }));
         assert_eq!(all(&twice, 1 << 20).0, (1000..1500).collect::<Vec<_>>());

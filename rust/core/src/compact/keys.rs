@@ -3,19 +3,13 @@
 use siphasher::sip128::SipHasher13;
 
 use super::key_map::HashedKey;
+use super::numbered::{Numbered, Value};
 use crate::batch::Header;
 use crate::compression::Decompressor;
 use crate::error::{Error, Result};
 use crate::fetch;
 use crate::message;
 use crate::record;
-
-/// What a key's number says besides the record's, in its lowest bits: the record itself goes.
-pub(super) const DROPPED: u64 = 1;
-/// The same: its batch gets a delete horizon.
-pub(super) const STAMPED: u64 = 2;
-/// The record's number begins here.
-pub(super) const NUMBER_SHIFT: u32 = 2;
 
 /// So many keys are handed on at once: a hostile batch may hold far more.
 const MAX_KEYS: usize = 1 << 16;
@@ -208,8 +202,8 @@ impl KeyHasher {
             }
         }
         let tombstone = match header.delete_horizon_ms() {
-            Some(horizon) if horizon <= wanted.now => DROPPED,
-            _ => STAMPED,
+            Some(horizon) if horizon <= wanted.now => Value::Expired,
+            _ => Value::Tombstone,
         };
         match fate {
             Fate::Aborted | Fate::Control { is_kept: false, .. } => *number += count as u64,
@@ -229,10 +223,13 @@ impl KeyHasher {
                         .base_offset
                         .wrapping_add(i64::from(record.offset_delta));
                     if wanted.has(offset) {
-                        let flag = if record.has_value { 0 } else { tombstone };
-                        counts.keyed(offset, record.key, flag);
+                        let value = match record.has_value {
+                            true => Value::Present,
+                            false => tombstone,
+                        };
+                        counts.keyed(offset, record.key, value);
                         if let Some(key) = record.key {
-                            push(keys, hasher, key, *number << NUMBER_SHIFT | flag, found);
+                            push(keys, hasher, key, Numbered::new(*number, value), found);
                         }
                     }
                     *number += 1;
@@ -258,19 +255,15 @@ impl KeyHasher {
             counts,
         } = self;
         let tombstone = match wanted.keeps_legacy_tombstones {
-            true => STAMPED,
-            false => DROPPED,
+            true => Value::Tombstone,
+            false => Value::Expired,
         };
         message::open(header, entry, decompressor)?.for_each(false, |message| {
             if wanted.has(message.offset) {
-                let flag = if message.value.is_none() {
-                    tombstone
-                } else {
-                    0
-                };
-                counts.keyed(message.offset, message.key, flag);
+                let value = message.value.map_or(tombstone, |_| Value::Present);
+                counts.keyed(message.offset, message.key, value);
                 if let Some(key) = message.key {
-                    push(keys, hasher, key, *number << NUMBER_SHIFT | flag, found);
+                    push(keys, hasher, key, Numbered::new(*number, value), found);
                 }
             }
             *number += 1;
@@ -290,12 +283,12 @@ impl RecordCounts {
         self.tombstones += other.tombstones;
     }
 
-    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, flag: u64) {
+    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, value: Value) {
         self.records += 1;
         if key.is_none() {
             self.unkeyed += 1;
             self.first_unkeyed.get_or_insert(offset);
-        } else if flag != 0 {
+        } else if value != Value::Present {
             self.tombstones += 1;
         }
     }
@@ -306,13 +299,13 @@ fn push(
     keys: &mut Vec<HashedKey>,
     hasher: &SipHasher13,
     key: &[u8],
-    number: u64,
+    record: Numbered,
     found: &mut impl Found,
 ) {
     let hash = hasher.hash(key);
     keys.push(HashedKey {
         hash: [hash.h1, hash.h2],
-        number,
+        record,
     });
     if keys.len() >= MAX_KEYS {
         found.keys(keys);

@@ -5,9 +5,8 @@
 //! transaction may have begun before them, the clean ones are followed before that for its sake.
 
 use super::key_map::{HashRange, HashedKey, KeyMap};
-use super::keys::{
-    DROPPED, Fate, Found, Hashed, KeyHasher, NUMBER_SHIFT, RecordCounts, STAMPED, Task, Wanted,
-};
+use super::keys::{Fate, Found, Hashed, KeyHasher, RecordCounts, Task, Wanted};
+use super::numbered::Value;
 use super::transactions::CleanedTransactions;
 use crate::batch::Header;
 use crate::bits::Bits;
@@ -253,19 +252,21 @@ impl CompactionScan {
 
     /// Of the dirty records numbered from `first` to below `end`: those that are the last with their key.
     pub fn newest(&self, first: u64, end: u64) -> Newest {
-        let (mut keep, mut stamp, mut expired) = Default::default();
-        for number in self.decided.map.numbers() {
-            let record = number >> NUMBER_SHIFT;
-            if record >= first && record < end {
-                let bits: &mut Bits = match number & DROPPED {
-                    0 => &mut keep,
-                    _ => &mut expired,
-                };
-                bits.set(record - first);
-                if number & STAMPED != 0 {
-                    Bits::set(&mut stamp, record - first);
-                }
+        let (mut keep, mut stamp, mut expired) = <(Bits, Bits, Bits)>::default();
+        for record in self.decided.map.records() {
+            let number = record.number();
+            if !(first..end).contains(&number) {
+                continue;
             }
+            let bits = match record.value() {
+                Value::Present => &mut keep,
+                Value::Tombstone => {
+                    stamp.set(number - first);
+                    &mut keep
+                }
+                Value::Expired => &mut expired,
+            };
+            bits.set(number - first);
         }
         Newest {
             keep: keep.into_bytes(),
@@ -329,7 +330,7 @@ impl Decided {
         let mut number = self.first_number + self.number;
         let (mut runs, mut count): (Vec<(&[HashedKey], u64)>, _) = (Vec::new(), 0);
         for hashed in found {
-            runs.push((&hashed.keys, number << NUMBER_SHIFT));
+            runs.push((&hashed.keys, number));
             number += hashed.records;
             count += hashed.keys.len();
             if count >= SORTED_KEYS {
@@ -345,8 +346,7 @@ impl Decided {
 impl Found for Decided {
     fn keys(&mut self, keys: &[HashedKey]) {
         if self.is_dirty {
-            let first = self.first_number + self.number;
-            self.map.put(keys, first << NUMBER_SHIFT);
+            self.map.put(keys, self.first_number + self.number);
             return;
         }
         let Self {
@@ -358,17 +358,17 @@ impl Found for Decided {
             ..
         } = self;
         map.look_up(keys, |key, is_superseded| {
-            let number = *first + (key.number >> NUMBER_SHIFT);
             if is_superseded {
                 return;
             }
-            if key.number & DROPPED != 0 {
-                *expired += 1;
-                return;
-            }
-            keep.set(number);
-            if key.number & STAMPED != 0 {
-                stamp.set(number);
+            let number = *first + key.record.number();
+            match key.record.value() {
+                Value::Present => keep.set(number),
+                Value::Tombstone => {
+                    keep.set(number);
+                    stamp.set(number);
+                }
+                Value::Expired => *expired += 1,
             }
         });
     }
