@@ -86,8 +86,7 @@ pub struct Newest {
 #[derive(Debug)]
 pub struct CompactionScan {
     terms: ScanTerms,
-    wanted: Wanted,
-    phase: Phase,
+    keeps_legacy_tombstones: bool,
     transactions: CleanedTransactions,
     aborted: Vec<TransactionIndex>,
     decompressor: Decompressor,
@@ -102,8 +101,8 @@ pub struct CompactionScan {
 #[derive(Debug)]
 struct Decided {
     map: KeyMap,
-    is_dirty: bool,
     /// Of the segment in hand.
+    phase: Phase,
     first_number: u64,
     /// Of its next record.
     number: u64,
@@ -117,20 +116,14 @@ impl CompactionScan {
     /// Starts one. `aborted` are the transaction indexes of all segments of the log.
     pub fn new(terms: ScanTerms, aborted: Vec<TransactionIndex>) -> Result<Self> {
         let mut scan = Self {
-            wanted: Wanted {
-                first_dirty_offset: terms.first_dirty_offset,
-                is_dirty: true,
-                keeps_legacy_tombstones: true,
-                now: terms.now,
-            },
-            phase: Phase::Follow,
+            keeps_legacy_tombstones: true,
             transactions: CleanedTransactions::default(),
             aborted,
             decompressor: Decompressor::new(terms.max_batch_bytes),
             hasher: KeyHasher::new(terms.hash_key, terms.max_batch_bytes),
             decided: Decided {
                 map: KeyMap::new(terms.range, terms.max_bytes),
-                is_dirty: true,
+                phase: Phase::Follow,
                 first_number: 0,
                 number: 0,
                 counts: RecordCounts::default(),
@@ -158,14 +151,12 @@ impl CompactionScan {
 
     /// Goes on with the next segment; the last one is finished.
     pub fn begin(&mut self, phase: Phase, keeps_legacy_tombstones: bool) -> Result<()> {
-        if phase == Phase::Clean && self.phase != Phase::Clean {
+        if phase == Phase::Clean && self.decided.phase != Phase::Clean {
             self.transactions = CleanedTransactions::default();
             self.announce()?;
         }
-        self.phase = phase;
-        self.wanted.is_dirty = phase != Phase::Clean;
-        self.wanted.keeps_legacy_tombstones = keeps_legacy_tombstones;
-        self.decided.is_dirty = self.wanted.is_dirty;
+        self.decided.phase = phase;
+        self.keeps_legacy_tombstones = keeps_legacy_tombstones;
         Ok(())
     }
 
@@ -181,7 +172,7 @@ impl CompactionScan {
         let mut tasks = Vec::new();
         let (taken, needed) = walk::for_each(data, position, |header, entry| {
             let fate = self.fate(header, entry)?;
-            if self.phase != Phase::Follow {
+            if self.decided.phase != Phase::Follow {
                 tasks.push(Task {
                     header: *header,
                     at: (header.position - position) as usize,
@@ -196,8 +187,9 @@ impl CompactionScan {
 
     /// The second half, here and now.
     pub fn look_into(&mut self, data: &[u8], tasks: &[Task]) -> Result<()> {
+        let wanted = self.wanted();
         let decided = &mut self.decided;
-        let (records, counts) = self.hasher.hash_into(data, tasks, &self.wanted, decided)?;
+        let (records, counts) = self.hasher.hash_into(data, tasks, &wanted, decided)?;
         decided.number += records;
         decided.counts.add(&counts);
         Ok(())
@@ -206,12 +198,13 @@ impl CompactionScan {
     /// The second half, by several hashers: they are told what is wanted, and what they find is taken in order.
     pub fn take(&mut self, found: &[Hashed]) {
         let decided = &mut self.decided;
-        if decided.is_dirty {
+        let is_clean = decided.phase == Phase::Clean;
+        if !is_clean {
             decided.put_all(found);
         }
         for hashed in found {
-            if !decided.is_dirty {
-                decided.keys(&hashed.keys);
+            if is_clean {
+                decided.look_up(&hashed.keys);
             }
             for &(number, is_stamped) in &hashed.control {
                 decided.control(number, is_stamped);
@@ -223,7 +216,12 @@ impl CompactionScan {
 
     /// What is wanted of the segment in hand.
     pub fn wanted(&self) -> Wanted {
-        self.wanted
+        Wanted {
+            first_dirty_offset: self.terms.first_dirty_offset,
+            is_dirty: self.decided.phase != Phase::Clean,
+            keeps_legacy_tombstones: self.keeps_legacy_tombstones,
+            now: self.terms.now,
+        }
     }
 
     /// Another hasher of the same key.
@@ -244,7 +242,7 @@ impl CompactionScan {
             counts: std::mem::take(&mut decided.counts),
             expired: std::mem::take(&mut decided.expired),
         };
-        if self.phase == Phase::Dirty {
+        if decided.phase == Phase::Dirty {
             decided.first_number += records.next_multiple_of(8);
         }
         verdicts
@@ -298,7 +296,7 @@ impl CompactionScan {
         let control_type = self.control_type(header, entry)?;
         let marked = self.transactions.control(header, control_type);
         if let (Phase::Dirty, Some(aborted)) | (Phase::Clean, Some(aborted)) =
-            (self.phase, marked.aborted)
+            (self.decided.phase, marked.aborted)
         {
             // A segment with both clean and dirty records is scanned twice; who put these together counts each once.
             let (end, txnindex) = &mut self.txnindex;
@@ -341,14 +339,8 @@ impl Decided {
         }
         self.map.put_all(&runs);
     }
-}
 
-impl Found for Decided {
-    fn keys(&mut self, keys: &[HashedKey]) {
-        if self.is_dirty {
-            self.map.put(keys, self.first_number + self.number);
-            return;
-        }
+    fn look_up(&mut self, keys: &[HashedKey]) {
         let Self {
             map,
             number: first,
@@ -371,6 +363,15 @@ impl Found for Decided {
                 Value::Expired => *expired += 1,
             }
         });
+    }
+}
+
+impl Found for Decided {
+    fn keys(&mut self, keys: &[HashedKey]) {
+        match self.phase {
+            Phase::Clean => self.look_up(keys),
+            _ => self.map.put(keys, self.first_number + self.number),
+        }
     }
 
     fn control(&mut self, number: u64, is_stamped: bool) {
