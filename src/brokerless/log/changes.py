@@ -5,12 +5,14 @@ So that a dry run is the run itself without its last line, and a log that cannot
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import disk, storage
 from brokerless.log import files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
 
@@ -143,19 +145,19 @@ class Changes:
         # by then, the source has the name that it has in this view now
         self.steps.append(Step("write", name, Slice(f"{self.directory}/{source}", start, end), why))
 
-    def move_last(self, start: int, to: int) -> None:
-        """Let the steps from number `start` on come before those from `to` on, but for those of files that both touch.
+    @contextmanager
+    def ahead_of(self, start: int) -> Iterator[None]:
+        """Do what is said in the block before the steps from number `start` on, but for files that those touch, too.
 
-        What is behind damage goes before the damage is cut off: a crash in between leaves damage, and not a gap. Of the
-        files that both touch, producer snapshots, one too many does no harm.
+        Only producer snapshots are such files, and one too many does no harm.
         """
-        between = self.steps[to:start]
-        touched = {step.name for step in between}
-        moved: list[Step] = []
-        kept: list[Step] = []
-        for step in self.steps[start:]:
-            (kept if step.name.removesuffix(files.DELETED) in touched else moved).append(step)
-        self.steps[to:] = [*moved, *between, *kept]
+        end = len(self.steps)
+        yield
+        later, said = self.steps[start:end], self.steps[end:]
+        touched = {step.name for step in later}
+        ahead = [step for step in said if step.name.removesuffix(files.DELETED) not in touched]
+        behind = [step for step in said if step.name.removesuffix(files.DELETED) in touched]
+        self.steps[start:] = [*ahead, *later, *behind]
 
     def drop_idle(self) -> None:
         """Forget the removals of files that are written again just as they are."""

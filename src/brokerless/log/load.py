@@ -137,29 +137,37 @@ class _Loader:
                 self.losses.append(
                     f"a segment's name is not padded to 20 digits: its records are not seen ({name}); rename the file"
                 )
-            is_sound = self._check_indexes(base_offset)
-            if not is_sound and not self._recover(base_offset):
-                return False
+            if not self._check_indexes(base_offset):
+                recovery = self._recover(base_offset)
+                if recovery.ended == "split":
+                    return False
+                if recovery.ended == "emptied":
+                    raise CorruptRecordError(
+                        f"a broker does not start: {name}: {recovery.error}; remove the clean-shutdown marker"
+                    )
             self.segments.append(base_offset)
         if not self.is_clean and not self._recover_unflushed():
             return False
         if not self.segments or self._end_offset() < self.checkpointed_start:
-            if self.is_clean and any(changes.size(files.segment_file(base, files.LOG)) for base in self.segments):
-                self.losses.append(
-                    f"a broker deletes all of it, for it ends below its start offset {self.checkpointed_start}; "
-                    f"correct {texts.LOG_START_OFFSETS} first"
-                )
-            for base_offset in reversed(self.segments):
-                changes.delete_segment(
-                    base_offset, f"all of the log is below its start offset {self.checkpointed_start}"
-                )
-            if self.segments:
-                self.epochs.truncate_from_end(0)
-            self.segments = [self.checkpointed_start]
-            for kind in (files.LOG, files.INDEX, files.TIMEINDEX):
-                changes.write(files.segment_file(self.checkpointed_start, kind), b"", "the first segment")
+            self._begin_anew()
         self._check_sizes(self.segments[-1])
         return True
+
+    def _begin_anew(self) -> None:
+        """Begin the log at its start offset, which none of its segments reaches."""
+        changes, start = self.changes, self.checkpointed_start
+        if self.is_clean and any(changes.size(files.segment_file(base, files.LOG)) for base in self.segments):
+            self.losses.append(
+                f"a broker deletes all of it, for it ends below its start offset {start}; "
+                f"correct {texts.LOG_START_OFFSETS} first"
+            )
+        for base_offset in reversed(self.segments):
+            changes.delete_segment(base_offset, f"all of the log is below its start offset {start}")
+        if self.segments:
+            self.epochs.truncate_from_end(0)
+        self.segments = [start]
+        for kind in (files.LOG, files.INDEX, files.TIMEINDEX):
+            changes.write(files.segment_file(start, kind), b"", "the first segment")
 
     def _remove_orphans(self) -> None:
         for name in self.changes.names():
@@ -216,22 +224,22 @@ class _Loader:
         for base_offset in [base for base in self.segments if base >= start]:
             size = self.changes.size(files.segment_file(base_offset, files.LOG))
             before = len(self.changes.steps)
-            try:
-                if not self._recover(base_offset):
+            match self._recover(base_offset).ended:
+                case "split":
                     return False
-            except _IndexOrderError:
-                self._empty(base_offset)
+                case "emptied":
+                    self._empty(base_offset)
             if self.changes.size(files.segment_file(base_offset, files.LOG)) < size:
-                cut = len(self.changes.steps)
-                for later in reversed([base for base in self.segments if base > base_offset]):
-                    self.changes.delete_segment(later, f"behind the damage in segment {base_offset}")
-                    self.segments.remove(later)
-                self.changes.move_last(cut, before)
+                # A crash in between leaves damage then, and not a gap.
+                with self.changes.ahead_of(before):
+                    for later in reversed([base for base in self.segments if base > base_offset]):
+                        self.changes.delete_segment(later, f"behind the damage in segment {base_offset}")
+                        self.segments.remove(later)
                 break
         return True
 
-    def _recover(self, base_offset: int) -> bool:
-        """Recover one segment (LogSegment.recover). False: its offsets did not fit, so it was split."""
+    def _recover(self, base_offset: int) -> _native.SegmentRecovery:
+        """Recover one segment (LogSegment.recover), or split it; one that is to be emptied stays as it is."""
         log = files.segment_file(base_offset, files.LOG)
         snapshots = self._snapshots()
         snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, is_legacy=self._is_legacy)
@@ -253,9 +261,8 @@ class _Loader:
             self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
         if recovery.ended == "split":
             self._split(base_offset)
-            return False
-        if recovery.ended == "emptied":
-            raise _IndexOrderError(f"a broker does not start: {log}: {why}; remove the clean-shutdown marker")
+        if recovery.ended in ("split", "emptied"):
+            return recovery
         if recovery.ended == "failed":
             raise CorruptRecordError(
                 f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
@@ -270,7 +277,7 @@ class _Loader:
         if recovery.producers_end is not None:
             snapshots.end_offset = recovery.producers_end
         snapshots.take()
-        return True
+        return recovery
 
     def _empty(self, base_offset: int) -> None:
         """Kafka's answer to a segment whose index offsets do not ascend."""
@@ -357,7 +364,3 @@ class _Loader:
             self.changes.write(texts.LEADER_EPOCHS, b"", "every log has one")
         elif is_missing or entries != texts.parse_leader_epochs(self.changes.read(texts.LEADER_EPOCHS)):
             self.changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs(entries), "the epochs of the log")
-
-
-class _IndexOrderError(CorruptRecordError):
-    """Offsets in a segment do not ascend where its index needs them to."""
