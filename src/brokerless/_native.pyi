@@ -894,7 +894,6 @@ class Appender:
         origin: _Origin = "client",
         position: int = 0,
         is_encoded_here: bool = False,
-        is_in_place: bool = False,
     ) -> Appended:
         """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`.
 
@@ -908,10 +907,23 @@ class Appender:
             position: see above.
             is_encoded_here: `Encoder` made them: what headers say of records is true. Headers and checksums are looked
                 at; records only where the topic's settings ask for what headers do not tell.
-            is_in_place: `data` is `headers_alone`, and the batches are what the next segment's file is to hold, or
-                the active one's, if it is empty so far. All are taken or none; `SegmentWrite.log` has their headers as
-                they are to be. Refused, with an AppendError, where more than headers would change, records are to be
-                looked at, or the batches would be divided.
+        """
+
+    def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
+        """Take the batches that the next segment's file is to hold, or the active one's, if it is empty so far.
+
+        All are taken or none. `SegmentWrite.log` has their headers as they are to be.
+
+        Args:
+            headers: theirs alone (`headers_alone`); `Encoder` made the batches.
+            leader_epoch: as of `append`.
+            now: likewise.
+            origin: likewise.
+
+        Raises:
+            AppendError: one is refused, or more than headers would change, records are to be looked at, or the batches
+                would be divided.
+            CorruptRecordError: framing.
         """
 
     def roll(self, now: int) -> Appended:

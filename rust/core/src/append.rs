@@ -7,6 +7,7 @@
 
 mod analyse;
 mod check;
+mod in_place;
 mod roll;
 mod state;
 mod terms;
@@ -19,9 +20,10 @@ use crate::indexing::{IndexError, relative_offset};
 use crate::producers::{Duplicate, Origin, Producers, Update};
 use crate::refusal::{Refusal, Refused};
 use crate::validate::{Place, Placed, Validator, entry, not_in_place};
-use crate::walk::{self, Next};
+use crate::walk::Next;
 
 use analyse::{Analysis, framing};
+use in_place::Form;
 pub use terms::{ActiveSegment, Answer, Answers, Effects, Request, SegmentWrite, Settings};
 
 type Result<T> = std::result::Result<T, Refused>;
@@ -93,15 +95,25 @@ impl LogAppender {
         request: Request,
         effects: &mut Effects,
     ) -> Result<Answer> {
+        self.take(data, request, Form::Whole, effects)
+    }
+
+    fn take(
+        &mut self,
+        data: &[u8],
+        request: Request,
+        form: Form,
+        effects: &mut Effects,
+    ) -> Result<Answer> {
         self.batches.clear();
         self.update.clear();
-        let mut analysis = self.analyse(data, request)?;
+        let mut analysis = self.analyse(data, request, form)?;
         if self.batches.is_empty() {
             return Ok(Answer::EMPTY);
         }
         let mut is_rebuilt = false;
         if matches!(request.origin, Origin::Client | Origin::Coordinator) {
-            is_rebuilt = self.assign(data, request, &mut analysis)?;
+            is_rebuilt = self.assign(data, request, form, &mut analysis)?;
         } else {
             self.check_given_offsets(&analysis)?;
         }
@@ -121,7 +133,7 @@ impl LogAppender {
         self.check_epochs()?;
         self.check_fits(size)?;
         let rolled = self.roll_offset(size, &analysis, request.now);
-        if request.is_in_place && rolled.is_some() {
+        if form == Form::Headers && rolled.is_some() {
             return Err(not_in_place("a new segment begins"));
         }
         let mut segment = match rolled {
@@ -145,7 +157,7 @@ impl LogAppender {
             is_duplicate: false,
         };
         if let Some(duplicate) = self.check_producers(data, is_rebuilt, request.origin)? {
-            if request.is_in_place {
+            if form == Form::Headers {
                 return Err(not_in_place("it is in the log already"));
             }
             return Ok(Answer {
@@ -170,8 +182,18 @@ impl LogAppender {
         Ok(answer)
     }
 
-    /// Takes every batch of `data` as a request of its own, up to the first that is refused; in place all, or none.
+    /// Takes every batch of `data` as a request of its own, up to the first that is refused.
     pub fn append_each(&mut self, data: &[u8], request: Request, effects: &mut Effects) -> Answers {
+        self.take_each(data, request, Form::Whole, effects)
+    }
+
+    fn take_each(
+        &mut self,
+        data: &[u8],
+        request: Request,
+        form: Form,
+        effects: &mut Effects,
+    ) -> Answers {
         let mut answers = Answers {
             count: 0,
             duplicates: 0,
@@ -180,27 +202,15 @@ impl LogAppender {
             refused: None,
         };
         let mut first_offset = None;
-        let before = request.is_in_place.then(|| {
-            let (producers, epochs) = (self.producers.clone(), self.epochs.clone());
-            (self.segment, producers, epochs, self.log_end_offset)
-        });
-        if request.is_in_place
-            && self.segment.size > 0
-            && let Err(refused) = self.roll(request.now, effects)
-        {
-            answers.refused = Some(refused);
-        }
-        while answers.refused.is_none() {
+        loop {
             let at = answers.consumed;
             let rest = data.get(at..).unwrap_or_default();
             effects.expected = rest.len();
-            let next = match request.is_in_place {
-                true => walk::next_alone(rest, 0),
-                false => walk::next(rest, 0),
-            };
-            let (size, taken) = match next {
+            let (size, taken) = match form.next(rest, 0) {
                 Ok(Next::NeedMore(_)) => break,
-                Ok(Next::Batch(_, entry)) => (entry.len(), self.append(entry, request, effects)),
+                Ok(Next::Batch(_, entry)) => {
+                    (entry.len(), self.take(entry, request, form, effects))
+                }
                 Err(error) => (0, Err(framing(error))),
             };
             match taken {
@@ -219,31 +229,25 @@ impl LogAppender {
             }
         }
         effects.expected = 0;
-        if let (Some(before), Some(_)) = (before, &answers.refused) {
-            (
-                self.segment,
-                self.producers,
-                self.epochs,
-                self.log_end_offset,
-            ) = before;
-            *effects = Effects::default();
-            (answers.count, answers.duplicates, answers.consumed) = (0, 0, 0);
-            answers.last = Answer::EMPTY;
-            return answers;
-        }
         answers.last.first_offset = first_offset.unwrap_or(-1);
         answers
     }
 
     /// Validates a request of a leader and gives it its offsets; true if it was rebuilt.
-    fn assign(&mut self, data: &[u8], request: Request, analysis: &mut Analysis) -> Result<bool> {
+    fn assign(
+        &mut self,
+        data: &[u8],
+        request: Request,
+        form: Form,
+        analysis: &mut Analysis,
+    ) -> Result<bool> {
         let place = Place {
             origin: request.origin,
             leader_epoch: request.leader_epoch,
             first_offset: self.log_end_offset,
             now: request.now,
             is_encoded_here: request.is_encoded_here,
-            is_in_place: request.is_in_place,
+            is_in_place: form == Form::Headers,
         };
         let rules = self.settings.rules;
         let validated =

@@ -69,7 +69,6 @@ fn request(origin: Origin) -> Request {
         leader_epoch: i32::MAX,
         now: NOW,
         is_encoded_here: false,
-        is_in_place: false,
     }
 }
 
@@ -94,20 +93,18 @@ fn append_in_place(headers: &[u8], settings: Settings) {
     let (mut log, mut effects) = (log(settings), Effects::default());
     let request = Request {
         is_encoded_here: true,
-        is_in_place: true,
         ..request(Origin::Client)
     };
-    let answers = log.append_each(headers, request, &mut effects);
-    if answers.refused.is_some() {
+    let Ok(answers) = log.append_in_place(headers, request, &mut effects) else {
         assert_eq!(effects, Effects::default());
         assert_eq!((log.log_end_offset(), log.segment().size), (0, 0));
-    } else {
-        let given: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
-        let given = given.concat();
-        let (placed, end) = place_headers(&given).unwrap();
-        assert_eq!(placed.len() as u64, answers.count);
-        assert_eq!(end, log.segment().size);
-    }
+        return;
+    };
+    let given: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
+    let given = given.concat();
+    let (placed, end) = place_headers(&given).unwrap();
+    assert_eq!(placed.len() as u64, answers.count);
+    assert_eq!(end, log.segment().size);
 }
 
 /// The topic's settings and who appends follow from the bytes. A refused request leaves nothing. What a leader

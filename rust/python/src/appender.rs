@@ -125,8 +125,7 @@ impl Appender {
         Appended::new(py, one(answer, length), effects)
     }
 
-    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false,
-        is_in_place=false))]
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python method"
@@ -140,11 +139,9 @@ impl Appender {
         origin: &str,
         position: u64,
         is_encoded_here: bool,
-        is_in_place: bool,
     ) -> PyResult<Appended> {
         let request = Request {
             is_encoded_here,
-            is_in_place,
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
@@ -152,6 +149,29 @@ impl Appender {
         if let Some(refused) = &mut answers.refused {
             refused.position = refused.position.wrapping_add(position);
         }
+        Appended::new(py, answers, effects)
+    }
+
+    #[pyo3(signature = (headers, *, leader_epoch, now, origin="client"))]
+    fn append_in_place(
+        &mut self,
+        py: Python<'_>,
+        headers: Bytes,
+        leader_epoch: i32,
+        now: i64,
+        origin: &str,
+    ) -> PyResult<Appended> {
+        let request = Request {
+            is_encoded_here: true,
+            ..request(py, origin, leader_epoch, now)?
+        };
+        let mut effects = Effects::default();
+        let answers = py
+            .detach(|| {
+                self.0
+                    .append_in_place(headers.as_slice(), request, &mut effects)
+            })
+            .map_err(|refused| refused_to_py(py, refused))?;
         Appended::new(py, answers, effects)
     }
 
@@ -267,7 +287,6 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
         leader_epoch,
         now,
         is_encoded_here: false,
-        is_in_place: false,
     })
 }
 

@@ -187,10 +187,7 @@ class LogWriter(OpenLog):
                 No batch is appended, and the file is as it was: `append_each` says which, and does the others.
         """
         request = self._request(origin, None)
-        append = partial(self._appender.append_each, headers, is_encoded_here=True, is_in_place=True, **request)
-        appended = self._write(self._decide(append), path)
-        if appended.error is not None:
-            raise self._named(appended.error)
+        self._write(self._decide(partial(self._appender.append_in_place, headers, **request)), path)
 
     def roll(self) -> None:
         """Begin a new segment: appends do so by themselves where the settings say."""

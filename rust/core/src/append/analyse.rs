@@ -1,13 +1,13 @@
 //! A request's batches by their headers and checksums: the first look, in which nothing changes.
 
-use super::{LogAppender, Request, Result};
+use super::{Form, LogAppender, Request, Result};
 use crate::batch::Header;
 use crate::compression::Compression;
 use crate::error::{Error, Kind};
 use crate::producers::Origin;
 use crate::refusal::{Refusal, Refused};
 use crate::validate::{Placed, check_size, not_in_place};
-use crate::walk::{self, Next};
+use crate::walk::Next;
 
 /// The batches of a request, by their headers.
 pub(super) struct Analysis {
@@ -22,7 +22,12 @@ pub(super) struct Analysis {
 
 impl LogAppender {
     /// What the headers say, batch by batch; the checksums too.
-    pub(super) fn analyse(&mut self, data: &[u8], request: Request) -> Result<Analysis> {
+    pub(super) fn analyse(
+        &mut self,
+        data: &[u8],
+        request: Request,
+        form: Form,
+    ) -> Result<Analysis> {
         let mut found = Analysis {
             size: 0,
             source: Compression::None,
@@ -35,24 +40,20 @@ impl LogAppender {
         let origin = request.origin;
         loop {
             let rest = data.get(found.size..).unwrap_or_default();
-            let next = match request.is_in_place {
-                true => walk::next_alone(rest, found.size as u64),
-                false => walk::next(rest, found.size as u64),
-            };
-            let (header, entry) = match next {
+            let (header, entry) = match form.next(rest, found.size as u64) {
                 Ok(Next::Batch(header, entry)) => (header, entry),
                 Ok(Next::NeedMore(_)) => return Ok(found),
                 Err(error) => return Err(framing(error)),
             };
             if origin == Origin::Replication && header.partition_leader_epoch > request.leader_epoch
             {
-                if request.is_in_place {
+                if form == Form::Headers {
                     return Err(not_in_place("its leader epoch is above the request's"));
                 }
                 // A newer leader's: the fetch that brings them comes with its epoch.
                 return Ok(found);
             }
-            self.check_header(&header, entry, request)
+            self.check_header(&header, entry, request, form)
                 .map_err(|refused| refused.at(header.position, header.base_offset))?;
             let last_offset = header.last_offset();
             if self.batches.is_empty() {
@@ -79,7 +80,13 @@ impl LogAppender {
         }
     }
 
-    fn check_header(&self, header: &Header, entry: &[u8], request: Request) -> Result<()> {
+    fn check_header(
+        &self,
+        header: &Header,
+        entry: &[u8],
+        request: Request,
+        form: Form,
+    ) -> Result<()> {
         let invalid = |message| Err(Refused::new(Refusal::InvalidRecord, message));
         let epoch = header.partition_leader_epoch;
         match request.origin {
@@ -100,7 +107,7 @@ impl LogAppender {
         if request.origin != Origin::Replication {
             check_size(header, &self.settings.rules, "")?;
         }
-        if request.is_in_place {
+        if form == Form::Headers {
             return Ok(());
         }
         header

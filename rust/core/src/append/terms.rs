@@ -104,9 +104,6 @@ pub struct Request {
     pub now: i64,
     /// The batches are as our own encoder made them: what their headers say of their records is true.
     pub is_encoded_here: bool,
-    /// Headers come alone, and go out alone: the batches are in a file that is to be the next segment's, or the empty
-    /// active one's. Refused where more than headers would change, or a segment be rolled in between.
-    pub is_in_place: bool,
 }
 
 /// The answer to a request that was taken.

@@ -1,7 +1,7 @@
 //! Batches that stay where they are: their headers change as they would when copied, all of them or none.
 
 use brokerless_core::{
-    Answer, Answers, Compression, Effects, LogAppender, Origin, Request, Rules, Settings,
+    Answers, Compression, Effects, LogAppender, Origin, Refused, Request, Rules, Settings,
     TimestampType, headers_alone, place_headers,
 };
 
@@ -12,23 +12,18 @@ const WHOLE: Request = Request {
     leader_epoch: 7,
     now: NOW,
     is_encoded_here: true,
-    is_in_place: false,
 };
 
 /// Batches as headers alone, and the same appended whole.
 fn append_both(
     settings: Settings,
     batches: &[Vec<u8>],
-) -> (Answers, Effects, LogAppender, LogAppender) {
+) -> (Result<Answers, Refused>, Effects, LogAppender, LogAppender) {
     let data = batches.concat();
     let (mut whole, mut alone) = (log_with(settings), log_with(settings));
     whole.append_each(&data, WHOLE, &mut Effects::default());
     let mut effects = Effects::default();
-    let request = Request {
-        is_in_place: true,
-        ..WHOLE
-    };
-    let answers = alone.append_each(&headers_alone(&data).unwrap().0, request, &mut effects);
+    let answers = alone.append_in_place(&headers_alone(&data).unwrap().0, WHOLE, &mut effects);
     (answers, effects, whole, alone)
 }
 
@@ -38,6 +33,7 @@ fn batches_in_place_change_in_their_headers_as_they_would_when_copied() {
         let batches = vec![three_records(compression); 3];
         let data = batches.concat();
         let (answers, effects, whole, alone) = append_both(settings(None), &batches);
+        let answers = answers.unwrap();
         assert_eq!((answers.count, answers.consumed), (3, 3 * 61));
         assert_eq!(answers.last.last_offset, 8);
         assert_eq!(format!("{whole:?}"), format!("{alone:?}"));
@@ -102,11 +98,7 @@ fn in_place_all_batches_are_taken_or_none() {
     for settings in refusing {
         let batches = vec![three_records(Compression::None); 3];
         let (answers, effects, _, alone) = append_both(settings, &batches);
-        assert!(answers.refused.is_some(), "{settings:?}");
-        assert_eq!(
-            (answers.count, answers.consumed, answers.last),
-            (0, 0, Answer::EMPTY)
-        );
+        assert!(answers.is_err(), "{settings:?}");
         assert_eq!(effects, Effects::default());
         assert_eq!(format!("{alone:?}"), format!("{:?}", log_with(settings)));
     }
@@ -119,18 +111,17 @@ fn a_newer_leaders_batch_in_place_is_not_left_out() {
     batch[12..16].copy_from_slice(&8_i32.to_be_bytes());
     let request = Request {
         origin: Origin::Replication,
-        is_in_place: true,
         ..WHOLE
     };
     let (headers, mut log) = (headers_alone(&batch).unwrap().0, log_with(settings(None)));
-    let newer = log.append_each(&headers, request, &mut Effects::default());
-    assert!(newer.refused.is_some());
+    let newer = log.append_in_place(&headers, request, &mut Effects::default());
+    assert!(newer.is_err());
     let request = Request {
         leader_epoch: 8,
         ..request
     };
-    let answers = log.append_each(&headers, request, &mut Effects::default());
-    assert_eq!((answers.refused.is_none(), answers.count), (true, 1));
+    let answers = log.append_in_place(&headers, request, &mut Effects::default());
+    assert_eq!(answers.unwrap().count, 1);
 }
 
 #[test]

@@ -83,7 +83,6 @@ fn append_as(
         leader_epoch: 0,
         now: NOW,
         is_encoded_here,
-        is_in_place: false,
     };
     let answer = log.append(data, request, &mut effects);
     (answer, effects)
