@@ -30,7 +30,7 @@ from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.parts import DIRECTORY, Encoding, Staging, check_replaceable, claim, fingerprint
 from brokerless.staged_logs import append_parts, copied_log, new_log
-from brokerless.written_topics import by_topic, check_new, check_present, partitions_of, stage_topics, topics_by_id
+from brokerless.written_topics import by_topic, check_new_id, check_present, partitions_of, stage_topics, topics_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -93,8 +93,8 @@ class Write:
 
     def __post_init__(self) -> None:
         disk.check_local(self.path)
+        files.check_topic_names(self.topics)
         for topic in self.topics:
-            files.check_topic_name(topic, self.topics.keys() - {topic})
             files.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
         given = [new.topic_id for new in self.topics.values() if new.topic_id is not None]
         if len(given) > len(set(given)):
@@ -229,11 +229,12 @@ class Write:
         before = partitions_of(found)
         ids = topics_by_id(found) if any(new.topic_id for new in topics.values()) else {}
         needs_id = _needs_ids(found)
+        files.check_topic_names([topic for topic in topics if self.overwrite or topic not in before], before)
         partitions = {}
         for topic, new in topics.items():
             check_replaceable(self.path, topic, before.get(topic, ()))
             if self.overwrite or topic not in before:
-                check_new(found, topic, new, before.keys() | topics.keys(), ids, needs_id=needs_id)
+                check_new_id(found, topic, new, ids, needs_id=needs_id)
                 partitions[topic] = new.numbers(before.get(topic, ()))
             else:
                 if topic in self.topics:

@@ -171,7 +171,10 @@ class LogDirWriter:
                 another topic's.
         """
         self._check_open()
-        files.check_topic_name(name, {topic for topic, _ in self._root.partitions})
+        present = {topic for topic, _ in self._root.partitions}
+        if name in present:
+            raise ValueError(f"topic {name!r} exists")
+        files.check_topic_names([name], present)
         # A copy of one of Kafka's own topics needs it to be there.
         files.check_writable_topic(name, is_copy=True)
         files.check_partitions(name, partitions)

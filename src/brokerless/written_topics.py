@@ -14,7 +14,7 @@ from brokerless.log.settings import TopicSettings
 from brokerless.restoration import topic_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from brokerless.log_dir import LogDir
     from brokerless.log_dir_writer import LogDirWriter
@@ -84,23 +84,19 @@ def check_settings(path: str, node_id: int | None, topic: str, settings: Mapping
             raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 
-def check_new(
-    found: LogDir, topic: str, new: NewTopic, before: Collection[str], ids: Mapping[str, str], *, needs_id: bool
-) -> None:
-    """Check that a topic can be made.
+def check_new_id(found: LogDir, topic: str, new: NewTopic, ids: Mapping[str, str], *, needs_id: bool) -> None:
+    """Check that a topic can have the id that it is to have.
 
     Args:
         found: the log directory.
         topic: the name.
         new: what it is to be.
-        before: the topics that are there.
-        ids: their topics by those that they have.
+        ids: the topics that are there, by those that they have.
         needs_id: a cluster has been started on the directory, and knows it by its id.
 
     Raises:
-        ValueError: a name or an id that it cannot have.
+        ValueError: it cannot.
     """
-    files.check_topic_name(topic, set(before) - {topic})
     if new.topic_id is not None:
         other = ids.get(new.topic_id)
         if other == topic:

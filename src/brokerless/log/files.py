@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -97,23 +98,43 @@ def leftover_directory_name(topic: str, partition: int, kind: str, unique: str) 
     return (topic if kind == "future" else topic[: 255 - len(rest)]) + rest
 
 
-def check_topic_name(name: str, others: Iterable[str] = ()) -> None:
-    """Refuse a name for a new topic as Kafka would (`Topic.validate`, and for metrics no two that differ in . and _).
+def check_topic_name(name: str) -> None:
+    """Refuse what is no topic's name (`Topic.validate`).
 
     Raises:
-        ValueError: it is no name, or collides with one of `others`.
+        ValueError: it is none.
 
-    >>> check_topic_name("page.views", ["page_views"])
+    >>> check_topic_name("page views")
     Traceback (most recent call last):
-    ValueError: topic 'page.views' collides with topic 'page_views': Kafka's metrics take . and _ for the same
+    ValueError: not a topic name: 'page views'; 1 to 249 letters, digits, '.', '_' or '-' expected
     """
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or name in (".", ".."):
         raise ValueError(f"not a topic name: {name!r}; 1 to 249 letters, digits, '.', '_' or '-' expected")
-    for other in others:
-        if other == name:
-            raise ValueError(f"topic {name!r} exists")
-        if other.replace(".", "_") == name.replace(".", "_"):
+
+
+def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None:
+    """Refuse names for new topics, or topics made anew, as Kafka would: for metrics no two may differ in . and _ alone.
+
+    Args:
+        names: theirs.
+        present: those of the topics that are there; one that is made anew may be among them.
+
+    Raises:
+        ValueError: one is no name, or collides with another one.
+
+    >>> check_topic_names(["page.views"], ["page_views"])
+    Traceback (most recent call last):
+    ValueError: topic 'page.views' collides with topic 'page_views': Kafka's metrics take . and _ for the same
+    """
+    known: dict[str, set[str]] = defaultdict(set)
+    for name in present:
+        known[name.replace(".", "_")].add(name)
+    for name in names:
+        check_topic_name(name)
+        alike = known[name.replace(".", "_")]
+        for other in sorted(alike - {name}):
             raise ValueError(f"topic {name!r} collides with topic {other!r}: Kafka's metrics take . and _ for the same")
+        alike.add(name)
 
 
 def is_internal(topic: str | None) -> bool:
