@@ -41,7 +41,7 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
     A partition's directory has to be of what else is named. A log directory with none of the topics is left out.
 
     Raises:
-        ValueError: a topic or partition is nowhere; no topic is named; a path is no such directory.
+        ValueError: no path; a topic or partition is nowhere; no topic is named; a path is no such directory.
         TypeError: a string in place of several topics, or of a partition's number.
     """
     check_several("topics", topics)
@@ -51,6 +51,8 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
     for number in partitions:
         check_partition(number)
     found = [_at(path, topics) for path in paths]
+    if not found:
+        raise ValueError("no path: a log directory or a partition directory is needed")
     for topic, number in (key for place in found if place.is_partition for key in place.directories):
         if (topics and topic not in topics) or (partitions and number not in partitions):
             raise ValueError(f"{topic}-{number} is not of the topics and partitions named: leave these out for it")

@@ -4,6 +4,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import Retain, rewrite
+from brokerless.places import places
 from building import NOW, batch
 
 VERB = Retain(retention_bytes=0)
@@ -22,6 +23,12 @@ def test_names_that_can_be_gone_through_once(data):
     """Nothing would be done, and nothing said."""
     done = rewrite(VERB, data, topics=iter(["t"]), partitions=iter([1, 2]), dry_run=True)
     assert [result.name for result in done] == ["t-1", "t-2"]
+
+
+def test_no_path_is_not_nothing_to_do():
+    """As a shell's pattern that matched nothing has it."""
+    with pytest.raises(ValueError, match="no path: a log directory or a partition directory is needed"):
+        places([], [], [])
 
 
 def test_a_partition_that_is_a_string_is_not_unknown(data):
