@@ -2,6 +2,7 @@
 
 use super::{Answers, Effects, LogAppender, Request, Result};
 use crate::error::Error;
+use crate::validate::not_in_place;
 use crate::walk::{self, Next};
 
 /// How the batches of a request come.
@@ -38,7 +39,12 @@ impl LogAppender {
         };
         let taken = rolled.and_then(|()| {
             let mut answers = self.take_each(headers, request, Form::Headers, effects);
-            answers.refused.take().map_or(Ok(answers), Err)
+            match answers.refused.take() {
+                Some(refused) => Err(refused),
+                None if answers.count == 0 => Err(not_in_place("there is none")),
+                None if answers.consumed < headers.len() => Err(not_in_place("its header is cut")),
+                None => Ok(answers),
+            }
         });
         if taken.is_err() {
             (

@@ -155,3 +155,17 @@ fn headers_cut_anywhere_are_those_before_the_cut() {
     let legacy = headers_alone(&[data.clone(), vec![0; 61]].concat());
     assert!(legacy.is_err());
 }
+
+#[test]
+fn headers_cut_anywhere_are_refused_in_place() {
+    let data = vec![three_records(Compression::None); 2].concat();
+    let (headers, _) = headers_alone(&data).unwrap();
+    let untouched = format!("{:?}", log_with(settings(None)));
+    for cut in (0..headers.len()).filter(|&cut| cut != 61) {
+        let (mut log, mut effects) = (log_with(settings(None)), Effects::default());
+        let taken = log.append_in_place(&headers[..cut], WHOLE, &mut effects);
+        assert!(taken.is_err(), "cut at {cut}");
+        assert_eq!(effects, Effects::default());
+        assert_eq!(format!("{log:?}"), untouched);
+    }
+}
