@@ -113,7 +113,7 @@ def test_deleting_records(tmp_path, before, start, left):
 def test_records_are_deleted_up_to_the_high_watermark(make):
     """DeleteRecords takes -1 for that, and no other negative number."""
     log = make()
-    with pytest.raises(ValueError, match="or more needed"):
+    with pytest.raises(ValueError, match="before offset -2: 0 or more, or -1, is needed"):
         log.delete_records(-2)
     assert (log.delete_records(-1), bases(log)) == (3, [2])
 

@@ -336,6 +336,8 @@ class LogWriter(OpenLog):
             OffsetOutOfRangeError: the offset is beyond the high watermark.
             ValueError: it is negative, or the topic's policy is without delete.
         """
+        if before < -1:
+            raise ValueError(f"cannot delete records before offset {before}: 0 or more, or -1, is needed")
         return self.retain(before_offset=before).log_start_offset
 
     def compact(self, **options: Any) -> CompactionReport:  # noqa: ANN401 - those of `Compact`
