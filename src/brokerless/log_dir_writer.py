@@ -375,8 +375,9 @@ def create_log_dir(
             disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", first)
         # Last: it is what makes it a log directory.
         disk.atomic_write(f"{path}/{texts.META_PROPERTIES}", meta)
+        made = LogDirWriter(path, sole_replica=True, lock=lock)
         failing.pop_all()
-    return LogDirWriter(path, sole_replica=True, lock=lock)
+    return made
 
 
 def open_or_create(path: str | os.PathLike[str], *, sole_replica: bool = False) -> LogDirWriter:

@@ -60,19 +60,21 @@ class Lock:
                     break
                 file.close()
             self._file = file
-            self._identity = identity
+            self._identity: tuple[int, int] | None = identity
             _held.add(identity)
 
     def release(self) -> None:
         """Remove the file and let go, as a broker that shuts down does; a second time is harmless."""
         with _guard:
-            if self._identity in _held:
+            # Of a file that somebody makes later the identity may be the same.
+            identity, self._identity = self._identity, None
+            if identity in _held:
                 try:
                     # Whoever removed it meanwhile left nothing to do.
                     with contextlib.suppress(FileNotFoundError):
                         disk.remove(self.path)
                 finally:
-                    _held.discard(self._identity)
+                    _held.discard(identity)
                     self._file.close()
 
     def _take(self, file: disk.Output) -> None:

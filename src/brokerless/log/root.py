@@ -156,14 +156,15 @@ def check_outside(path: str) -> None:
     Raises:
         ValueError: a broker would take it for a partition, or stop at its name.
     """
-    around = os.path.dirname(os.path.abspath(path))
-    names: list[str] = []
-    # where one may write and not look, or nothing is yet
-    with contextlib.suppress(OSError):
-        names = storage.list_directory(around)
-    if Root.is_root(names):
-        raise ValueError(
-            f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions"
-        )
-    if files.is_partition_directory(names):
-        raise ValueError(f"cannot make {path}: {around} is a partition's directory")
+    # Where a link is, a broker finds it, and where it leads.
+    for around in {os.path.dirname(os.path.abspath(path)), os.path.dirname(os.path.realpath(path))}:
+        names: list[str] = []
+        # where one may write and not look, or nothing is yet
+        with contextlib.suppress(OSError):
+            names = storage.list_directory(around)
+        if Root.is_root(names):
+            raise ValueError(
+                f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions"
+            )
+        if files.is_partition_directory(names):
+            raise ValueError(f"cannot make {path}: {around} is a partition's directory")
