@@ -164,7 +164,7 @@ class Write:
         Raises:
             AppendError: a broker would refuse a batch.
             LogInUseError: a broker, or another writer, is there.
-            ValueError: a topic has changed since the write was begun, or offsets do not fit.
+            ValueError: a topic has other partitions, or another id, than when the write was begun; offsets do not fit.
 
         What goes wrong once the rows are in force is a warning: an error would have them written again. What goes wrong
         before takes with it the parts that were appended, unless the write can be gone on with (`resumes`).
@@ -232,7 +232,6 @@ class Write:
         files.check_topic_names([topic for topic in topics if self.overwrite or topic not in before], before)
         partitions = {}
         for topic, new in topics.items():
-            check_replaceable(self.path, topic, before.get(topic, ()))
             if self.overwrite or topic not in before:
                 check_new_id(found, topic, new, ids, needs_id=needs_id)
                 partitions[topic] = new.numbers(before.get(topic, ()))
@@ -240,6 +239,8 @@ class Write:
                 if topic in self.topics:
                     check_present(found, topic, new, before[topic])
                 partitions[topic] = before[topic]
+            # Also those that are yet to be made, and of an overwritten topic those that go.
+            check_replaceable(self.path, topic, {*before.get(topic, ()), *partitions[topic]})
         return partitions
 
     def _commit(
@@ -253,9 +254,10 @@ class Write:
         present = by_topic(directory.partitions())
         if self.resumes:
             self._remove_staged()
+        self._check_begun()
         topics = self._topics(parts)
         partitions = self._partitions(LogDir(self.path), topics)
-        self._check_unchanged(parts, partitions)
+        _check_divided(parts, partitions)
         made = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
         chosen: dict[tuple[str, int], list[Part]] = {
             (topic, number): [] for topic in made for number in partitions[topic]
@@ -302,8 +304,7 @@ class Write:
             return dict(self.topics)
         return {**{part.topic: self.others for part in parts}, **self.topics}
 
-    def _check_unchanged(self, parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-        """Refuse what does not fit any more; a topic that another write has made as this one would is as good."""
+    def _check_begun(self) -> None:
         staging = f"{self.path}/{self.staging}"
         # A broker makes files in what it is about to delete.
         if not storage.exists(staging) or storage.list_directory(staging) != [DIRECTORY]:
@@ -311,12 +312,6 @@ class Write:
                 f"{staging} is gone or changed: a broker was started meanwhile, which deletes it, or the streaming "
                 "query a second time"
             )
-        for topic, among in {(part.topic, part.among) for part in parts}:
-            if fingerprint(partitions[topic]) != among:
-                raise ValueError(
-                    f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, and now there "
-                    f"are {len(partitions[topic])}, or others: it has changed since the write was begun; write again"
-                )
 
     def _stage_logs(
         self,
@@ -370,6 +365,16 @@ class Write:
                         failed = failed or error
         if failed is not None:
             raise failed
+
+
+def _check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse rows of other partitions; a topic that another write has made as this one would is as good."""
+    for topic, among in {(part.topic, part.among) for part in parts}:
+        if fingerprint(partitions[topic]) != among:
+            raise ValueError(
+                f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, and now there are "
+                f"{len(partitions[topic])}, or others: it has changed since the write was begun; write again"
+            )
 
 
 def _needs_ids(found: LogDir) -> bool:

@@ -82,7 +82,7 @@ class StagedCopy:
         if to != self.path:
             disk.make_directory(to)
         for name in sorted(storage.list_directory(directory)):
-            if not name.endswith(_LEFTOVERS) and not storage.is_directory(f"{directory}/{name}"):
+            if not name.endswith(_LEFTOVERS) and storage.is_file(f"{directory}/{name}"):
                 copy_file(f"{directory}/{name}", f"{to}/{name}", progress)
         disk.sync_directory(to)
 

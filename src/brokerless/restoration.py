@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brokerless import disk, storage
+from brokerless.cluster_metadata import bootstrap
 from brokerless.log import restored_topics, texts
 from brokerless.log_dir import LogDir
 
@@ -78,6 +79,15 @@ def topic_id_of(found: LogDir, topic: str) -> str | None:
 
 
 def topic_ids(found: LogDir, topics: Collection[str]) -> dict[str, str | None]:
-    """Return the ids of those of these topics that are there; None: it has none. All logs are gone through once."""
+    """Return the ids of those of these topics that are there; None: it has none. All logs are gone through once.
+
+    Of a new cluster's topic the metadata may be all that is there.
+    """
+    described = bootstrap(found.roots[0].path, found.roots[0].node_id)
+    ids: dict[str, str | None] = (
+        {}
+        if described is None
+        else {topic: metadata.topic_id for topic, metadata in described.topics.items() if topic in topics}
+    )
     first = {log.topic: log for log in reversed(found.logs()) if log.topic is not None and log.topic in topics}
-    return {topic: log.topic_id for topic, log in first.items()}
+    return ids | {topic: log.topic_id for topic, log in first.items()}

@@ -149,6 +149,7 @@ class RootWriter:
         """Make a partition's directory, as far as it is not there; it is durable once this directory is."""
         name = f"{topic}-{partition}"
         if not storage.exists(self._file(name)):
+            self._forget((topic, partition))
             disk.make_directory(self._file(name))
             self.made.add((topic, partition))
         if topic_id is not None:
@@ -176,6 +177,17 @@ class RootWriter:
                 described.leader_epochs[partition] = max(described.leader_epochs[partition], highest)
         if self.bootstrap.format(timestamp=0) != before:
             self.write_bootstrap()
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        """Take out of the checkpoints what they say of a log that was removed by hand: it would hide new rows."""
+        for name, offsets in (
+            (texts.RECOVERY_POINTS, self.recovery_points),
+            (texts.LOG_START_OFFSETS, self.log_start_offsets),
+            (texts.HIGH_WATERMARKS, self.high_watermarks),
+            (texts.FIRST_DIRTY_OFFSETS, self.first_dirty_offsets),
+        ):
+            if offsets.pop(key, None) is not None:
+                disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
 
     def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
         """Write the checkpoints, with what these logs say; the entries of others stay."""

@@ -58,7 +58,7 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
     disk.make_directory(to)
     for name in sorted(storage.list_directory(log.directory)):
         path = f"{log.directory}/{name}"
-        if storage.is_directory(path):
+        if not storage.is_file(path):
             continue
         base_offset = files.live_base_offset(name)
         is_old = base_offset is not None and base_offset < active.base_offset

@@ -57,8 +57,8 @@ def is_directory(path: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-    """Tell whether `path` is a local regular file, or a link that leads to one."""
-    return os.path.isfile(path)
+    """Tell whether `path` is a regular file, or a link that leads to one; of what is there in a store: no directory."""
+    return not remote.is_directory(path) if is_remote(path) else os.path.isfile(path)
 
 
 def link_target(path: str) -> str | None:

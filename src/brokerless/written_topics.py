@@ -167,12 +167,12 @@ def stage_topics(
             epochs = dict.fromkeys(partitions[topic], 0)
             described.topics[topic] = Topic(topic_id, settings.to_configs(), epochs)
         disk.atomic_write(f"{staging}/{texts.BOOTSTRAP}", described.format(timestamp=now_ms()))
-    if made.keys() & {topic for topic, _ in directory.partitions()}:
-        # What is known of the old logs is not true of the new ones.
-        directory.checkpoint()
-        for name in texts.OFFSET_CHECKPOINTS:
-            if storage.exists(f"{directory.path}/{name}"):
-                offsets = texts.parse_offset_checkpoint(storage.read_all(f"{directory.path}/{name}"))
-                kept = {key: offset for key, offset in offsets.items() if key[0] not in made}
+    # What is known of old logs, also of some that were removed by hand, is not true of the new ones.
+    directory.checkpoint()
+    for name in texts.OFFSET_CHECKPOINTS:
+        if storage.exists(f"{directory.path}/{name}"):
+            offsets = texts.parse_offset_checkpoint(storage.read_all(f"{directory.path}/{name}"))
+            kept = {key: offset for key, offset in offsets.items() if key[0] not in made}
+            if len(kept) < len(offsets):
                 disk.atomic_write(f"{staging}/{name}", texts.format_offset_checkpoint(kept))
     return topics

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 import brokerless as bl
 from brokerless import disk
 from brokerless.committing import Write
-from brokerless.log_dir_writer import open_or_create
+from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.written_topics import NewTopic
+from building import NOW, batch
 
 
 def test_before_kraft_a_directory_needs_no_ids(tmp_path):
@@ -147,3 +149,49 @@ def test_an_id_with_which_no_broker_starts(tmp_path, directory_id):
         bl.LogDir.create(tmp_path / "d", directory_id=directory_id)
     assert not (tmp_path / "d").exists()
     bl.LogDir.create(tmp_path / "d", directory_id="AAAAAAAAAAAAAAAAAAAAZA").close()
+
+
+@pytest.mark.parametrize("spelt", ["d/t-link", "points", "a/up/../new"])
+def test_a_link_does_not_lead_into_another_log_directory(tmp_path, spelt):
+    """Neither one that lies in it, nor one that leads to a place in it, nor by the way."""
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+    for name in ("a", "elsewhere", "d/empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "d/t-link").symlink_to("../elsewhere")
+    (tmp_path / "points").symlink_to("d/empty")
+    (tmp_path / "a/up").symlink_to("../d/t-0")
+    with pytest.raises(ValueError, match=r"cannot make .*: .* is a log directory"):
+        bl.LogDir.create(tmp_path / spelt)
+    assert not [*tmp_path.rglob("elsewhere/*"), *tmp_path.rglob("empty/*"), *tmp_path.rglob("new")]
+
+
+def test_what_fails_while_it_is_made_lets_go_of_the_lock(tmp_path, monkeypatch):
+    """Else this process could never write there."""
+    with monkeypatch.context() as patch:
+        patch.setattr(LogDirWriter, "__init__", fail)
+        with pytest.raises(OSError, match="too many open files"):
+            bl.LogDir.create(tmp_path / "d")
+    with open_or_create(tmp_path / "d") as log_dir:
+        assert log_dir.partitions() == []
+
+
+def fail(*_, **__):
+    raise OSError("too many open files")
+
+
+def test_a_topic_of_which_old_checkpoints_are_here_begins_at_0(tmp_path):
+    """Of one whose directories somebody removed: its log start offset would hide the new rows."""
+    for kraft in (False, True):
+        path = tmp_path / str(kraft)
+        with bl.LogDir.create(path, kraft=kraft) as log_dir:
+            log_dir.create_topic("t")
+            log_dir.log("t", 0).append(batch(0, [b"v"] * 9, timestamp=NOW))
+            assert log_dir.log("t", 0).delete_records(5) == 5
+        shutil.rmtree(path / "t-0")
+        with bl.LogDir.open(path) as log_dir:
+            if not kraft:
+                log_dir.create_topic("t")
+            assert log_dir.log("t", 0).log_start_offset == 0
+            assert log_dir.log("t", 0).log_end_offset == 0
+        assert bl.Root(str(path)).log_start_offsets == {}

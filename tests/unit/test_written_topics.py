@@ -1,5 +1,6 @@
 """The topics of a write: those that are named, as they are described, and those that rows name."""
 
+import os
 import shutil
 
 import pytest
@@ -8,6 +9,7 @@ import brokerless as bl
 from brokerless.committing import Write
 from brokerless.parts import Encoding
 from brokerless.written_topics import NewTopic
+from building import NOW, batch
 from committing import begin, begin_any, send, small_log, values, written
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -243,3 +245,57 @@ def test_options_of_a_topic_may_stay_where_its_settings_are_not_told(tmp_path):
     assert values(tmp_path / "d") == [1, 2]
     found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["timestampType"])
     assert [kind for rows in found for kind in rows["timestampType"].to_pylist()] == [1, 1]
+
+
+def test_a_link_where_a_new_partition_is_to_be_is_refused_before_anything_is_written(tmp_path):
+    """A commit could never be carried out."""
+    bl.LogDir.create(tmp_path / "d").close()
+    (tmp_path / "d/t-1").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="t-1 is a symbolic link"):
+        begin(tmp_path / "d", partitions=2)
+    write, staging = begin_any(tmp_path / "d", partitions=2)
+    parts = send(staging, 1, topic=["u"])
+    (tmp_path / "d/u-1").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="u-1 is a symbolic link"):
+        write.commit(parts)
+    assert not (tmp_path / "d/.brokerless-journal").exists()
+
+
+def test_a_new_topic_begins_at_0_whatever_checkpoints_say_of_an_old_one(tmp_path):
+    """Its directories were removed by hand: the old log start offset would hide the new rows."""
+    with bl.LogDir.create(tmp_path / "d", kraft=False) as log_dir:
+        log_dir.create_topic("t")
+        log_dir.log("t", 0).append(batch(0, [b"v"] * 9, timestamp=NOW))
+        log_dir.log("t", 0).delete_records(5)
+    shutil.rmtree(tmp_path / "d/t-0")
+    written(tmp_path / "d", 1, 2, sole_replica=True)
+    assert values(tmp_path / "d") == [1, 2]
+    assert bl.Root(str(tmp_path / "d")).log_start_offsets == {}
+
+
+def test_a_topic_that_only_the_metadata_of_a_new_cluster_have_has_its_id_there(tmp_path):
+    with bl.LogDir.create(tmp_path / "d") as log_dir:
+        topic_id = log_dir.create_topic("t")
+    shutil.rmtree(tmp_path / "d/t-0")
+    written(tmp_path / "d", 1, topic_id=topic_id)
+    assert values(tmp_path / "d") == [1]
+
+
+def test_what_is_no_file_in_a_partition_is_passed_over(tmp_path):
+    """As where the log is opened, and by a broker."""
+    written(tmp_path / "d", 1)
+    (tmp_path / "d/t-0/gone.txt").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "d/t-0/pipe")
+    written(tmp_path / "d", 2)
+    bl.rewrite(bl.Retain(retention_ms=1 << 60), tmp_path / "d", topics=["t"], to=tmp_path / "copy")
+    assert values(tmp_path / "d") == values(tmp_path / "copy") == [1, 2]
+
+
+def test_a_broker_that_was_started_meanwhile_is_what_is_told(tmp_path):
+    """Not what it left, as topics that need ids now."""
+    write, staging = begin(tmp_path / "d", sole_replica=True)
+    parts = send(staging, 1)
+    shutil.rmtree(staging.path)
+    (tmp_path / "d/bootstrap.checkpoint").unlink()
+    with pytest.raises(ValueError, match="is gone or changed: a broker was started meanwhile"):
+        write.commit(parts)
