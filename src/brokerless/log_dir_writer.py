@@ -178,7 +178,7 @@ class LogDirWriter:
         # A copy of one of Kafka's own topics needs it to be there.
         files.check_writable_topic(name, is_copy=True)
         files.check_partitions(name, partitions)
-        _check_leader_epoch(name, leader_epoch)
+        files.check_leader_epoch(name, leader_epoch)
         if topic_id is not None:
             texts.check_topic_id(topic_id)
             for other, known in self._root.topic_ids().items():
@@ -221,7 +221,7 @@ class LogDirWriter:
         """
         self._check_open()
         if leader_epoch is not None:
-            _check_leader_epoch(topic, leader_epoch)
+            files.check_leader_epoch(topic, leader_epoch)
         key = (topic, partition)
         if key not in self._root.partitions:
             raise self._root.unknown(topic, partition)
@@ -371,8 +371,7 @@ def create_log_dir(
         # Whoever had the lock before may have made it.
         _check_unused(path)
         if kraft:
-            first = Bootstrap(node_id).format(timestamp=now_ms())
-            disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", first)
+            disk.atomic_write(f"{path}/{texts.BOOTSTRAP}", Bootstrap(node_id).format(timestamp=now_ms()))
         # Last: it is what makes it a log directory.
         disk.atomic_write(f"{path}/{texts.META_PROPERTIES}", meta)
         made = LogDirWriter(path, sole_replica=True, lock=lock)
@@ -388,11 +387,6 @@ def open_or_create(path: str | os.PathLike[str], *, sole_replica: bool = False) 
         with contextlib.suppress(FileExistsError):
             return create_log_dir(name, cluster_id=None, node_id=1, directory_id=None, kraft=True)
     return LogDirWriter(name, sole_replica=sole_replica)
-
-
-def _check_leader_epoch(topic: str, leader_epoch: int) -> None:
-    if not 0 <= leader_epoch < 1 << 31:
-        raise ValueError(f"leader epoch {leader_epoch} of topic {topic!r}: 0 to {(1 << 31) - 1} are allowed")
 
 
 def _check_unused(path: str) -> None:

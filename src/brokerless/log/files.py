@@ -172,6 +172,16 @@ def check_writable_topic(name: str, *, is_copy: bool) -> None:
         raise ValueError(f"topic {name} is Kafka's own: only copies whose rows keep their offsets are written to it")
 
 
+def check_leader_epoch(topic: str, leader_epoch: int) -> None:
+    """Refuse a leader epoch that is none.
+
+    Raises:
+        ValueError: it is negative, or above an int's.
+    """
+    if not 0 <= leader_epoch < 1 << 31:
+        raise ValueError(f"leader epoch {leader_epoch} of topic {topic!r}: 0 to {(1 << 31) - 1} are allowed")
+
+
 def check_partitions(topic: str, partitions: int) -> None:
     """Refuse numbers of partitions that a topic cannot have.
 
