@@ -164,7 +164,7 @@ class Write:
         Raises:
             AppendError: a broker would refuse a batch.
             LogInUseError: a broker, or another writer, is there.
-            ValueError: a topic has other partitions, or another id, than when the write was begun; offsets do not fit.
+            ValueError: rows were divided among other partitions than a topic has now, or offsets do not fit.
 
         What goes wrong once the rows are in force is a warning: an error would have them written again. What goes wrong
         before takes with it the parts that were appended, unless the write can be gone on with (`resumes`).
