@@ -21,19 +21,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless import disk, storage
-from brokerless.cluster_metadata import bootstrap
 from brokerless.errors import LogInUseError
 from brokerless.log import files, journal, streaming_epochs, texts
 from brokerless.log.lock import Lock
 from brokerless.log.root import Root
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
-from brokerless.parts import DIRECTORY, Encoding, Staging, check_replaceable, claim, fingerprint
+from brokerless.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
 from brokerless.staged_logs import append_parts, copied_log, new_log
-from brokerless.written_topics import by_topic, check_new_id, check_present, partitions_of, stage_topics, topics_by_id
+from brokerless.written_topics import (
+    by_topic,
+    check_new_id,
+    check_present,
+    needs_ids,
+    partitions_of,
+    stage_topics,
+    topics_by_id,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from brokerless.log.settings import TopicSettings
     from brokerless.log.streaming_epochs import Epoch
@@ -216,7 +223,7 @@ class Write:
             token=uuid.uuid4().hex,
             topic=next(iter(self.topics)) if len(self.topics) == 1 and self.others is None else None,
             partitions=partitions,
-            others=None if self.others is None or _needs_ids(found) else len(self.others.numbers()),
+            others=None if self.others is None or needs_ids(found) else len(self.others.numbers()),
             encoding=self.encoding,
         )
 
@@ -228,7 +235,7 @@ class Write:
         """
         before = partitions_of(found)
         ids = topics_by_id(found) if any(new.topic_id for new in topics.values()) else {}
-        needs_id = _needs_ids(found)
+        needs_id = needs_ids(found)
         files.check_topic_names([topic for topic in topics if self.overwrite or topic not in before], before)
         partitions = {}
         for topic, new in topics.items():
@@ -257,7 +264,7 @@ class Write:
         self._check_begun()
         topics = self._topics(parts)
         partitions = self._partitions(LogDir(self.path), topics)
-        _check_divided(parts, partitions)
+        check_divided(parts, partitions)
         made = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
         chosen: dict[tuple[str, int], list[Part]] = {
             (topic, number): [] for topic in made for number in partitions[topic]
@@ -276,9 +283,20 @@ class Write:
         if epoch is not None:
             disk.atomic_write(f"{staging}/{streaming_epochs.FILE}", streaming_epochs.content_with(self.path, epoch))
         disk.sync_directory(staging)
-        gone = [f"{topic}-{n}" for topic in made for n in present.get(topic, ()) if (topic, n) not in chosen]
         self._check_staged(staged)
-        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone)
+        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=self._gone(made, staged))
+
+    def _gone(self, made: Collection[str], staged: Collection[str]) -> list[str]:
+        """Return the partition directories that go, and that no staged one takes the place of by its name."""
+        gone = []
+        for name in storage.list_subdirectories(self.path):
+            with contextlib.suppress(ValueError):
+                topic, partition, leftover = files.parse_directory_name(name)
+                # Brokers take `t-00` for `t-0`.
+                is_replaced = topic in made or f"{topic}-{partition}" in staged
+                if is_replaced and not leftover and name not in staged:
+                    gone.append(name)
+        return gone
 
     def _remove_staged(self) -> None:
         """Remove what an earlier commit staged that came to nothing. With the lock: no other commit is at it."""
@@ -365,22 +383,6 @@ class Write:
                         failed = failed or error
         if failed is not None:
             raise failed
-
-
-def _check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse rows of other partitions; a topic that another write has made as this one would is as good."""
-    for topic, among in {(part.topic, part.among) for part in parts}:
-        if fingerprint(partitions[topic]) != among:
-            raise ValueError(
-                f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, and now there are "
-                f"{len(partitions[topic])}, or others: it has changed since the write was begun; write again"
-            )
-
-
-def _needs_ids(found: LogDir) -> bool:
-    """Tell whether a cluster has been started on a log directory: it knows its topics by their ids."""
-    (root,) = found.roots
-    return root.is_kraft and bootstrap(root.path, root.node_id) is None
 
 
 def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:

@@ -257,7 +257,7 @@ class LogDirWriter:
             described.leader_epochs[partition] = leader_epoch
             self._root.write_bootstrap()
         # A crash in the middle of create_topic leaves these to be made.
-        if not storage.exists(self._file(f"{topic}-{partition}/{texts.PARTITION_METADATA}")):
+        if not storage.exists(self._file(f"{self._root.partitions[topic, partition]}/{texts.PARTITION_METADATA}")):
             self._root.make_partition(topic, partition, described.topic_id)
             disk.sync_directory(self.path)
         return known if leader_epoch is None else leader_epoch

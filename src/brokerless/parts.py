@@ -187,6 +187,20 @@ def fingerprint(partitions: Sequence[int]) -> str:
     return f"{len(partitions)}-{digest[:16]}"
 
 
+def check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse rows of other partitions; a topic that another write has made as this one would is as good.
+
+    Raises:
+        ValueError: a topic has not the partitions that its rows were divided among.
+    """
+    for topic, among in {(part.topic, part.among) for part in parts}:
+        if fingerprint(partitions[topic]) != among:
+            raise ValueError(
+                f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, and now there are "
+                f"{len(partitions[topic])}, or others: it has changed since the write was begun; write again"
+            )
+
+
 def check_replaceable(root: str, topic: str, partitions: Iterable[int]) -> None:
     """Check that partitions of a log directory are no links: a commit puts directories in the place of theirs.
 

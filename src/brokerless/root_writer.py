@@ -147,7 +147,8 @@ class RootWriter:
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
         """Make a partition's directory, as far as it is not there; it is durable once this directory is."""
-        name = f"{topic}-{partition}"
+        # It may be there as `t-00`.
+        name = self.partitions.get((topic, partition), f"{topic}-{partition}")
         if not storage.exists(self._file(name)):
             self._forget((topic, partition))
             disk.make_directory(self._file(name))
@@ -178,38 +179,38 @@ class RootWriter:
         if self.bootstrap.format(timestamp=0) != before:
             self.write_bootstrap()
 
+    @property
+    def _checkpoints(self) -> dict[str, dict[tuple[str, int], int]]:
+        """The checkpoints by their files' names."""
+        return {
+            texts.FIRST_DIRTY_OFFSETS: self.first_dirty_offsets,
+            texts.RECOVERY_POINTS: self.recovery_points,
+            texts.LOG_START_OFFSETS: self.log_start_offsets,
+            texts.HIGH_WATERMARKS: self.high_watermarks,
+        }
+
     def _forget(self, key: tuple[str, int]) -> None:
         """Take out of the checkpoints what they say of a log that was removed by hand: it would hide new rows."""
-        for name, offsets in (
-            (texts.RECOVERY_POINTS, self.recovery_points),
-            (texts.LOG_START_OFFSETS, self.log_start_offsets),
-            (texts.HIGH_WATERMARKS, self.high_watermarks),
-            (texts.FIRST_DIRTY_OFFSETS, self.first_dirty_offsets),
-        ):
+        for name, offsets in self._checkpoints.items():
             if offsets.pop(key, None) is not None:
                 disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
 
     def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
         """Write the checkpoints, with what these logs say; the entries of others stay."""
-        cleaned = dict(self.first_dirty_offsets)
+        cleaned_before = dict(self.first_dirty_offsets)
         for key, log in logs.items():
             if log.first_dirty_offset is not None:
-                cleaned[key] = log.first_dirty_offset
+                self.first_dirty_offsets[key] = log.first_dirty_offset
             self.recovery_points[key] = log.recovery_point
             self.high_watermarks[key] = log.high_watermark
             # As Kafka: only where the first segment's name does not say it.
             self.log_start_offsets.pop(key, None)
             if log.log_start_offset > log.first_segment_base_offset:
                 self.log_start_offsets[key] = log.log_start_offset
-        if cleaned != self.first_dirty_offsets:
-            disk.atomic_write(self._file(texts.FIRST_DIRTY_OFFSETS), texts.format_offset_checkpoint(cleaned))
-            self.first_dirty_offsets = cleaned
-        for name, offsets in (
-            (texts.RECOVERY_POINTS, self.recovery_points),
-            (texts.LOG_START_OFFSETS, self.log_start_offsets),
-            (texts.HIGH_WATERMARKS, self.high_watermarks),
-        ):
-            disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
+        for name, offsets in self._checkpoints.items():
+            # The cleaner's, of its own accord: most directories have none.
+            if name != texts.FIRST_DIRTY_OFFSETS or offsets != cleaned_before:
+                disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
 
     def move_marker_aside(self) -> None:
         """Take the clean-shutdown marker back, durably: from here on the directory is as a running broker has it."""

@@ -53,6 +53,12 @@ class NewTopic:
         return before if before and self.partitions is None else tuple(range(self.partitions or 1))
 
 
+def needs_ids(found: LogDir) -> bool:
+    """Tell whether a cluster has been started on a log directory: it knows its topics by their ids."""
+    (root,) = found.roots
+    return root.is_kraft and bootstrap(root.path, root.node_id) is None
+
+
 def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
     """Check that a topic is as it would have been made.
 

@@ -131,3 +131,14 @@ def test_another_topic_is_made_though_the_first_ones_metadata_are_still_to_be_mo
     assert (path / journal.NAME / texts.BOOTSTRAP).exists()
     written(path, 2, topic="u")
     assert (values(path), values(path, "u")) == ([1], [2])
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_that_a_broker_takes_for_the_partition_does_not_stay_beside_it(tmp_path, overwrite):
+    """`t-00` is t-0: there would be two of it, and neither a broker nor we could load the directory."""
+    path = tmp_path / "d"
+    written(path, 1)
+    (path / "t-0").rename(path / "t-00")
+    written(path, 2, overwrite=overwrite)
+    assert values(path) == ([2] if overwrite else [1, 2])
+    assert [found.name for found in path.glob("t-*")] == ["t-0"]

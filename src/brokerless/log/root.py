@@ -10,6 +10,7 @@ import contextlib
 import os
 import warnings
 from functools import cached_property
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import storage
@@ -151,20 +152,22 @@ class Root:
 
 
 def check_outside(path: str) -> None:
-    """Refuse to make a log directory within another one, or within a partition's.
+    """Refuse to make a directory of our own, as a log directory or an export, within one of a broker's, however deep.
 
     Raises:
         ValueError: a broker would take it for a partition, or stop at its name.
     """
     # Where a link is, a broker finds it, and where it leads.
-    for around in {os.path.dirname(os.path.abspath(path)), os.path.dirname(os.path.realpath(path))}:
-        names: list[str] = []
-        # where one may write and not look, or nothing is yet
-        with contextlib.suppress(OSError):
-            names = storage.list_directory(around)
-        if Root.is_root(names):
-            raise ValueError(
-                f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions"
-            )
-        if files.is_partition_directory(names):
-            raise ValueError(f"cannot make {path}: {around} is a partition's directory")
+    for place in {os.path.abspath(path), os.path.realpath(path)}:
+        for around in map(str, PurePath(place).parents):
+            names: list[str] = []
+            # where one may not look, or nothing is yet
+            with contextlib.suppress(OSError):
+                names = storage.list_directory(around)
+            if Root.is_root(names):
+                raise ValueError(
+                    f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions, or "
+                    "stops at its name"
+                )
+            if files.is_partition_directory(names):
+                raise ValueError(f"cannot make {path}: {around} is a partition's directory")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native, storage
 from brokerless.errors import check_several, unknown
-from brokerless.log import files
-from brokerless.log.root import Root
+from brokerless.log.root import check_outside
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
@@ -213,29 +211,11 @@ def _found(directory: ExportDirectory) -> Manifest | None:
     if directory.holds(MANIFEST):
         return Manifest.read(directory)
     if not directory.is_remote:
-        _check_around(directory.path)
+        check_outside(directory.path)
     names = directory.names()
     if names:
         raise ValueError(f"{directory.path} holds {names[0]}, and is no export: take a directory that is new or empty")
     return None
-
-
-def _check_around(path: str) -> None:
-    """Refuse a directory in a log directory, or in a partition's, however deep."""
-    around = os.path.dirname(path)
-    while True:
-        names: list[str] = []
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            names = storage.list_directory(around)
-        if Root.is_root(names):
-            raise ValueError(
-                f"cannot export to {path}: {around} is a log directory, and a broker stops at other names there"
-            )
-        if files.is_partition_directory(names):
-            raise ValueError(f"cannot export to {path}: {around} is a partition's directory, and a broker's")
-        if around == os.path.dirname(around):
-            return
-        around = os.path.dirname(around)
 
 
 def _check_there(directory: ExportDirectory, manifest: Manifest) -> None:
