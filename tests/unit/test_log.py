@@ -209,6 +209,22 @@ def test_a_split_travels(three_segments):
     assert [offset for split in copies for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(12))
 
 
+@pytest.mark.parametrize(("share", "pieces"), [(0.95, 1), (1.05, 1), (1.5, 2), (2.05, 2), (2.5, 3), (8, 8), (0.1, 1)])
+def test_splits_are_alike(tmp_path, share, pieces):
+    """A rest of a few bytes would be a task of its own, and cost as much as any."""
+    with bl.LogDir.create(tmp_path) as log_dir:
+        log_dir.create_topic("t", index_interval_bytes=0)
+        for number in range(400):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % number]))
+    log = bl.LogDir(tmp_path).log("t", 0)
+    size = log.segments[0].size
+    splits = log.plan(target_bytes=round(size / share))
+    assert len(splits) == pieces
+    sizes = [split.end_position - split.position for split in splits]
+    assert max(sizes) - min(sizes) < size // 100
+    assert [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(400))
+
+
 def test_rows_are_an_arrow_stream(three_segments):
     table = pa.table(bl.Log(three_segments).read())
     assert table.num_rows == 12

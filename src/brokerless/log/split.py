@@ -161,15 +161,15 @@ _Cut = tuple[int, tuple[int, int] | None]
 def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corrupt: OnCorrupt) -> list[_Cut]:
     """Return where splits start. With "skip" only at 0: what is lost must not depend on where the cuts are."""
     segment, end_position, end_offset, *_ = stretch
-    is_large = target_bytes is not None and end_position > target_bytes
+    is_large = _pieces(end_position, target_bytes) > 1
     if on_corrupt == "skip" or not (is_large or segment.base_offset < start_offset):
         return [(0, None)]
     index = segment.offset_index()
     if index is None:
         return [(0, None)]
     cuts = [(0, None) if segment.base_offset >= start_offset else _cut(segment, index, start_offset, end_position)]
-    while target_bytes is not None and end_position - cuts[-1][0] > target_bytes:
-        offset = index.upper_bound(cuts[-1][0], target_bytes)
+    while (pieces := _pieces(left := end_position - cuts[-1][0], target_bytes)) > 1:
+        offset = index.upper_bound(cuts[-1][0], left // pieces)
         # Behind `end_offset` nothing is read, so cutting there is of no use. Relying on the index to leave it out
         # would be: a wrong one would lose rows.
         if offset is None or offset >= end_offset:
@@ -179,6 +179,11 @@ def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corr
             break
         cuts.append(cut)
     return cuts
+
+
+def _pieces(length: int, target_bytes: int | None) -> int:
+    """Return into how many pieces, all alike, so many bytes are cut: a tenth too large is better than a tiny rest."""
+    return 1 if target_bytes is None else -(-length * 10 // (target_bytes * 11))
 
 
 def _cut(segment: Segment, index: _native.OffsetIndex, offset: int, end_position: int) -> _Cut:

@@ -20,6 +20,7 @@ from brokerless.spark.options import Options
 from brokerless.spark.sink import Writer, written_columns
 from brokerless.spark.stream import stream_reader
 from brokerless.spark.stream_sink import StreamWriter
+from brokerless.spark.tasks import keep_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
@@ -130,6 +131,7 @@ class _Reader(DataSourceReader):
         self._wanted = wanted
 
     def partitions(self) -> Sequence[InputPartition]:
+        keep_modules()
         return _VIEWS[self._options.view].plan(self._options)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
     from brokerless.spark.options import Options
 
-# As Spark's maxPartitionBytes, as long as that makes no more tasks than a driver keeps track of with ease. Above 20 TB
-# tasks take whole segments then, and planning reads no index. The smallest is what a core decodes in some milliseconds.
-_MAX_BYTES = 128 << 20
+# Twice Spark's maxPartitionBytes: to begin and end a task takes some 20 ms, in which a core reads a tenth of that. More
+# where there would be more tasks than a driver keeps track of with ease. Above 20 TB tasks take whole segments then,
+# and planning reads no index. The smallest is what a core decodes in some milliseconds.
+_MAX_BYTES = 256 << 20
 _MANY_TASKS = 20_000
 _MIN_BYTES = 4 << 20
 # Opening a file costs about as much as reading this many bytes.
@@ -153,6 +154,6 @@ def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[
 def keep_modules() -> None:
     """Let this worker's garbage collections pass over what it has imported.
 
-    PySpark collects after every task: 40 ms of it for these objects alone, which is a tenth of a task of 128 MiB.
+    PySpark collects after every task: 40 ms of it for these objects alone, which is a tenth of what 128 MiB take.
     """
     gc.freeze()
