@@ -1,7 +1,7 @@
 """Partitions as a write will have them: new ones, and copies of those that are there, with the parts appended.
 
 Little is copied: segments that do not change are hard links, of the active one only what is small is copied, and parts
-that are large become segments, in which only headers change.
+that are large, or that a segment begins with, become segments, in which only headers change.
 """
 
 from __future__ import annotations
@@ -122,8 +122,10 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
 
 
 def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
-    """Make a part a segment, if it is as large as one should be; False: its batches are to be appended."""
-    if part.size * _LARGE < log.settings.segment_bytes or part.size > log.settings.segment_bytes:
+    """Make a part a segment, if it is as large as one should be or the first of one; False: it is to be appended."""
+    is_large = part.size * _LARGE >= log.settings.segment_bytes
+    is_first = segments_in(log.directory)[-1].size == 0
+    if part.size > log.settings.segment_bytes or not (is_large or is_first):
         return False
     if _owner(part.path) != _owner(log.directory):
         # Where tasks run as another user, a broker might not be allowed to write to their files.

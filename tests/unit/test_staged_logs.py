@@ -125,8 +125,8 @@ def test_a_part_that_ends_within_a_batch_is_refused(tmp_path):
         write.commit([replace(part, size=part.size - 1)])
 
 
-def test_a_part_that_is_cut_while_it_is_read(tmp_path, monkeypatch):
-    write, staging = begin(tmp_path / "d")
+def test_a_part_that_is_cut_while_it_is_read(small, monkeypatch):
+    write, staging = begin(small)
     (part,) = send(staging, 1)
     size = storage.File.size
 
@@ -250,6 +250,24 @@ def test_a_large_part_becomes_a_segment_in_place(tmp_path, encoding, in_place, m
             assert not log_dir.log("t", 0).is_broken
     assert found[0] == found[1]
     assert len(found[0]) == 250 + 80
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
+def test_a_segment_begins_with_a_part_in_place_and_others_join_it(tmp_path, encoding, in_place, monkeypatch):
+    found = []
+    for name in ("in place", "copied"):
+        if name == "copied":
+            monkeypatch.setattr(staged_logs, "_LEAST_BATCH", 1 << 30)
+        write, staging = begin(tmp_path / name, encoding=encoding)
+        files = commit_and_number(write, send_two(staging))
+        assert len(files & set(inodes(tmp_path / name).values())) == (1 if name == "in place" else 0)
+        for segment in bl.LogDir(tmp_path / name).log("t", 0).segments:
+            segment.offset_index().sanity_check()
+            segment.time_index().sanity_check()
+        found.append((bases(tmp_path / name), lineage(tmp_path / name)))
+    assert found[0] == found[1]
+    # a marker has the time of the commit, long after that of the rows
+    assert (len(found[0][0]), len(found[0][1])) == (2 if encoding.transactional else 1, 80)
 
 
 @pytest.mark.parametrize(
