@@ -27,7 +27,7 @@ from brokerless.log.lock import Lock
 from brokerless.log.root import Root
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
-from brokerless.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
+from brokerless.parts import DIRECTORY, Encoding, Staging, check_divided, check_no_link, check_replaceable, claim
 from brokerless.staged_logs import append_parts, copied_log, new_log
 from brokerless.written_topics import (
     by_topic,
@@ -287,7 +287,11 @@ class Write:
         directory.commit(self.staging, unique=uuid.uuid4().hex, gone=self._gone(made, staged))
 
     def _gone(self, made: Collection[str], staged: Collection[str]) -> list[str]:
-        """Return the partition directories that go, and that no staged one takes the place of by its name."""
+        """Return the partition directories that go, and that no staged one takes the place of by its name.
+
+        Raises:
+            ValueError: one is a link.
+        """
         gone = []
         for name in storage.list_subdirectories(self.path):
             with contextlib.suppress(ValueError):
@@ -296,6 +300,8 @@ class Write:
                 is_replaced = topic in made or f"{topic}-{partition}" in staged
                 if is_replaced and not leftover and name not in staged:
                     gone.append(name)
+        for name in gone:
+            check_no_link(f"{self.path}/{name}")
         return gone
 
     def _remove_staged(self) -> None:

@@ -208,14 +208,22 @@ def check_replaceable(root: str, topic: str, partitions: Iterable[int]) -> None:
         ValueError: one is.
     """
     for partition in partitions:
-        path = f"{root}/{topic}-{partition}"
-        target = storage.link_target(path)
-        if target is not None:
-            raise ValueError(
-                f"{path} is a symbolic link: a write would put a directory in its place, and leave {target} behind. "
-                "Move that directory to where the link is; or append with a Producer (`brokerless produce`), which "
-                "writes where the link leads"
-            )
+        check_no_link(f"{root}/{topic}-{partition}")
+
+
+def check_no_link(path: str) -> None:
+    """Check that a partition directory that a commit replaces is no link.
+
+    Raises:
+        ValueError: it is one.
+    """
+    target = storage.link_target(path)
+    if target is not None:
+        raise ValueError(
+            f"{path} is a symbolic link: a write would put a directory in its place, and leave {target} behind. "
+            "Move that directory to where the link is; or append with a Producer (`brokerless produce`), which "
+            "writes where the link leads"
+        )
 
 
 def claim(staging: str, query: str) -> str:

@@ -197,20 +197,21 @@ class RootWriter:
 
     def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
         """Write the checkpoints, with what these logs say; the entries of others stay."""
-        cleaned_before = dict(self.first_dirty_offsets)
+        cleaned = dict(self.first_dirty_offsets)
         for key, log in logs.items():
             if log.first_dirty_offset is not None:
-                self.first_dirty_offsets[key] = log.first_dirty_offset
+                cleaned[key] = log.first_dirty_offset
             self.recovery_points[key] = log.recovery_point
             self.high_watermarks[key] = log.high_watermark
             # As Kafka: only where the first segment's name does not say it.
             self.log_start_offsets.pop(key, None)
             if log.log_start_offset > log.first_segment_base_offset:
                 self.log_start_offsets[key] = log.log_start_offset
-        for name, offsets in self._checkpoints.items():
+        for name, offsets in {**self._checkpoints, texts.FIRST_DIRTY_OFFSETS: cleaned}.items():
             # The cleaner's, of its own accord: most directories have none.
-            if name != texts.FIRST_DIRTY_OFFSETS or offsets != cleaned_before:
+            if name != texts.FIRST_DIRTY_OFFSETS or offsets != self.first_dirty_offsets:
                 disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
+        self.first_dirty_offsets = cleaned
 
     def move_marker_aside(self) -> None:
         """Take the clean-shutdown marker back, durably: from here on the directory is as a running broker has it."""

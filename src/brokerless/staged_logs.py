@@ -124,11 +124,10 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
 def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
     """Make a part a segment, if it is as large as one should be or the first of one; False: it is to be appended."""
     is_large = part.size * _LARGE >= log.settings.segment_bytes
-    is_first = segments_in(log.directory)[-1].size == 0
-    if part.size > log.settings.segment_bytes or not (is_large or is_first):
+    if part.size > log.settings.segment_bytes or not (is_large or log.active_size == 0):
         return False
-    if _owner(part.path) != _owner(log.directory):
-        # Where tasks run as another user, a broker might not be allowed to write to their files.
+    if _access(part.path) != _access(log.active_path):
+        # Where tasks run as another user, a broker might not be allowed to write to their files, or to read them.
         return False
     try:
         headers = _headers(part)
@@ -140,8 +139,10 @@ def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
     return True
 
 
-def _owner(path: str) -> int:
-    return os.stat(path).st_uid
+def _access(path: str) -> tuple[int, int, int]:
+    """Return who may do what with a file."""
+    found = os.stat(path)
+    return found.st_uid, found.st_gid, found.st_mode
 
 
 def _headers(part: Part) -> bytes | None:

@@ -157,7 +157,18 @@ def test_several_tasks_for_each_core(monkeypatch):
     assert tasks.target_bytes([400 << 20], options_with()) >> 20 == 50
     assert tasks.target_bytes([1 << 20], options_with()) == 4 << 20
     assert tasks.target_bytes([1 << 40], options_with()) == 256 << 20
-    assert tasks.target_bytes([400 << 20], options_with(minPartitions="100")) >> 20 == 4
+    assert tasks.target_bytes([400 << 20], options_with(minPartitions="100")) * 11 // 10 >> 20 == 4
+
+
+@pytest.mark.parametrize("least", [11, 12, 30])
+def test_as_many_tasks_as_are_asked_for(tmp_path, least):
+    """Pieces may be a tenth larger than they should be, and still there are not fewer tasks."""
+    with bl.LogDir.create(tmp_path) as log_dir:
+        log_dir.create_topic("t", index_interval_bytes=0)
+        for _ in range(1000):
+            log_dir.log("t", 0).append(building.batch(0, [b"x" * 10_000]))
+    planned = reader_of(tmp_path, minPartitions=str(least)).partitions()
+    assert least <= len(planned) <= least * 1.2
 
 
 def test_an_empty_selection_is_one_task_without_work(golden):

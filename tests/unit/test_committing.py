@@ -133,12 +133,32 @@ def test_another_topic_is_made_though_the_first_ones_metadata_are_still_to_be_mo
     assert (values(path), values(path, "u")) == ([1], [2])
 
 
+@pytest.fixture
+def t_00(tmp_path):
+    """A log with a row 1 in a directory that a broker takes for `t-0`."""
+    written(tmp_path / "d", 1)
+    return (tmp_path / "d/t-0").rename(tmp_path / "d/t-00")
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_directory_that_a_broker_takes_for_the_partition_does_not_stay_beside_it(tmp_path, overwrite):
-    """`t-00` is t-0: there would be two of it, and neither a broker nor we could load the directory."""
-    path = tmp_path / "d"
-    written(path, 1)
-    (path / "t-0").rename(path / "t-00")
-    written(path, 2, overwrite=overwrite)
-    assert values(path) == ([2] if overwrite else [1, 2])
-    assert [found.name for found in path.glob("t-*")] == ["t-0"]
+def test_a_directory_that_a_broker_takes_for_the_partition_does_not_stay_beside_it(t_00, overwrite):
+    """There would be two of it, and neither a broker nor we could load the log directory."""
+    written(t_00.parent, 2, overwrite=overwrite)
+    assert values(t_00.parent) == ([2] if overwrite else [1, 2])
+    assert [found.name for found in t_00.parent.glob("t-*")] == ["t-0"]
+
+
+def test_a_directory_that_a_broker_takes_for_the_partition_is_written_to_where_it_is(t_00):
+    with bl.Producer(t_00.parent, "t") as producer:
+        producer.send(pa.RecordBatch.from_pydict({"value": [b"2"]}))
+    assert values(t_00.parent) == [1, 2]
+    assert [found.name for found in t_00.parent.glob("t-*")] == ["t-00"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_link_is_not_replaced_whatever_its_spelling(t_00, overwrite):
+    target = t_00.rename(t_00.parent.parent / "elsewhere")
+    t_00.symlink_to(target)
+    with pytest.raises(ValueError, match="t-00 is a symbolic link"):
+        written(t_00.parent, 2, overwrite=overwrite)
+    assert (values(t_00.parent), t_00.readlink()) == ([1], target)

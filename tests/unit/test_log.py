@@ -225,6 +225,11 @@ def test_splits_are_alike(tmp_path, share, pieces):
     assert [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))] == list(range(400))
 
 
+def test_a_split_has_bytes(three_segments):
+    with pytest.raises(ValueError, match="target_bytes 0: at least 1 needed"):
+        bl.Log(three_segments).plan(target_bytes=0)
+
+
 def test_rows_are_an_arrow_stream(three_segments):
     table = pa.table(bl.Log(three_segments).read())
     assert table.num_rows == 12

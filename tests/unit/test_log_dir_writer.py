@@ -3,6 +3,7 @@
 The logs are stand-ins: what they do with their files is not asked here.
 """
 
+import errno
 import os
 import warnings
 from pathlib import Path
@@ -126,6 +127,23 @@ def test_a_checkpoint_between_is_what_is_flushed_so_far(brokers):
         log_dir.checkpoint()
         assert bl.Root(str(brokers)).recovery_points["t", 1] == 9
         assert not bl.Root(str(brokers)).is_clean
+
+
+def test_the_cleaners_checkpoint_is_written_again_where_the_disk_was_full(brokers, monkeypatch):
+    """Else the old one stays, and a broker's cleaner takes what was appended behind a truncation for cleaned."""
+    (brokers / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    written = disk.atomic_write
+
+    def is_full(path, content):
+        raise OSError(errno.ENOSPC, "full", path)
+
+    with open_quietly(brokers) as log_dir:
+        log_dir.log("t", 0).first_dirty_offset = 10
+        monkeypatch.setattr(disk, "atomic_write", is_full)
+        with pytest.raises(OSError, match="full"):
+            log_dir.checkpoint()
+        monkeypatch.setattr(disk, "atomic_write", written)
+    assert (brokers / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 10\n"
 
 
 def test_a_log_that_cannot_be_closed_leaves_the_directory_to_be_recovered(brokers):

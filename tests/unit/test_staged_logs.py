@@ -304,12 +304,21 @@ def test_a_large_part_that_is_damaged_does_not_come_into_force(small, in_place, 
     assert bases(small) == [0, 100, 200]
 
 
-def test_a_part_of_another_user_is_copied(small, in_place, monkeypatch):
-    """The broker might not be allowed to write to it."""
+@pytest.mark.parametrize(
+    "gives",
+    [lambda path: os.chown(path, 7, -1), lambda path: os.chmod(path, 0o600)],
+    ids=["to another user", "to nobody else"],
+)
+def test_a_part_that_others_may_use_than_the_log_is_copied(small, in_place, gives):
+    """The broker might not be allowed to write to it, or who reads the log to read it."""
     write, staging = begin(small)
     (part,) = send(staging, *range(40))
-    monkeypatch.setattr(staged_logs, "_owner", lambda path: 7 if path == part.path else 0)
+    try:
+        gives(part.path)
+    except PermissionError:
+        pytest.skip("only root gives files away")
     assert not commit_and_number(write, [part]) & set(inodes(small).values())
+    assert len({file.stat().st_mode for file in (small / "t-0").glob("*.log")}) == 1
     assert values(small)[250:] == list(range(40))
 
 

@@ -24,13 +24,15 @@ class ActiveSegment:
         preallocate: the length to which a new `.log` is made at once; 0 for none. The rest is cut off at `finish`.
 
     Attributes:
-        size: bytes of batches in the `.log`.
+        path: the `.log`.
+        size: bytes of batches in it.
     """
 
     def __init__(self, directory: str, base_offset: int, *, preallocate: int = 0) -> None:
         self.base_offset = base_offset
         self._directory = directory
         self._log = self._open(files.LOG)
+        self.path = self._log.path
         self.size = self._log.size()
         self._is_preallocated = bool(preallocate) and self.size == 0
         if self._is_preallocated:
@@ -57,7 +59,7 @@ class ActiveSegment:
     def take(self, path: str, headers: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
         """Make a file the `.log`, which has no batch yet: its batches stay, with these headers; the rest of it goes."""
         self._log.close()
-        disk.rename(path, f"{self._directory}/{files.segment_file(self.base_offset, files.LOG)}")
+        disk.rename(path, self.path)
         self._log = self._open(files.LOG)
         starts, end = _native.place_headers(headers)
         self._log.write_each(starts)

@@ -245,9 +245,12 @@ class Log:
 
         Raises:
             OffsetOutOfRangeError: `start_offset` is below the lowest offset here or above the log end offset.
-            ValueError: an unknown word, a negative time, or no high watermark where one is asked for.
+            ValueError: an unknown word, a negative time, splits without a byte, or no high watermark where one is
+                asked for.
         """
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
+        if target_bytes is not None and target_bytes < 1:
+            raise ValueError(f"target_bytes {target_bytes}: at least 1 needed")
         found = bounds(
             self,
             start_offset,

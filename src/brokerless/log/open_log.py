@@ -102,6 +102,16 @@ class OpenLog:
         return self._appender.log_end_offset
 
     @property
+    def active_path(self) -> str:
+        """The `.log` that is written to."""
+        return self._active.path
+
+    @property
+    def active_size(self) -> int:
+        """Bytes of batches in the segment that is written to."""
+        return self._active.size
+
+    @property
     def written_end_offset(self) -> int:
         """The log end offset, as far as the files have got: after an error, behind the last whole batch in them."""
         return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset

@@ -169,5 +169,12 @@ def check_outside(path: str) -> None:
                     f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions, or "
                     "stops at its name"
                 )
-            if files.is_partition_directory(names):
+            # A segment that somebody has copied to a place makes it no partition's.
+            if files.is_partition_directory(names) and _is_named_as_one(around):
                 raise ValueError(f"cannot make {path}: {around} is a partition's directory")
+
+
+def _is_named_as_one(path: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(files.parse_directory_name(os.path.basename(path)))
+    return False
