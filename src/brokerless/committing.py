@@ -27,8 +27,8 @@ from brokerless.log.lock import Lock
 from brokerless.log.root import Root
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
-from brokerless.parts import DIRECTORY, Encoding, Staging, check_divided, check_no_link, check_replaceable, claim
-from brokerless.staged_logs import append_parts, copied_log, new_log
+from brokerless.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
+from brokerless.staged_logs import append_parts, copied_log, new_log, replaced_directories
 from brokerless.written_topics import (
     by_topic,
     check_new_id,
@@ -40,7 +40,7 @@ from brokerless.written_topics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from brokerless.log.settings import TopicSettings
     from brokerless.log.streaming_epochs import Epoch
@@ -284,25 +284,7 @@ class Write:
             disk.atomic_write(f"{staging}/{streaming_epochs.FILE}", streaming_epochs.content_with(self.path, epoch))
         disk.sync_directory(staging)
         self._check_staged(staged)
-        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=self._gone(made, staged))
-
-    def _gone(self, made: Collection[str], staged: Collection[str]) -> list[str]:
-        """Return the partition directories that go, and that no staged one takes the place of by its name.
-
-        Raises:
-            ValueError: one is a link.
-        """
-        gone = []
-        for name in storage.list_subdirectories(self.path):
-            with contextlib.suppress(ValueError):
-                topic, partition, leftover = files.parse_directory_name(name)
-                # Brokers take `t-00` for `t-0`.
-                is_replaced = topic in made or f"{topic}-{partition}" in staged
-                if is_replaced and not leftover and name not in staged:
-                    gone.append(name)
-        for name in gone:
-            check_no_link(f"{self.path}/{name}")
-        return gone
+        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=replaced_directories(self.path, made, staged))
 
     def _remove_staged(self) -> None:
         """Remove what an earlier commit staged that came to nothing. With the lock: no other commit is at it."""

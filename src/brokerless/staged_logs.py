@@ -17,9 +17,10 @@ from brokerless.log import files, texts
 from brokerless.log.open_log import now_ms
 from brokerless.log.segment import segments_in
 from brokerless.log.writer import LogWriter
+from brokerless.parts import check_no_link
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from brokerless.log.settings import TopicSettings
     from brokerless.log.writer import Origin
@@ -79,6 +80,30 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
     if is_rolled:
         copied.roll()
     return copied
+
+
+def replaced_directories(root: str, made: Collection[str], staged: Collection[str]) -> list[str]:
+    """Return the partition directories that a commit takes away, and that no staged one replaces by its name.
+
+    Args:
+        root: the log directory.
+        made: topics that are made anew.
+        staged: the names of the partition directories that are put there.
+
+    Raises:
+        ValueError: one is a link.
+    """
+    gone = []
+    for name in storage.list_subdirectories(root):
+        with contextlib.suppress(ValueError):
+            topic, partition, leftover = files.parse_directory_name(name)
+            # Brokers take `t-00` for `t-0`.
+            is_replaced = topic in made or f"{topic}-{partition}" in staged
+            if is_replaced and not leftover and name not in staged:
+                gone.append(name)
+    for name in gone:
+        check_no_link(f"{root}/{name}")
+    return gone
 
 
 def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, keep: bool) -> None:
