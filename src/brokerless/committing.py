@@ -28,7 +28,7 @@ from brokerless.log.root import Root
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
-from brokerless.staged_logs import append_parts, copied_log, new_log, replaced_directories
+from brokerless.staged_logs import append_parts, copied_log, gone_directories, new_log
 from brokerless.written_topics import (
     by_topic,
     check_new_id,
@@ -284,7 +284,7 @@ class Write:
             disk.atomic_write(f"{staging}/{streaming_epochs.FILE}", streaming_epochs.content_with(self.path, epoch))
         disk.sync_directory(staging)
         self._check_staged(staged)
-        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=replaced_directories(self.path, made, staged))
+        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone_directories(self.path, made, staged))
 
     def _remove_staged(self) -> None:
         """Remove what an earlier commit staged that came to nothing. With the lock: no other commit is at it."""

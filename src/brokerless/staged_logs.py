@@ -82,7 +82,7 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
     return copied
 
 
-def replaced_directories(root: str, made: Collection[str], staged: Collection[str]) -> list[str]:
+def gone_directories(root: str, made: Collection[str], staged: Collection[str]) -> list[str]:
     """Return the partition directories that a commit takes away, and that no staged one replaces by its name.
 
     Args:

@@ -166,10 +166,13 @@ def test_a_link_does_not_lead_into_another_log_directory(tmp_path, spelt):
     assert not [*tmp_path.rglob("elsewhere/*"), *tmp_path.rglob("empty/*"), *tmp_path.rglob("new")]
 
 
-def test_a_segment_that_lies_about_is_no_reason_to_refuse(tmp_path):
-    """As in /tmp: it is not a partition's directory, since no broker looks at one of that name."""
+def test_what_lies_further_up_is_no_reason_to_refuse(tmp_path):
+    """As a segment in /tmp: no broker looks so far down."""
     (tmp_path / "00000000000000000000.log").touch()
-    bl.LogDir.create(tmp_path / "d").close()
+    (tmp_path / "between").mkdir()
+    bl.LogDir.create(tmp_path / "between/d").close()
+    with pytest.raises(ValueError, match="is a partition's directory"):
+        bl.LogDir.create(tmp_path / "d")
 
 
 def test_what_fails_while_it_is_made_lets_go_of_the_lock(tmp_path, monkeypatch):

@@ -151,15 +151,20 @@ class Root:
         return f"{self.path}/{name}"
 
 
-def check_outside(path: str) -> None:
-    """Refuse to make a directory of our own, as a log directory or an export, within one of a broker's, however deep.
+def check_outside(path: str, *, is_deep: bool = False) -> None:
+    """Refuse to make a directory of our own within a log directory, or within a partition's.
+
+    Args:
+        path: the directory.
+        is_deep: also where others lie between: a broker does not look there, and a person who removes what is not
+            Kafka's does.
 
     Raises:
         ValueError: a broker would take it for a partition, or stop at its name.
     """
     # Where a link is, a broker finds it, and where it leads.
     for place in {os.path.abspath(path), os.path.realpath(path)}:
-        for around in map(str, PurePath(place).parents):
+        for around in map(str, PurePath(place).parents[: None if is_deep else 1]):
             names: list[str] = []
             # where one may not look, or nothing is yet
             with contextlib.suppress(OSError):
@@ -169,12 +174,5 @@ def check_outside(path: str) -> None:
                     f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions, or "
                     "stops at its name"
                 )
-            # A segment that somebody has copied to a place makes it no partition's.
-            if files.is_partition_directory(names) and _is_named_as_one(around):
+            if files.is_partition_directory(names):
                 raise ValueError(f"cannot make {path}: {around} is a partition's directory")
-
-
-def _is_named_as_one(path: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return bool(files.parse_directory_name(os.path.basename(path)))
-    return False

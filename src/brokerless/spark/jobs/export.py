@@ -211,7 +211,7 @@ def _found(directory: ExportDirectory) -> Manifest | None:
     if directory.holds(MANIFEST):
         return Manifest.read(directory)
     if not directory.is_remote:
-        check_outside(directory.path)
+        check_outside(directory.path, is_deep=True)
     names = directory.names()
     if names:
         raise ValueError(f"{directory.path} holds {names[0]}, and is no export: take a directory that is new or empty")
