@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
-.PHONY: setup prerequisites develop demo test lint conformance bench fuzz docs
+.PHONY: setup prerequisites develop demo test hunt lint conformance bench fuzz sanitize docs
 
 setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
 
@@ -20,9 +20,12 @@ demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 	.venv/bin/python examples/demo.py
 
 test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
-	cargo test --release --quiet --package brokerless-core
+	cargo test --profile checked --quiet --package brokerless-core
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/test_remote.py
 	.venv/bin/python -m pytest
+
+hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
+	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/test_hunting.py
 
 lint: setup
 	@tools/prerequisites lint
@@ -36,15 +39,29 @@ bench: setup build/conformance/.fetched  ## against what users would otherwise r
 	@tools/prerequisites maven
 	.venv/bin/pip install --group bench && .venv/bin/python -m compileall -q src && .venv/bin/python bench/run.py $(BENCH)
 
-fuzz:  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS (600); FUZZ="decode zstd" or some of them
+fuzz: setup  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS (600); FUZZ="decode zstd inputs" or some of them; SANITIZER=address with nightly Rust
 	@tools/prerequisites fuzz
-	for target in $(or $(FUZZ),$(notdir $(basename $(wildcard rust/fuzz/fuzz_targets/*.rs)))); do mkdir -p rust/fuzz/corpus/$$target && cargo +stable fuzz run --fuzz-dir rust/fuzz --sanitizer none $$target rust/fuzz/corpus/$$target rust/fuzz/seeds/* -- -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=65536 || exit 1; done
+	for target in $(or $(FUZZ),inputs $(notdir $(basename $(wildcard rust/fuzz/fuzz_targets/*.rs)))); do if [ $$target = inputs ]; then $(INPUTS); else mkdir -p rust/fuzz/corpus/$$target && $(UNSANITIZED_C) cargo +$(if $(SANITIZER),nightly,stable) fuzz run --fuzz-dir rust/fuzz --sanitizer $(or $(SANITIZER),none) $$target rust/fuzz/corpus/$$target rust/fuzz/seeds/* -- -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=65536; fi || exit 1; done
+
+# What `produce` and `Producer.send` take; they are Python's and pyarrow's too, which nothing guides through.
+INPUTS = directory=$$(mktemp -d) && .venv/bin/python tests/hostile_inputs.py $$directory --seed $$(date +%s) --seconds $(or $(FUZZ_SECONDS),600) || { echo "the input is $$directory/input" >&2; false; }
+
+sanitize:  ## the core's tests under the address sanitizer, and the unsafe part of it under Miri; needs nightly Rust
+	@tools/prerequisites nightly
+	$(UNSANITIZED_C) RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checked --quiet --package brokerless-core --target $(NATIVE) --target-dir target/sanitize
+	cargo +nightly miri test --package brokerless-core --test records both_ways
+
+# gcc's own sanitizer would report a stack use in zstd that is none.
+UNSANITIZED_C = CFLAGS=-fno-sanitize=all
+NATIVE = $$(rustc -vV | sed -n 's/^host: //p')
 
 docs: setup  ## site/
 	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
 
 # Kafka as it is released, and the small client that drives it. 2.8 is the last that writes formats 0 and 1.
 KAFKA := mvn -q -B -f tests/conformance/java/pom.xml dependency:copy-dependencies -DexcludeArtifactIds=slf4j-log4j12
+# Of these the broker alone: the newest one's tools are not in the registry.
+OTHER_RELEASES := 3.9.2 4.0.2 4.4.0
 build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -name '*.java')
 	@tools/prerequisites maven
 	mvn -q -B -f tests/conformance/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/s3/lib
@@ -52,6 +69,8 @@ build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -nam
 	mvn -q -B -f tests/conformance/tables/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/build/conformance/tables/lib
 	$(KAFKA) compile -Dbuild=$(CURDIR)/build/conformance/4.1.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
 	$(KAFKA) -Dkafka.version=2.8.2 -Djackson.version=2.10.5.1 -Dbuild=$(CURDIR)/build/conformance/2.8.2 -DoutputDirectory=$(CURDIR)/build/conformance/2.8.2/lib
+	mvn -q -B -f tests/conformance/tiered/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
+	for version in $(OTHER_RELEASES); do mvn -q -B -f tests/conformance/broker/pom.xml dependency:copy-dependencies -Dkafka.version=$$version -DoutputDirectory=$(CURDIR)/build/conformance/$$version/lib || exit 1; done
 	touch $@
 
 .venv/.tools: pyproject.toml constraints.txt | prerequisites

@@ -90,7 +90,9 @@ def run(*command: str, cores: int | None = None, stdout: Path = Path(os.devnull)
 def ours(path: Path, *options: str, cores: int | None = None, stdout: Path = Path(os.devnull)) -> Run:
     """Compact with the command, in place."""
     brokerless = str(Path(sys.executable).with_name("brokerless"))
-    return run(brokerless, "compact", str(path), "--in-place", *options, cores=cores, stdout=stdout)
+    # No metadata log says what the topic has.
+    settings = ("--min-compaction-lag-ms", "0", "--delete-retention-ms", "86400000")
+    return run(brokerless, "compact", str(path), "--in-place", *settings, *options, cores=cores, stdout=stdout)
 
 
 def kafkas(directory: Path) -> Run:

@@ -14,6 +14,7 @@ DEFAULTS = {
     "segment_index_bytes": 10 << 20,
     "index_interval_bytes": 4096,
     "max_message_bytes": (1 << 20) + 12,
+    "max_decompressed_message_bytes": (1 << 31) - 9,
     "compression_type": "producer",
     "compression_gzip_level": -1,
     "compression_lz4_level": 9,

@@ -32,6 +32,10 @@ class DropBatches:
     groups: tuple[int, ...] = (1,)
     parts: int = 1
 
+    @property
+    def decided_by(self):
+        return ()
+
     def prepare(self, log):
         pass
 

@@ -19,6 +19,7 @@ from typing_extensions import Buffer
 
 __all__ = [
     "CODECS",
+    "FIRST_OWN_PRODUCER_ID",
     "ROW_COLUMNS",
     "Appended",
     "Appender",
@@ -36,6 +37,7 @@ __all__ = [
     "OffsetIndex",
     "ProducerReplay",
     "Producers",
+    "RecordRows",
     "SegmentConversion",
     "SegmentEnd",
     "SegmentErasure",
@@ -44,6 +46,7 @@ __all__ = [
     "SegmentState",
     "SegmentVerdicts",
     "SegmentWrite",
+    "Soundness",
     "SpaceEstimate",
     "TimeIndex",
     "TransactionIndex",
@@ -53,6 +56,7 @@ __all__ = [
     "find_batch",
     "find_timestamp",
     "headers_alone",
+    "highest_cluster_producer_id",
     "json_lines",
     "json_rows",
     "kraft_snapshot",
@@ -68,6 +72,9 @@ _Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leade
 
 CODECS: tuple[str, ...]
 """What a batch is compressed with, by Kafka's names and in the order of its ids; the first is "none"."""
+
+FIRST_OWN_PRODUCER_ID: int
+"""Where the producer ids begin that no cluster gives: it counts from 0 and never gets there. Ours are among them."""
 
 ROW_COLUMNS: tuple[str, ...]
 """All columns that rows can have: `key value topic partition offset timestamp timestampType headers`, the columns of
@@ -106,6 +113,8 @@ class Decoder:
         max_bytes: likewise, in bytes of Arrow data.
         max_batch_bytes: cap on one batch's decompressed size; beyond it UnsupportedFormatError.
         spark: Spark's types: timestamp in us and null where beyond its range, headers null where there are none.
+        order: the lowest offset that the first batch may have, and the first that none may have: what does not rise
+            between them is an error.
     """
 
     @property
@@ -134,7 +143,17 @@ class Decoder:
         max_bytes: int = ...,
         max_batch_bytes: int = ...,
         spark: bool = False,
+        order: tuple[int, int] | None = None,
     ) -> Self: ...
+    def check_order(self, data: _Data, position: int, first_offset: int | None = None) -> None:
+        """Check by `order` that the batch that `data` starts with goes on where the last one ended.
+
+        `first_offset` is that of its first record; of a wrapper the header does not tell it.
+
+        Raises:
+            CorruptRecordError: it does not.
+        """
+
     def decode(self, data: _Data, position: int = 0) -> tuple[pa.RecordBatch | None, int]:
         """Decode whole batches from the start of `data`, which must be a batch boundary.
 
@@ -283,6 +302,38 @@ def scan(data: _Data, position: int = 0, check_crcs: bool = False) -> tuple[pa.R
     """
 
 @final
+class RecordRows:
+    """An iterator over rows of any Arrow types, checked, as batches of one schema of which an `Encoder` makes records.
+
+    Nothing of the batch is believed but that pyarrow has the memory that it says: values outside of it are refused, and
+    whatever no record can have. A column that is as it should be is shared. Others are copied, in pieces of some 32 MB:
+    views and dictionaries may stand for more than memory holds.
+
+    `key` and `value` become binary, `headers` list<struct<key: binary, value: binary>>, `timestamp` timestamp[ms, UTC],
+    `partition` int32; where they come from lists or views of any width, dictionaries, maps, timestamps of any unit and
+    zone, int64 ms, integers of any width. Other columns are left out.
+
+        rows = pa.table({"value": pa.array(["a", "b"]).dictionary_encode()}).to_batches()[0]
+        for batch in RecordRows(rows):
+            ...                                 # batch["value"] is binary
+
+    Args:
+        rows: some; all columns but `value` may be missing.
+        magic: the format they will be of.
+        keep_offsets: require `offset`, and keep it as int64, `leaderEpoch` and `timestampType` as int32.
+        topic: require `topic`, and keep it as string.
+
+    Raises:
+        ValueError: a column of a type that does not fit, a value outside of its memory, or one that no record can have.
+    """
+
+    def __new__(
+        cls, rows: pa.RecordBatch, *, magic: int = 2, keep_offsets: bool = False, topic: bool = False
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+
+@final
 class ErasedRecords:
     """What is to be erased of a segment.
 
@@ -323,6 +374,9 @@ class ErasureScan:
         blank: bool = False,
         max_batch_bytes: int = ...,
     ) -> Self: ...
+    def begin(self, base_offset: int, limit: int) -> None:
+        """Go on with a segment whose offsets lie from `base_offset` to below `limit`."""
+
     def feed(self, data: _Data, position: int) -> int:
         """Look at the whole batches that `data`, at `position` of the segment, starts with; return their bytes."""
 
@@ -392,8 +446,61 @@ class HeaderWalk:
             CorruptRecordError: the framing is broken.
         """
 
-    def start_file(self) -> None:
-        """Say that the next feed is the start of another segment."""
+    def start_file(self, order: tuple[int, int] | None = None) -> None:
+        """Say that the next feed is the start of another segment, or of another part of one.
+
+        Args:
+            order: the lowest offset that its first batch may have, and the first that none may have: then batches that
+                do not rise between them are errors, and so is a wrong checksum where a marker may be.
+        """
+
+@final
+class Soundness:
+    """Checks which batches of a segment are sound: framed, summed, in the order of their offsets. Looks at no record.
+
+    Args:
+        base_offset: the segment's.
+        limit: no offset of the segment reaches it.
+        check_crcs: verify checksums.
+        collects: remember each batch, for `rising`.
+    """
+
+    def __new__(cls, base_offset: int, limit: int, *, check_crcs: bool = True, collects: bool = False) -> Self: ...
+    def check(self, data: _Data, position: int) -> int:
+        """Take the sound batches that `data`, at `position` of the file, starts with; return how many bytes they take.
+
+        Raises:
+            CorruptRecordError: the first one is bad. `next_position` is where its header says that it ends.
+            UnsupportedFormatError: likewise.
+        """
+
+    def start_run(self) -> None:
+        """Start a run of batches: `first_offset` is that of the next one."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the batch behind the last one takes; 0 if that cannot be known."""
+    @property
+    def first_offset(self) -> int | None:
+        """The lowest offset that the first batch since `start_run` tells."""
+    @property
+    def next_offset(self) -> int:
+        """After the last sound batch."""
+    @property
+    def is_rising(self) -> bool:
+        """No batch so far contradicts another one, or leaves the segment's range."""
+    def rising(
+        self, *, is_limited: bool
+    ) -> tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int, int, bool]], list[tuple[int, int]]]:
+        """Divide the batches into as many as possible whose offsets rise, neighbours put together, and the others.
+
+        Args:
+            is_limited: the limit is where the segment ends, and not only where it has to.
+
+        Returns:
+            Of each: position, end position, first offset, next offset; of the others, whether some of these offsets are
+            missing from those that stay. And the ranges [first, next) of offsets that stay.
+        """
 
 def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
     """Look for the first place in `data`, at `position` of a file of `end` bytes, where a batch may start.
@@ -574,6 +681,12 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
         ValueError: a line is no such object; the message has its number.
     """
 
+def highest_cluster_producer_id(data: _Data) -> int | None:
+    """Return the highest producer id in whole batches that a cluster may give to a producer of its own, too.
+
+    What follows bytes that are no batch is not looked at. None: no batch has such an id.
+    """
+
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
     """Write rows as JSON lines: column names as keys, timestamps in ms, timestampType by name.
 
@@ -590,7 +703,12 @@ class LogDump:
         """(offset, next offset) where offsets are not consecutive."""
 
     def __new__(
-        cls, *, deep_iteration: bool = False, print_data_log: bool = False, skip_record_metadata: bool = False
+        cls,
+        *,
+        deep_iteration: bool = False,
+        print_data_log: bool = False,
+        skip_record_metadata: bool = False,
+        escape_controls: bool = False,
     ) -> Self: ...
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
         """Return the lines of the whole batches in `data`, and how many bytes they took.
@@ -663,6 +781,9 @@ class Producers:
     @property
     def is_empty(self) -> bool:
         """No producer is known."""
+    @property
+    def highest_cluster_id(self) -> int | None:
+        """The highest producer id that a cluster may give to a producer of its own, too; None: there is none."""
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction begins that is open, or ended and not forgotten."""
@@ -775,7 +896,10 @@ class Appended:
         """In this order."""
     @property
     def error(self) -> Exception | None:
-        """Of `append_each`: why the next request was refused. What came before is to be written all the same."""
+        """Of `append_each`: why the next request was refused, as a new exception each time.
+
+        What came before is to be written all the same.
+        """
 
     def followed_by(self, next: Appended) -> Appended:
         """Return both as one answer; what they leave to be written is not in it."""
@@ -854,6 +978,7 @@ class Appender:
         segment_index_bytes: int,
         index_interval_bytes: int,
         max_message_bytes: int,
+        max_decompressed_message_bytes: int,
         compression_type: str,
         compression_gzip_level: int,
         compression_lz4_level: int,
@@ -869,16 +994,25 @@ class Appender:
         max_batch_bytes: int = ...,
     ) -> Self: ...
     def append(
-        self, data: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client", may_be_cut: bool = True
+        self,
+        data: _Data,
+        *,
+        leader_epoch: int,
+        now: int,
+        origin: _Origin = "client",
+        may_be_cut: bool = True,
+        transaction_version: int = 0,
     ) -> Appended:
         """Take one produce request: the whole batches in `data`, all or none.
 
         Args:
             data: from a client one batch of magic 2 with base offset 0; with given offsets ("replication") any number.
             leader_epoch: what a leader stores in the batches; with given offsets, batches of a higher one are left out.
+                With 2^31 - 1, none is, and a batch without an epoch gets the one before it.
             now: the clock, ms.
             origin: who appends; what is checked depends on it.
             may_be_cut: a batch that is cut at the end is left out, as a broker does.
+            transaction_version: of a coordinator's markers.
 
         Raises:
             AppendError: the leaf for Kafka's own answer.
@@ -1064,7 +1198,7 @@ class CompactionRewrite:
 
     Args:
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        end_offset: where the compacted range ends: the batch before it stays, be it empty.
+        end_offset: the batch that ends here stays, be it empty.
         delete_horizon_ms: for the batches that get one.
         max_batch_bytes: cap on one batch's decompressed size.
         threads: how many decompress and build batches.
@@ -1115,8 +1249,10 @@ class SegmentConversion:
         compression_level: of batches that are made anew; None: Kafka's default.
         recompress: compress again also what has the codec.
         batch_size: join neighbours up to so many bytes where nobody could tell; None: only messages that stand alone.
+        join_below: join only what lies below this offset: another replica may end between batches that do not.
         drop_headers: where the magic has none. Else they are refused.
-        drop_producers: likewise, with control batches, `aborted` transactions, and all from `last_stable_offset` on.
+        drop_producers: whatever the magic, with control batches, `aborted` transactions, and all from
+            `last_stable_offset` on.
         aborted: (producer_id, first_offset, last_offset) of the whole log.
         last_stable_offset: of the log.
         log_end_offset: of the log: what is not below it is damage.
@@ -1135,6 +1271,7 @@ class SegmentConversion:
         compression_level: int | None = None,
         recompress: bool = False,
         batch_size: int | None = None,
+        join_below: int | None = None,
         drop_headers: bool = False,
         drop_producers: bool = False,
         aborted: Sequence[tuple[int, int, int]] = ...,
@@ -1258,6 +1395,9 @@ class SegmentRecovery:
     @property
     def next_offset(self) -> int:
         """The offset after the last valid batch; the base offset if there is none."""
+    @property
+    def highest_next_offset(self) -> int:
+        """The highest offset after any valid batch: above `next_offset` where batches are out of order."""
     @property
     def producers_end(self) -> int | None:
         """The offset after the last valid batch of magic 2; None: there is none, and so nothing of producers."""

@@ -82,7 +82,8 @@ class StagedCopy:
         if to != self.path:
             disk.make_directory(to)
         for name in sorted(storage.list_directory(directory)):
-            if not name.endswith(_LEFTOVERS) and storage.is_file(f"{directory}/{name}"):
+            is_leftover = name.endswith(_LEFTOVERS) or name.startswith(files.SET_ASIDE)
+            if not is_leftover and storage.is_file(f"{directory}/{name}"):
                 copy_file(f"{directory}/{name}", f"{to}/{name}", progress)
         disk.sync_directory(to)
 

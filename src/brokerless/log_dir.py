@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,11 +80,12 @@ class LogDir:
         node_id: int = 1,
         directory_id: str | None = None,
         kraft: bool = True,
+        release: str = "4.0",
     ) -> LogDirWriter:
         """Make a new log directory, for a broker that has not run yet, and open it for writing.
 
         A KRaft broker with this `node.id`, that is its own and only controller (`controller.quorum.voters`), starts
-        on it as on one that it formatted itself, with all topics that were created in it. It needs Kafka 4.1 or newer.
+        on it as on one that it formatted itself, with all topics that were created in it.
 
         Args:
             path: what does not exist yet, in a directory that does; or an empty directory.
@@ -91,11 +93,13 @@ class LogDir:
             node_id: the broker's `node.id`, or `broker.id` before KRaft.
             directory_id: the directory's own; None: a random one; before KRaft none.
             kraft: whether it is for a cluster without ZooKeeper.
+            release: the oldest Kafka that is to serve it, from "3.9" on; newer ones do, too. The new cluster has the
+                features of this release, until somebody upgrades them (`kafka-features.sh`).
 
         Raises:
             FileExistsError: the directory is not empty.
             LogInUseError: another writer is there, who makes it.
-            ValueError: an id is none; or it would be in another log directory, or in a partition's.
+            ValueError: an id or the release is none; or it would be in another log directory, or in a partition's.
 
         >>> with LogDir.create(NEW) as log_dir:
         ...     topic_id = log_dir.create_topic("orders", partitions=2)
@@ -103,19 +107,39 @@ class LogDir:
         (['orders'], True)
         """
         return create_log_dir(
-            os.fspath(path), cluster_id=cluster_id, node_id=node_id, directory_id=directory_id, kraft=kraft
+            os.fspath(path),
+            cluster_id=cluster_id,
+            node_id=node_id,
+            directory_id=directory_id,
+            kraft=kraft,
+            release=release,
         )
 
     @staticmethod
-    def open(path: str | os.PathLike[str], *, sole_replica: bool = False, recover: bool = False) -> LogDirWriter:
+    def open(
+        path: str | os.PathLike[str],
+        *,
+        sole_replica: bool = False,
+        recover: bool = False,
+        next_producer_id: int | None = None,
+        broker_config: str | os.PathLike[str] | None = None,
+        metadata: str | os.PathLike[str] | None = None,
+    ) -> LogDirWriter:
         """Open one log directory for writing: see `LogDirWriter`, which takes the same arguments.
 
         Raises:
             LogInUseError: a broker, or another writer, is there.
-            ValueError: it is no log directory.
+            ValueError: it is no log directory, or `broker_config` or `metadata` does not fit it.
             CorruptRecordError: a file of the directory is damaged; a broker would not start either.
         """
-        return LogDirWriter(path, sole_replica=sole_replica, recover=recover)
+        return LogDirWriter(
+            path,
+            sole_replica=sole_replica,
+            recover=recover,
+            next_producer_id=next_producer_id,
+            broker_config=broker_config,
+            metadata=metadata,
+        )
 
     def topics(self) -> list[str]:
         """Return the topics, sorted, internal ones (`__consumer_offsets`) included."""
@@ -197,6 +221,10 @@ class LogDir:
             self._add_log(path, None)
             return True
         found, pending = journal.look(path)
+        for name in found:
+            if not files.is_utf8(name):
+                what = "the name is not UTF-8, and a broker does not see it"
+                warnings.warn(f"not read: {path}/{name}: {what}", stacklevel=2)
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
         if not directories and not Root.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 # Rows of so many bytes are moved at once; of more, a copy of all would be much memory, and more than 2 GiB of a column
 # is more than Arrow puts together.
 _MAX_MOVED = 64 << 20
-_HEADERS = pa.large_list(pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.large_binary())]))
 _CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
 
 
@@ -29,40 +28,59 @@ class Partitioner:
         topic: for messages.
         partitions: those that are here, ascending.
         batch_size: bytes of a batch.
+
+    Attributes:
+        partitions: as given.
     """
 
     def __init__(self, topic: str, partitions: Sequence[int], batch_size: int) -> None:
         self._topic = topic
-        self._partitions = list(partitions)
+        self.partitions = list(partitions)
         self._batch_size = batch_size
-        self._sticky = _CHOICE(self._partitions)
+        self._sticky = _CHOICE(self.partitions)
         self._sticky_bytes = 0
 
+    def check(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Refuse rows that `divide` could give no partition.
+
+        Args:
+            rows: as `batches_of` yields them.
+
+        Raises:
+            ValueError: the topic has not the partition of a row, or a row has a key, and not all partitions are here.
+        """
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        names = rows.schema.names
+        given = rows["partition"] if "partition" in names else None
+        if given is not None:
+            counted: Any = pc.unique(given)
+            for number in counted.to_pylist():
+                if number is not None and number not in self.partitions:
+                    raise ValueError(
+                        f"topic {self._topic!r} has no partition {number}: it has {len(self.partitions)}, and the "
+                        f"last of them is {max(self.partitions)}"
+                    )
+        if "key" in names and self.partitions != list(range(len(self.partitions))):
+            by_key = pc.is_valid(rows["key"])
+            if given is not None:
+                by_key = pc.and_(pc.is_null(given), by_key)
+            if pc.any(by_key).as_py():
+                raise ValueError(
+                    f"topic {self._topic!r} has partitions {', '.join(map(str, self.partitions))} here, and the rest "
+                    "elsewhere: how many there are decides where a key goes; give each row its partition"
+                )
+
     def divide(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Give each row a partition, and yield the rows of each, in order."""
+        """Give each row a partition, and yield the rows of each, in order. `check` must have let them pass."""
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         numbers = self._keyed(rows)
-        given: pa.Array[Any] = pa.nulls(rows.num_rows, pa.int32())
         if "partition" in rows.column_names:
-            given = _column(rows, "partition", pa.int32())
-        if self._partitions != list(range(len(self._partitions))):
-            by_key = pc.and_(pc.is_null(given), pc.is_valid(numbers))
-            if pc.any(by_key).as_py():
-                raise ValueError(
-                    f"topic {self._topic!r} has partitions {', '.join(map(str, self._partitions))} here, and the rest "
-                    "elsewhere: how many there are decides where a key goes; give each row its partition"
-                )
-        numbers = pc.coalesce(given, numbers)
+            numbers = pc.coalesce(rows["partition"].combine_chunks(), numbers)
         numbers = self._stick(numbers, max(1, rows.nbytes // max(1, rows.num_rows)))
         counted: Any = pc.value_counts(numbers)
         counts: dict[int, int] = {count["values"]: count["counts"] for count in counted.to_pylist()}
-        for number in counts:
-            if number not in self._partitions:
-                raise ValueError(
-                    f"topic {self._topic!r} has no partition {number}: it has {len(self._partitions)}, and the last of "
-                    f"them is {max(self._partitions)}"
-                )
         for number, part in _divided(rows, numbers, counts):
             for batch in part.combine_chunks().to_batches():
                 yield number, batch
@@ -73,8 +91,8 @@ class Partitioner:
 
         if "key" not in rows.column_names:
             return pa.nulls(rows.num_rows, pa.int32())
-        keys = _column(rows, "key", pa.binary())
-        numbers = _native.partition_for_keys(keys, len(self._partitions))
+        keys = rows["key"].combine_chunks()
+        numbers = _native.partition_for_keys(keys, len(self.partitions))
         keyed: pa.Array[Any] = pc.if_else(pc.is_null(keys), pa.scalar(None, pa.int32()), numbers)
         return keyed
 
@@ -90,7 +108,7 @@ class Partitioner:
         last: int = pc.max(batch).as_py() or 0
         chosen = [self._sticky]
         for _ in range(last):
-            chosen.append(_CHOICE([number for number in self._partitions if number != chosen[-1]] or chosen))
+            chosen.append(_CHOICE([number for number in self.partitions if number != chosen[-1]] or chosen))
         self._sticky = chosen[-1]
         self._sticky_bytes = (self._sticky_bytes + row_bytes * numbers.null_count) % self._batch_size
         return pc.coalesce(numbers, pa.array(chosen, pa.int32()).take(batch))
@@ -112,41 +130,6 @@ def _divided(rows: pa.Table, numbers: pa.Array[Any], counts: dict[int, int]) -> 
         start += counts[number]
 
 
-def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with strings and bytes in place of views of them, of which pyarrow cannot pick rows.
-
-    Raises:
-        ValueError: a view leads out of its memory, or headers are not lists of key and value.
-    """
-    fields = [field.with_type(_viewed(field)) for field in batch.schema]
-    if all(field.type == old.type for field, old in zip(fields, batch.schema, strict=True)):
-        return batch
-    try:
-        # A cast believes where a view leads.
-        batch.validate(full=True)
-        return batch.cast(pa.schema(fields))
-    except pa.ArrowException as error:
-        raise ValueError(f"a column of views is damaged, or cannot be sent: {error}") from error
-
-
-def _viewed(field: pa.Field[Any]) -> pa.DataType:
-    data_type: pa.DataType = field.type
-    if pa.types.is_string_view(data_type):
-        return pa.large_string()
-    if pa.types.is_binary_view(data_type):
-        return pa.large_binary()
-    if field.name == "headers" and any(view in str(data_type) for view in ("string_view", "binary_view")):
-        return _HEADERS
-    return data_type
-
-
 def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Join batches, those of different columns too."""
-    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
-
-
-def _column(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array[Any]:
-    try:
-        return rows[name].cast(data_type).combine_chunks()
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise ValueError(f"column {name!r} is {rows[name].type}: cast it to {data_type} first") from error
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")

@@ -23,8 +23,8 @@ from brokerless import _native, disk, storage
 from brokerless.log import files
 from brokerless.log.open_log import now_ms
 from brokerless.log.transactional_ids import new_producer_id
-from brokerless.partitioner import Partitioner, join, without_views
-from brokerless.sent_rows import check_times
+from brokerless.partitioner import Partitioner, join
+from brokerless.sent_rows import check_rising, check_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -256,12 +256,12 @@ class PartWriter:
         Raises:
             ValueError: rows that cannot be sent, or, if they keep their offsets, that do not ascend.
         """
-        rows = without_views(rows)
-        if rows.num_rows:
-            self._waiting.append(rows)
-            self._waiting_bytes += rows.nbytes
-        if self._waiting_bytes >= _MAX_WAITING:
-            self._write()
+        keep_offsets = self._staging.encoding.keep_offsets
+        for batch in _native.RecordRows(rows, keep_offsets=keep_offsets, topic="topic" in rows.schema.names):
+            self._waiting.append(batch)
+            self._waiting_bytes += batch.nbytes
+            if self._waiting_bytes >= _MAX_WAITING:
+                self._write()
 
     def finish(self) -> tuple[Part, ...]:
         """Write what waits, and return the parts, by topic and partition.
@@ -297,6 +297,7 @@ class PartWriter:
                 if topic not in self._partitioners:
                     partitions = self._staging.partitions_of(topic)
                     self._partitioners[topic] = Partitioner(topic, partitions, self._staging.encoding.batch_size)
+                self._partitioners[topic].check(of_topic)
                 for partition, rows in self._partitioners[topic].divide(of_topic):
                     self._append(topic, partition, rows)
 
@@ -317,15 +318,8 @@ class PartWriter:
         first, last, epoch = part.first_offset, part.last_offset, part.leader_epoch
         if self._staging.encoding.keep_offsets:
             self._has_times = check_times(rows, before=self._has_times)
-            bounds: Any = pc.min_max(rows["offset"])
-            least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
-            if least is None:
-                raise ValueError("rows that keep their offsets need an offset each, and there is a null")
-            if part.records and least <= last:
-                raise ValueError(f"offset {least} of {topic}-{partition} after offset {last}: {_SORT}")
+            least, greatest = check_rising(rows["offset"], f"{topic}-{partition}", after=last, hint=_SORT)
             first, last = least if first < 0 else first, greatest
-            if pc.any(pc.less_equal(rows["offset"][1:], rows["offset"][:-1])).as_py():
-                raise ValueError(f"offsets of {topic}-{partition} do not rise: {_SORT}")
             if "leaderEpoch" in rows.schema.names:
                 greatest_epoch: int | None = pc.max(rows["leaderEpoch"]).as_py()
                 epoch = epoch if greatest_epoch is None else max(epoch, greatest_epoch)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless import disk, storage
+from brokerless import disk
 from brokerless.cluster_metadata import bootstrap
 from brokerless.log import restored_topics, texts
+from brokerless.log.root import Root
 from brokerless.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Restoration:
         disk.atomic_write(f"{staging}/{restored_topics.FILE}", restored_topics.content(known))
         # With what is known of the other logs now.
         directory.checkpoint()
-        offsets = texts.parse_offset_checkpoint(storage.read_all(f"{directory.path}/{texts.LOG_START_OFFSETS}"))
+        offsets = Root(directory.path).log_start_offsets
         starts = {key: offset for key, offset in self.starts.items() if offset > 0}
         content = texts.format_offset_checkpoint(offsets | starts)
         disk.atomic_write(f"{staging}/{texts.LOG_START_OFFSETS}", content)

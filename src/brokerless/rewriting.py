@@ -12,26 +12,29 @@ are seen: there it may be done twice, so each attempt writes apart, and the owne
 from __future__ import annotations
 
 import os
+import warnings
 from collections import deque
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from brokerless import attempts, storage
-from brokerless.cluster_metadata import topic_settings
+from brokerless.cluster_metadata import Cluster, metadata_among
 from brokerless.copying import StagedCopy, check_at_rest
 from brokerless.errors import CorruptRecordError
+from brokerless.log.findings import findings
 from brokerless.log.load import load
 from brokerless.log.open_log import now_ms
+from brokerless.log.reader import Lost
 from brokerless.log.root import Root
 from brokerless.log.segment import segments_in
-from brokerless.log.settings import TopicSettings
 from brokerless.log.swap import collect, discard
-from brokerless.log.verb import LogState, ReportT
+from brokerless.log.verb import LogState, ReportT, check_known
 from brokerless.log.writer import LogWriter
 from brokerless.log_dir_writer import LogDirWriter
 from brokerless.places import Place, places
+from brokerless.starting import obstacles
 from brokerless.steps import apart, here
 from brokerless.workers import Workers
 
@@ -40,7 +43,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
+    from brokerless.cluster_metadata import Path
     from brokerless.ledger import Ledger
+    from brokerless.log.loaded import Loaded
     from brokerless.log.verb import Outcome, PlanT, Verb
     from brokerless.places import Key
     from brokerless.steps import Running
@@ -64,6 +69,8 @@ class Rewritten(Generic[ReportT]):
         recovery: what opening the log had to bring in order before, a line each.
         unkept_log_start_offset: where the log starts, if neither its files nor a checkpoint beside them say so: of a
             partition without a log directory around it.
+        damage: what was damaged before, and is so still: all of a copy was checked, and in place what the work had not
+            read, unless a pool did it.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.Until(offset=100), SAMPLE, dry_run=True)
@@ -76,11 +83,17 @@ class Rewritten(Generic[ReportT]):
     report: ReportT
     recovery: tuple[str, ...] = ()
     unkept_log_start_offset: int | None = None
+    damage: tuple[Lost, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Topic and partition."""
+        return self.topic, self.partition
 
     @property
     def name(self) -> str:
         """`topic-partition`."""
-        return _name((self.topic, self.partition))
+        return _name(self.key)
 
 
 def rewrite(
@@ -93,6 +106,8 @@ def rewrite(
     dry_run: bool = False,
     jobs: int = 1,
     progress: Progress = lambda _name, _read: None,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
 ) -> list[Rewritten[ReportT]]:
     """Do a verb's work on partitions, and return what was done to each.
 
@@ -107,11 +122,15 @@ def rewrite(
         jobs: how many partitions are worked on at a time, each in a process of its own if it is more than one. These
             import the script that started them: its work belongs under `if __name__ == "__main__"`.
         progress: called with a partition's name and the bytes that were read of it since the last call.
+        broker_config: the broker's configuration file (`server.properties`): settings of topics that have none of
+            their own, below those that were set at runtime.
+        metadata: the directory that has the cluster's metadata log, where `metadata.log.dir` is another one.
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
         FileExistsError: there is something at `to`.
-        ValueError: no topic is named, or an unknown one; `path` is no such directory; the verb refuses.
+        ValueError: no topic is named, or an unknown one; `path` is no such directory; the verb refuses, also where
+            settings decide which records go, and are not known; `broker_config` or `metadata` does not fit.
         CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
 
     >>> import brokerless as bl
@@ -120,7 +139,16 @@ def rewrite(
     """
     return list(
         rewrite_each(
-            verb, path, topics=topics, partitions=partitions, to=to, dry_run=dry_run, jobs=jobs, progress=progress
+            verb,
+            path,
+            topics=topics,
+            partitions=partitions,
+            to=to,
+            dry_run=dry_run,
+            jobs=jobs,
+            progress=progress,
+            broker_config=broker_config,
+            metadata=metadata,
         )
     )
 
@@ -138,6 +166,8 @@ def rewrite_each(
     pool: Pool[Any] | None = None,
     ledger: Ledger | None = None,
     share: int = SHARE,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
 ) -> Iterator[Rewritten[ReportT]]:
     """Do as `rewrite` does, and yield what was done to each partition as soon as it is; without a loop nothing is.
 
@@ -153,26 +183,66 @@ def rewrite_each(
         pool: where the work is done, instead of `jobs` processes here.
         ledger: in place: partitions that it says are done are left alone, those that get done are added to it.
         share: bytes of a log for one call, if `pool` repeats calls and the verb can be divided.
+        broker_config: as of `rewrite`.
+        metadata: likewise; None: where it is among the paths.
     """
-    paths = [path] if isinstance(path, str | os.PathLike) else path
-    found = places([os.fspath(path) for path in paths], topics, partitions)
+    paths = [os.fspath(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
+    found = [
+        _Sourced(place, broker_config, metadata or metadata_among(paths, place.root.path))
+        for place in places(paths, topics, partitions)
+    ]
+    for sourced in found:
+        sourced.check(verb)
     chosen = Workers[Any](jobs, progress) if pool is None else pool
     if dry_run:
-        for place in found:
-            check_at_rest(place.root)
-        yield from _each(verb, [_Looking(place) for place in found], chosen, None)
+        for sourced in found:
+            check_at_rest(sourced.place.root)
+        yield from _each(verb, [_Looking(sourced) for sourced in found], chosen, None)
     elif to is None:
-        yield from _each(verb, [_Writing(place, verb) for place in found], chosen, ledger, share)
+        checks = pool is None
+        yield from _each(verb, [_Writing(sourced, verb, checks=checks) for sourced in found], chosen, ledger, share)
     else:
-        (place,) = found
+        ((place, *elsewhere),) = found
         check_at_rest(place.root)
         source = next(iter(place.directories.values())) if place.is_partition else place.root.path
         with StagedCopy(os.fspath(to), is_partition=place.is_partition) as copy:
             with copy.told_as(source):
-                copied = _Writing(_copied(place, copy, progress), verb)
-                done = list(_each(verb, [copied], chosen, None))
+                copied = _Writing(_Sourced(_copied(place, copy, progress), *elsewhere), verb, is_original=False)
+                done = [
+                    replace(one, damage=_moved(_damage(copied.directory(one.key)), copy.path, os.fspath(to)))
+                    for one in list(_each(verb, [copied], chosen, None))
+                ]
             copy.publish()
         yield from done
+
+
+class _Sourced(NamedTuple):
+    """Partitions, and where settings of theirs are that their log directory does not have."""
+
+    place: Place
+    broker_config: Path | None
+    metadata: Path | None
+
+    def cluster(self) -> Cluster:
+        """Return what is known of their cluster now."""
+        root = self.place.root
+        return Cluster.of(root.path, root.node_id, broker_config=self.broker_config, metadata=self.metadata)
+
+    def check(self, verb: Verb[Any, Any]) -> None:
+        """Refuse a verb for which settings would have to be known that are not; warn of them for others.
+
+        Raises:
+            ValueError: records would go by Kafka's defaults; or a setting has a value that it cannot have.
+        """
+        cluster = self.cluster()
+        if verb.decided_by:
+            for key, directory in self.place.directories.items():
+                check_known(verb, cluster.settings_of(key[0]), directory)
+        topics = {topic for topic, _ in self.place.directories}
+        # Around a partition alone there is no broker's directory.
+        alone = [said] if (said := cluster.missing_settings(topics)) else []
+        for said in alone if self.place.is_alone else obstacles(cluster, topics):
+            warnings.warn(said, stacklevel=2)
 
 
 def _copied(place: Place, copy: StagedCopy, progress: Progress) -> Place:
@@ -186,6 +256,23 @@ def _copied(place: Place, copy: StagedCopy, progress: Progress) -> Place:
         return Place(directories, place.root, is_partition=True, is_alone=True)
     copy.add_root(place.root.path, place.directories.keys())
     return Place(directories, Root(copy.path))
+
+
+def _damage(directory: str, unread_from: int | None = 0) -> tuple[Lost, ...]:
+    """Find the damage in a log, in its segments from a base offset on."""
+    unread = [part for part in segments_in(directory) if unread_from is not None and part.base_offset >= unread_from]
+    return tuple(
+        Lost(found.path, found.position, found.start_offset, found.end_offset, found.reason)
+        for segment in unread
+        for found in findings(segment, is_clean=True)
+        # Records of one batch whose offsets do not rise are read as they are.
+        if found.next_position != found.position
+    )
+
+
+def _moved(damage: tuple[Lost, ...], before: str, after: str) -> tuple[Lost, ...]:
+    """Name damage by where a directory will be."""
+    return tuple(lost._replace(path=lost.path.replace(before, after)) for lost in damage)
 
 
 def _each(
@@ -242,9 +329,9 @@ class _Looking:
 
     is_dry = True
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._settings = topic_settings(place.root.path, place.root.node_id)
+    def __init__(self, sourced: _Sourced) -> None:
+        self.place = sourced.place
+        self._cluster = sourced.cluster()
 
     def __enter__(self) -> None: ...
 
@@ -253,7 +340,9 @@ class _Looking:
     def keys(self) -> list[Key]:
         """Return the partitions that have a segment: there is nothing to say of one that was only created."""
         found = {key: storage.list_directory(path) for key, path in self.place.directories.items()}
-        return [key for key, names in found.items() if any(name.endswith((".log", ".log.swap")) for name in names)]
+        # Of a segment that was removed, indexes may be left.
+        kinds = (".log", ".log.swap", ".index", ".timeindex")
+        return [key for key, names in found.items() if any(name.endswith(kinds) for name in names)]
 
     def state(self, key: Key) -> LogState:
         """Return a log as opening it would find it.
@@ -261,17 +350,12 @@ class _Looking:
         Raises:
             CorruptRecordError: opening it would change its segments first: what the verb would do is not known.
         """
-        place, directory, now = self.place, self.place.directories[key], now_ms()
-        settings = self._settings.get(key[0], TopicSettings())
-        loaded = load(
-            directory,
-            settings,
-            is_clean=place.is_alone or place.root.is_clean,
-            recovery_point=place.root.recovery_points.get(key, 0),
-            log_start_offset=place.root.log_start_offsets.get(key, 0),
-            now=now,
-        )
+        directory, now = self.place.directories[key], now_ms()
+        settings = self._cluster.settings_of(key[0])
+        replication = self._cluster.replication(key, self.place.root.high_watermarks.get(key))
+        loaded = _loaded(self.place, key, self._cluster)
         changes = [str(step) for step in loaded.changes.steps if step.name.endswith((".log", ".log.swap"))]
+        loaded.check_missing()
         for change in loaded.losses + changes:
             raise CorruptRecordError(
                 f"the log is to be brought in order first: {change}; `brokerless recover` does that", path=directory
@@ -283,11 +367,14 @@ class _Looking:
             segments=segments_in(directory),
             log_start_offset=loaded.log_start_offset,
             log_end_offset=loaded.log_end_offset,
-            high_watermark=loaded.log_end_offset,
+            high_watermark=replication.replicated_end(loaded.log_end_offset),
+            others_from=replication.others_from,
             last_stable_offset=loaded.log_end_offset if unstable is None else unstable,
-            first_dirty_offset=place.root.first_dirty_offsets.get(key),
+            first_dirty_offset=self.place.root.first_dirty_offsets.get(key),
             producers=loaded.producers.to_snapshot(),
             now=now,
+            is_tiered=loaded.is_tiered(settings),
+            is_original=False,
         )
 
     def directory(self, key: Key) -> str:
@@ -307,8 +394,13 @@ class _Writing:
 
     is_dry = False
 
-    def __init__(self, place: Place, verb: Verb[PlanT, ReportT]) -> None:
-        self.place = place
+    def __init__(
+        self, sourced: _Sourced, verb: Verb[PlanT, ReportT], *, is_original: bool = True, checks: bool = False
+    ) -> None:
+        self._sourced = sourced
+        self._is_original = is_original
+        self._checks = checks
+        self.place = sourced.place
         self._prepare = verb.prepare
         self._log_dir: LogDirWriter | None = None
         self._logs: dict[Key, LogWriter] = {}
@@ -316,8 +408,14 @@ class _Writing:
         self._stack = ExitStack()
 
     def __enter__(self) -> None:
+        # Before the marker is moved aside.
+        self._is_clean = _is_clean(self.place)
         if not self.place.is_alone:
-            self._log_dir = self._stack.enter_context(LogDirWriter(self.place.root.path, sole_replica=True))
+            _, broker_config, metadata = self._sourced
+            log_dir = LogDirWriter(
+                self.place.root.path, sole_replica=None, broker_config=broker_config, metadata=metadata
+            )
+            self._log_dir = self._stack.enter_context(log_dir)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Leave those that are not done as they were."""
@@ -329,27 +427,40 @@ class _Writing:
             self._stack.callback(attempts.remove, path)
         self._stack.__exit__(kind, error, at)
 
+    @cached_property
+    def _cluster(self) -> Cluster:
+        """What is known of the cluster once the log directory is locked."""
+        return self._sourced.cluster()
+
     def keys(self) -> list[Key]:
         """Return all partitions."""
         return list(self.place.directories)
 
     def state(self, key: Key) -> LogState:
-        """Open a log, let the verb prepare it, and return it to plan from."""
+        """Open a log, let the verb prepare it, and return it to plan from.
+
+        Raises:
+            CorruptRecordError: recovery would cut the log first. A verb that refuses then must not have changed it.
+        """
         place = self.place
+        if not self._is_clean:
+            _loaded(place, key, self._cluster).check_uncut()
         if self._log_dir is not None:
             log = self._log_dir.log(*key)
         else:
             log = LogWriter.open(
                 place.directories[key],
-                settings=topic_settings(place.root.path, place.root.node_id).get(key[0], TopicSettings()),
-                is_clean=place.root.is_clean or not Root.is_root(storage.list_directory(place.root.path)),
+                settings=self._cluster.settings_of(key[0]),
+                replication=self._cluster.replication(key, place.root.high_watermarks.get(key)),
+                is_clean=self._is_clean,
                 recovery_point=place.root.recovery_points.get(key, 0),
-                log_start_offset=place.root.log_start_offsets.get(key, 0),
+                log_start_offset=place.root.log_start_offsets.get(key),
                 first_dirty_offset=place.root.first_dirty_offsets.get(key),
+                high_watermark=place.root.high_watermarks.get(key),
             )
         self._logs[key] = log
         self._prepare(log)
-        return log.state()
+        return replace(log.state(), is_original=self._is_original)
 
     def directory(self, key: Key) -> str:
         """Return the path of a partition."""
@@ -370,7 +481,27 @@ class _Writing:
         log.close()
         del self._logs[key]
         is_kept = self._log_dir is not None or log.log_start_offset <= log.first_segment_base_offset
-        return Rewritten(*key, outcome.report, tuple(log.recovery), None if is_kept else log.log_start_offset)
+        damage = _damage(log.directory, outcome.unread_from) if self._checks else ()
+        unkept = None if is_kept else log.log_start_offset
+        return Rewritten(*key, outcome.report, tuple(log.recovery), unkept, damage)
+
+
+def _is_clean(place: Place) -> bool:
+    """Tell whether logs were left clean. One that is alone is taken for that, but where it was copied tells more."""
+    return place.root.is_clean or (place.is_alone and not place.root.is_there)
+
+
+def _loaded(place: Place, key: Key, cluster: Cluster) -> Loaded:
+    """Work out what opening a log does."""
+    return load(
+        place.directories[key],
+        cluster.settings_of(key[0]),
+        is_clean=_is_clean(place),
+        recovery_point=place.root.recovery_points.get(key, 0),
+        log_start_offset=place.root.log_start_offsets.get(key),
+        now=now_ms(),
+        high_watermark=place.root.high_watermarks.get(key),
+    )
 
 
 def _name(key: Key) -> str:

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless import disk, storage
-from brokerless.cluster_metadata import bootstrap, metadata_configs
+from brokerless.cluster_metadata import Cluster, bootstrap, bootstrap_file
 from brokerless.errors import CorruptRecordError, check_partition, located, unknown, unknown_partition
+from brokerless.kraft import without_records
 from brokerless.log import files, texts
 from brokerless.log.open_log import now_ms
-from brokerless.log.settings import TopicSettings
+from brokerless.log.replication import SOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from brokerless.cluster_metadata import Path
     from brokerless.kraft import Bootstrap
     from brokerless.log.journal import Journal
+    from brokerless.log.replication import Replication
+    from brokerless.log.settings import TopicSettings
     from brokerless.log.writer import LogWriter
 
 _T = TypeVar("_T")
@@ -35,6 +38,8 @@ class RootWriter:
     Args:
         path: the log directory.
         journal: what is in force and not yet moved to its place; for who only looks at what a writer would find.
+        broker_config: the broker's configuration file; see `Cluster`.
+        metadata: where the cluster's metadata log is; likewise.
 
     Attributes:
         journal: as given.
@@ -45,21 +50,39 @@ class RootWriter:
         high_watermarks: likewise.
         first_dirty_offsets: likewise.
         partitions: the directory's name of each partition, also of those that only the metadata names yet.
+        leftovers: the partition of each `-future` and `-stray` directory, by its name: a broker that starts recovers
+            these, too.
+        deleted: the topics of `-delete` directories, by name: a broker loads these, too, and then deletes them.
         made: partitions that were made here: empty, so there is nothing to recover in them.
         bootstrap: what a new cluster will start with; None if it has started, or there is none.
+        bootstrap_file: where that is read from.
+        cluster: what the directory says of its cluster.
         settings: of the topics that were asked for.
 
     Raises:
         CorruptRecordError: a file is damaged.
+        ValueError: `broker_config` or `metadata` does not fit.
     """
 
     partitions: dict[tuple[str, int], str]
+    leftovers: dict[str, tuple[str, int]]
+    deleted: dict[str, str]
     made: set[tuple[str, int]]
     bootstrap: Bootstrap | None
+    bootstrap_file: str
+    cluster: Cluster
 
-    def __init__(self, path: str, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        journal: Journal | None = None,
+        *,
+        broker_config: Path | None = None,
+        metadata: Path | None = None,
+    ) -> None:
         self.path = path
         self.journal = journal
+        self._elsewhere: dict[str, Path | None] = {"broker_config": broker_config, "metadata": metadata}
         self.settings: dict[str, TopicSettings] = {}
         self._load()
 
@@ -70,7 +93,7 @@ class RootWriter:
         self.high_watermarks = self._parsed(texts.HIGH_WATERMARKS, texts.parse_offset_checkpoint) or {}
         self.first_dirty_offsets = self._parsed(texts.FIRST_DIRTY_OFFSETS, texts.parse_offset_checkpoint) or {}
         self.had_marker = storage.exists(self._file(texts.CLEAN_SHUTDOWN))
-        self.partitions = {}
+        self.partitions, self.leftovers, self.deleted = {}, {}, {}
         directories = {name: self._file(name) for name in storage.list_subdirectories(self.path)}
         if self.journal is not None:
             directories = self.journal.applied(directories)
@@ -82,9 +105,16 @@ class RootWriter:
                     other = self.partitions.setdefault((topic, partition), place)
                     if other != place:
                         raise CorruptRecordError(f"one partition in two directories: {other}, {name}", path=self.path)
-        self.bootstrap = bootstrap(
-            self.path, self.meta.node_id if self.meta else None, file=self._read_from(texts.BOOTSTRAP)
+                if leftover in ("future", "stray"):
+                    self.leftovers[name] = topic, partition
+                if leftover == "delete":
+                    self.deleted[name] = topic
+        self.bootstrap_file = bootstrap_file(self.path, self.journal)
+        node_id = self.meta.node_id if self.meta else None
+        self.cluster = Cluster(
+            self.path, node_id, bootstrap(self.path, node_id, file=self.bootstrap_file), **self._elsewhere
         )
+        self.bootstrap = self.cluster.bootstrap
         for topic, described in self.bootstrap.topics.items() if self.bootstrap else ():
             for partition in described.leader_epochs:
                 self.partitions.setdefault((topic, partition), f"{topic}-{partition}")
@@ -98,9 +128,11 @@ class RootWriter:
         """
         for topic, _ in replaced:
             self.settings.pop(topic, None)
-        had_marker, made = self.had_marker, self.made
+        had_marker, made, cluster = self.had_marker, self.made, self.cluster
         self._load()
-        self.had_marker = had_marker
+        # The metadata log is nobody's but a broker's.
+        cluster.bootstrap = self.bootstrap
+        self.had_marker, self.cluster = had_marker, cluster
         self.made = self.partitions.keys() & made.union(replaced)
 
     @property
@@ -124,16 +156,13 @@ class RootWriter:
 
     def settings_of(self, topic: str) -> TopicSettings:
         """Return a topic's settings: as it was created here, or as the cluster's metadata log has them."""
-        if topic not in self.settings and self.bootstrap and topic in self.bootstrap.topics:
-            self.settings[topic] = TopicSettings.from_configs(self.bootstrap.topics[topic].configs)
-        elif topic not in self.settings:
-            self.settings[topic] = TopicSettings.from_configs(self._cluster_configs.get(topic, {}))
+        if topic not in self.settings:
+            self.settings[topic] = self.cluster.settings_of(topic)
         return self.settings[topic]
 
-    @cached_property
-    def _cluster_configs(self) -> dict[str, dict[str, str]]:
-        """Return the settings of the topics as the cluster's metadata log, if it is here, has them."""
-        return metadata_configs(self._file(f"{files.METADATA_TOPIC}-0"))
+    def replication(self, key: tuple[str, int]) -> Replication:
+        """Return what is known of a partition's other replicas."""
+        return self.cluster.replication(key, self.high_watermarks.get(key))
 
     def topic_ids(self, *, only: str | None = None) -> dict[str, str]:
         """Return topics' ids, of all that have one or of one: by the metadata that is written here, or their files."""
@@ -144,6 +173,22 @@ class RootWriter:
                 with located(path):
                     known[topic] = texts.parse_partition_metadata(storage.read_all(path)).topic_id
         return known
+
+    def unserved(self, topics: Collection[str] = ()) -> dict[tuple[str, int], str]:
+        """Return why a broker will not serve partitions that are here, of these topics or of all; see `Cluster`."""
+        found = {}
+        for key, name in self.partitions.items():
+            if (not topics or key[0] in topics) and storage.exists(self._file(name)):
+                try:
+                    metadata = self._parsed(f"{name}/{texts.PARTITION_METADATA}", texts.parse_partition_metadata)
+                except CorruptRecordError as error:
+                    found[key] = f"a broker does not start: {error}"
+                    continue
+                # Where a new cluster's metadata name it, who opens it puts the file there.
+                described = self.bootstrap.topics.get(key[0]) if self.bootstrap and metadata is None else None
+                topic_id = described.topic_id if described else metadata.topic_id if metadata else None
+                found[key] = self.cluster.unserved(key, topic_id)
+        return {key: why for key, why in found.items() if why}
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
         """Make a partition's directory, as far as it is not there; it is durable once this directory is."""
@@ -163,6 +208,23 @@ class RootWriter:
         assert self.bootstrap is not None
         content = self.bootstrap.format(timestamp=now_ms())
         disk.atomic_write(self._file(texts.BOOTSTRAP), content)
+
+    def move_bootstrap(self) -> None:
+        """Put what a new cluster will start with where releases before 4.4 have it, and 4.4 takes it from, too.
+
+        A commit puts it there, and it cannot put anything into the metadata log's directory.
+        """
+        if self.bootstrap is None or self.bootstrap_file == self._file(texts.BOOTSTRAP):
+            return
+        self.write_bootstrap()
+        disk.sync_directory(self.path)
+        voters = without_records(storage.read_all(self.bootstrap_file))
+        if voters:
+            disk.atomic_write(self.bootstrap_file, voters)
+        else:
+            disk.remove(self.bootstrap_file)
+            disk.sync_directory(os.path.dirname(self.bootstrap_file))
+        self.bootstrap_file = self._file(texts.BOOTSTRAP)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
         """Let the metadata know the highest epoch of each log: a leader of a lower one forgets the higher ones."""
@@ -201,17 +263,38 @@ class RootWriter:
         for key, log in logs.items():
             if log.first_dirty_offset is not None:
                 cleaned[key] = log.first_dirty_offset
-            self.recovery_points[key] = log.recovery_point
-            self.high_watermarks[key] = log.high_watermark
-            # As Kafka: only where the first segment's name does not say it.
-            self.log_start_offsets.pop(key, None)
-            if log.log_start_offset > log.first_segment_base_offset:
-                self.log_start_offsets[key] = log.log_start_offset
+            self._note_log(key, log)
+            # A missing entry is 0 to a broker: where others may have replicas, none is made up.
+            if key in self.high_watermarks or log.replication == SOLE:
+                self.high_watermarks[key] = log.replicated_end
         for name, offsets in {**self._checkpoints, texts.FIRST_DIRTY_OFFSETS: cleaned}.items():
-            # The cleaner's, of its own accord: most directories have none.
-            if name != texts.FIRST_DIRTY_OFFSETS or offsets != self.first_dirty_offsets:
+            # The cleaner's, of its own accord: most directories have none. Without topics there is no other, either: a
+            # directory that a broker has started on, which makes all of them, is told by that.
+            is_changed = name != texts.FIRST_DIRTY_OFFSETS or offsets != self.first_dirty_offsets
+            if is_changed and (self.partitions or storage.exists(self._file(name))):
                 disk.atomic_write(self._file(name), texts.format_offset_checkpoint(offsets))
         self.first_dirty_offsets = cleaned
+
+    def leftover_offsets(self, name: str) -> tuple[int, int | None]:
+        """Return the checkpointed recovery point and log start offset of a leftover."""
+        key = self.leftovers[name]
+        # A checkpoint has one entry for a partition: that of a future replica, unless the present one is here.
+        if key in self.partitions:
+            return 0, None
+        return self.recovery_points.get(key, 0), self.log_start_offsets.get(key)
+
+    def note_leftover(self, name: str, log: LogWriter) -> None:
+        """Take over into the checkpoints where a recovered leftover starts, and that all of it is durable."""
+        if self.leftovers[name] not in self.partitions:
+            self._note_log(self.leftovers[name], log)
+
+    def _note_log(self, key: tuple[str, int], log: LogWriter) -> None:
+        self.recovery_points[key] = log.recovery_point
+        # As Kafka (LogManager.checkpointLogStartOffsetsInDir): where the first segment's name does not say it, and
+        # always of a tiered log. What is known of a log may not tell that it is one: an entry stays.
+        is_told = log.log_start_offset == log.first_segment_base_offset and not log.is_tiered
+        if not is_told or key in self.log_start_offsets:
+            self.log_start_offsets[key] = log.log_start_offset
 
     def move_marker_aside(self) -> None:
         """Take the clean-shutdown marker back, durably: from here on the directory is as a running broker has it."""

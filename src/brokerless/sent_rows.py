@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -11,12 +12,26 @@ from brokerless import _native
 from brokerless.errors import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    Rows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch] | Iterable[Mapping[str, Any]]
+    class ArrowStream(Protocol):
+        """Rows by the Arrow PyCapsule protocol: pandas and Polars frames, DuckDB relations, tables and readers."""
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+    class ArrowArray(Protocol):
+        """Some rows by the same: record batches, struct arrays."""
+
+        def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+    Rows: TypeAlias = ArrowStream | ArrowArray | Iterable[ArrowStream | ArrowArray] | Iterable[Mapping[str, Any]]
 
 # Beside those of a read, an export has these.
 _OF_EXPORTS = ("timestampMillis", "path")
+# And a pandas frame this one, if its rows were chosen from another's.
+_PANDAS_INDEX = "__index_level_"
+# Extension types whose storage is the value itself; what the bytes of another one mean only its library knows.
+_PLAIN_EXTENSIONS = {"arrow.json", "arrow.uuid", "geoarrow.wkb", "geoarrow.wkt", "ogc.wkb"}
 # Python objects are turned into Arrow so many at a time.
 _DICTS = 4096
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -32,36 +47,165 @@ _SCHEMA = pa.schema(
         pa.field("timestampType", pa.int32()),
     ]
 )
+_EXPECTED = (
+    "an Arrow table, reader or batch, a pandas or Polars frame, a DuckDB relation, or several of them or of dicts"
+)
 
 
-def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table, of batches or of dicts."""
+def batches_of(rows: Rows, *, magic: int = 2, keep_offsets: bool = False) -> Iterator[pa.RecordBatch]:
+    """Yield rows as records can be made of them.
+
+    All batches have the same types: `key` and `value` binary, `headers` list<struct<key: binary, value: binary>>,
+    `timestamp` timestamp[ms, UTC], `partition` int32, and with `keep_offsets` `offset` int64, `leaderEpoch` and
+    `timestampType` int32. All but `value` may be missing.
+
+    Raises:
+        TypeError: these are no rows.
+        ValueError: a column of another name or of a type that does not fit, damaged memory, or a row that no record of
+            this magic can be.
+    """
+    for batch in _arrow(rows):
+        yield from _native.RecordRows(batch, magic=magic, keep_offsets=keep_offsets)
+
+
+def _arrow(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one or several things that are Arrow's, or of dicts."""
+    if isinstance(rows, Mapping):
+        raise TypeError(f"rows: several are expected, not one dict; give [{rows!r}]")
+    if _is_arrow(rows):
+        yield from _imported(rows)
+        return
+    if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
+        raise TypeError(f"rows: {_class_name(rows)} was given; {_EXPECTED} is expected")
+    for is_dict, some in itertools.groupby(rows, lambda row: isinstance(row, Mapping)):
+        if is_dict:
+            while dicts := list(itertools.islice(cast("Iterator[Mapping[str, Any]]", some), _DICTS)):
+                yield _from_dicts(dicts)
+            continue
+        for batch in some:
+            if not _is_arrow(batch):
+                raise TypeError(f"rows: {_class_name(batch)} is among them; {_EXPECTED} is expected")
+            yield from _imported(batch)
+
+
+def _class_name(found: object) -> str:
+    return f"{type(found).__module__}.{type(found).__qualname__}".removeprefix("builtins.")
+
+
+def _is_arrow(rows: object) -> bool:
+    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
+
+
+def _imported(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - anything with the methods of the protocol
     if isinstance(rows, pa.RecordBatch):
         yield _known(rows)
-    elif isinstance(rows, pa.Table):
-        yield from map(_known, rows.to_batches())
-    elif isinstance(rows, Mapping):
-        raise TypeError(f"rows: several are expected, not one dict; give [{rows!r}]")
-    else:
-        dicts: list[Mapping[str, Any]] = []
-        for row in rows:
-            if isinstance(row, pa.RecordBatch):
-                yield _known(row)
-                continue
-            dicts.append(row)
-            if len(dicts) == _DICTS:
-                yield _from_dicts(dicts)
-                dicts = []
-        if dicts:
-            yield _from_dicts(dicts)
+        return
+    _check_objects(rows)
+    try:
+        if hasattr(rows, "__arrow_c_stream__"):
+            batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(rows)
+        else:
+            batches = [pa.record_batch(rows)]
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if "non-struct" in str(error):
+            raise TypeError(
+                f"rows: {_class_name(rows)} has no columns by name, which rows are ({error}); {_EXPECTED} is expected"
+            ) from error
+        # Where pandas cannot convert a column, the cause comes first and the column last.
+        cause = ": ".join(str(part) for part in reversed(error.args))
+        raise ValueError(f"rows: {_class_name(rows)} cannot be converted to Arrow: {cause}") from error
+    yield from map(_known, batches)
+
+
+def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
+    """Refuse Polars' columns of Python objects, which come as fixed-size binary: their addresses in memory."""
+    if type(rows).__module__.startswith("polars."):
+        for name, dtype in getattr(rows, "schema", {}).items():
+            if str(dtype) == "Object":
+                raise ValueError(
+                    f"column {name} has the Polars type Object, and would be sent as addresses in memory: convert it "
+                    "to Binary or String first"
+                )
 
 
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Pass on rows of columns that a read has, too: one of another name is a slip, and would be lost."""
-    for name in rows.schema.names:
-        if name not in _native.ROW_COLUMNS and name not in _OF_EXPORTS:
+    """Pass on rows of columns that a read has, too: one of another name is a slip, and would be lost.
+
+    Raises:
+        ValueError: there are others, several of one name, or one whose bytes need not be its value.
+    """
+    names = rows.schema.names
+    for name in names:
+        if name not in _native.ROW_COLUMNS and name not in _OF_EXPORTS and not name.startswith(_PANDAS_INDEX):
             raise unknown("column", name, _native.ROW_COLUMNS)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{names.count(twice)} columns are named {twice}: drop or rename all but one")
+    for field in rows.schema:
+        extension = _extension(field) if field.name in _SCHEMA.names else None
+        if extension is not None:
+            raise ValueError(
+                f"column {field.name} has the extension type {extension}, whose bytes need not be the value: cast it "
+                "to binary or string first"
+            )
+    return _decoded(rows)
+
+
+def _extension(field: pa.Field[Any]) -> str | None:
+    """Return the name of an extension type in a column, at any depth, unless its storage is the value itself."""
+    found: Any = field.type
+    if isinstance(found, pa.BaseExtensionType):
+        name: str | None = found.extension_name
+    else:
+        # Arrow does not know the type, and has its storage alone.
+        name = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode(errors="replace") or None
+    if name is not None and name not in _PLAIN_EXTENSIONS:
+        return name
+    inner = [found.field(number) for number in range(found.num_fields)]
+    if pa.types.is_dictionary(found):
+        inner.append(pa.field("values", found.value_type))
+    return next(filter(None, map(_extension, inner)), None)
+
+
+def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Replace dictionaries of numbers, times and lists by what they stand for.
+
+    `RecordRows` takes those of bytes as they are, and refuses others: Arrow would follow their offsets, which may be
+    damaged, without a check.
+    """
+    for number, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type) and field.name in _SCHEMA.names and _is_decoded(field.type.value_type):
+            column: Any = rows.column(number)
+            try:
+                rows = rows.set_column(number, field.name, _values(column))
+            except (pa.ArrowInvalid, IndexError) as error:
+                raise ValueError(f"column {field.name} is damaged: {error}") from error
     return rows
+
+
+def _is_decoded(values: pa.DataType) -> bool:
+    """Tell whether dictionaries of a type are replaced."""
+    types = pa.types
+    lists = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view, types.is_map)
+    return any(is_kind(values) for is_kind in (*lists, types.is_integer, types.is_timestamp))
+
+
+def _values(column: Any) -> Any:  # noqa: ANN401 - a dictionary array of any type, and an array of that
+    """Return the values of a dictionary array; of lists, views of those in the dictionary, which are not copied."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+    # Of damage, `take` only looks for indices that are out of range.
+    column.validate()
+    values, indices = column.dictionary, column.indices
+    if not pa.types.is_nested(values.type):
+        return values.take(indices)
+    offsets = values.offsets.cast(pa.int64())
+    starts = offsets[: len(values)]
+    sizes = values.sizes.cast(pa.int64()) if hasattr(values, "sizes") else pc.subtract(offsets[1:], starts)
+    # A null list may have a size.
+    sizes = pc.if_else(values.is_valid(), sizes, pa.scalar(0, pa.int64()))
+    views: Any = pa.LargeListViewArray
+    return views.from_arrays(starts.take(indices).fill_null(0), sizes.take(indices).fill_null(0), values.values)
 
 
 def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -104,3 +248,28 @@ def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
             "rows that keep their offsets have timestamps, and those before had none: give all of them one"
         )
     return has_times
+
+
+def check_rising(offsets: pa.Array[Any], log: str, *, after: int, hint: str) -> tuple[int, int]:
+    """Refuse offsets of one partition that do not rise.
+
+    Args:
+        offsets: of one row or more, none null.
+        log: the partition's name.
+        after: the last offset before them; -1: none.
+        hint: what to do.
+
+    Returns:
+        The first and the last of them.
+
+    Raises:
+        ValueError: one is not above the one before it.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+    first: int = offsets[0].as_py()
+    if first <= after:
+        raise ValueError(f"offset {first} of {log} after offset {after}: {hint}")
+    if pc.any(pc.less_equal(offsets[1:], offsets[:-1])).as_py():
+        raise ValueError(f"offsets of {log} do not rise: {hint}")
+    return first, offsets[-1].as_py()

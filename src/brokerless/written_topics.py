@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from brokerless import disk, storage
-from brokerless.cluster_metadata import bootstrap, topic_settings
+from brokerless.cluster_metadata import Cluster, bootstrap
 from brokerless.kraft import Topic
 from brokerless.log import files, texts
 from brokerless.log.open_log import now_ms
@@ -16,6 +16,7 @@ from brokerless.restoration import topic_id_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from brokerless.cluster_metadata import Path
     from brokerless.log_dir import LogDir
     from brokerless.log_dir_writer import LogDirWriter
 
@@ -78,15 +79,34 @@ def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, .
     check_settings(found.roots[0].path, found.roots[0].node_id, topic, new.settings)
 
 
-def check_settings(path: str, node_id: int | None, topic: str, settings: Mapping[str, object]) -> None:
-    """Check that a topic has the settings given for it, where its log directory itself tells them.
+def check_settings(
+    path: str,
+    node_id: int | None,
+    topic: str,
+    settings: Mapping[str, object],
+    *,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
+) -> None:
+    """Check that a topic has the settings given for it, where they are known.
+
+    Args:
+        path: the log directory.
+        node_id: the broker's.
+        topic: one that is there.
+        settings: those given.
+        broker_config: the broker's configuration file; see `Cluster`.
+        metadata: where the cluster's metadata log is; likewise.
 
     Raises:
         ValueError: it has others, which only its cluster can change.
     """
-    known = topic_settings(path, node_id).get(topic) if settings else None
+    if not settings:
+        return
+    cluster = Cluster.of(path, node_id, broker_config=broker_config, metadata=metadata)
+    known = cluster.settings_of(topic)
     for name, value in settings.items():
-        if known is not None and not known.agrees(name, value):
+        if cluster.knows(topic) and not known.agrees(name, value):
             raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 
@@ -158,12 +178,11 @@ def stage_topics(
     """
     if not made:
         return {}
-    known = topic_settings(directory.path, directory.node_id)
+    cluster = Cluster.of(directory.path, directory.node_id)
     topics = {
-        topic: (new.topic_id, known.get(topic, TopicSettings()).with_keywords(new.settings))
-        for topic, new in made.items()
+        topic: (new.topic_id, cluster.settings_of(topic).with_keywords(new.settings)) for topic, new in made.items()
     }
-    described = bootstrap(directory.path, directory.node_id)
+    described = cluster.bootstrap
     if described is not None:
         for topic, (given, settings) in topics.items():
             topic_id = given or texts.random_id()

@@ -12,6 +12,8 @@ ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Far from the ids that brokers hand out.
 PRODUCER = 1 << 62
+# ListOffsetsRequest.EARLIEST_LOCAL_TIMESTAMP: where the log starts on this broker's disk
+EARLIEST_LOCAL = -4
 NOW = time.time_ns() // 1_000_000
 
 
@@ -61,3 +63,14 @@ def check_with_dump_tool(directory):
 def seen(data, topic):
     """Return our rows of a topic in each isolation level, as they are now."""
     return {level: as_consumed(bl.LogDir(data), topic, level) for level in ISOLATION_LEVELS}
+
+
+def tier(client, broker, topic):
+    """Create a tiered topic, and write until some of its segments are in the remote storage alone."""
+    kept = {"remote_storage_enable": "true", "local_retention_bytes": 1, "internal_segment_bytes": 2000}
+    client.create(broker, topic, **kept)
+    client.produce(broker, topic, 0, 20)
+    deadline = time.monotonic() + 60
+    while client.offset(broker, topic, 0, EARLIEST_LOCAL) < 40:
+        client.produce(broker, topic, 0, 20)
+        assert time.monotonic() < deadline, "no segment was moved to the remote storage"

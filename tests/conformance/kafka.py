@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -16,7 +17,15 @@ BUILD = Path(__file__).parents[2] / "build" / "conformance"
 JAVA = ("java", "-Xmx700m", "-XX:TieredStopAtLevel=1")
 SAY_ALL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
 SAY_LITTLE = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-START_SECONDS = STOP_SECONDS = 90
+START_SECONDS = STOP_SECONDS = 240
+# What most tests run on, and the newest release: its tools are not in the registry.
+DEFAULT, NEWEST = "4.1.0", "4.4.0"
+RELEASES = (DEFAULT, NEWEST)
+# The oldest that a new cluster can be made for, and the one that it is made for by default.
+OLDER = ("3.9.2", "4.0.2")
+# ListOffsetsRequest.EARLIEST_PENDING_UPLOAD_TIMESTAMP, which the client's release does not have
+EARLIEST_PENDING_UPLOAD = -6
+CLUSTER_ID = "conformanceClusterAAAAA"
 
 
 def class_path(version):
@@ -32,7 +41,7 @@ def free_ports(count):
     return ports
 
 
-def dump_log(paths, *options, version="4.1.0"):
+def dump_log(paths, *options, version=DEFAULT):
     """Return what Kafka's dump tool says of these files."""
     tool = ["kafka.tools.DumpLogSegments", "--files", ",".join(map(str, paths)), *options]
     command = [*JAVA, SAY_LITTLE, "-cp", class_path(version), *tool]
@@ -43,11 +52,14 @@ _COMPLAINTS = re.compile(
     r"Recovering unflushed segment|Found invalid|Found a corrupt|without clean shutdown"
     r"|-stray|ERROR|WARN .*Log|Exception"
 )
+# The metadata log is recovered each time, and a controller tells of each request that came before it was ready.
+_OF_OTHERS = re.compile(r"__cluster_metadata|INFO .*(QuorumController|ControllerServer|RaftManager)")
 
 
 def complaints(said):
-    """Return the lines in which a broker did not take a log as it was. Its own metadata log it recovers each time."""
-    return [line for line in said.splitlines() if _COMPLAINTS.search(line) and "__cluster_metadata" not in line]
+    """Return the lines in which a broker did not take a log as it was."""
+    lines = (line for line in said.splitlines() if not _OF_OTHERS.search(line))
+    return [line for line in lines if _COMPLAINTS.search(line)]
 
 
 class Process:
@@ -77,7 +89,9 @@ class Process:
             raise
 
     def stop(self):
-        """Let it shut down, and wait for that."""
+        """Let it shut down, and wait for that; harmless if it was killed."""
+        if self._process.poll() == -signal.SIGKILL:
+            return
         self._process.send_signal(signal.SIGTERM)
         try:
             # 143: a JVM that was asked to go
@@ -92,27 +106,53 @@ class Process:
 
 
 class Broker:
-    """A broker on a log directory, from the moment it serves until it is stopped; as a context manager, cleanly.
+    """A broker on log directories, from the moment it serves until it is stopped; as a context manager, cleanly.
+
+    It is its cluster's controller, unless it joins the cluster of another one.
 
     Args:
-        directory: its only log directory. A new one is formatted first, as an administrator would.
+        directories: its log directory, or several; the metadata log is in the first. Those that no `meta.properties`
+            makes one are formatted, as an administrator would.
         node_id: the broker's.
         log: where to write what it says.
+        version: Kafka's.
+        joins: the broker whose cluster it joins; None: its own.
+        standalone: format as `StorageTool format --standalone` does: the voters stand in the metadata log (KIP-853).
+        formatted: called when the directories are formatted, and the broker is not started yet.
         properties: further ones, `.` written `_`.
 
     Attributes:
         at: host and port for clients.
+        node_id: as given.
+        controller: its cluster's controller, as `controller.quorum.voters` has it.
     """
 
-    def __init__(self, directory, *, log, node_id=1, **properties):
+    def __init__(
+        self,
+        *directories,
+        log,
+        node_id=1,
+        version=DEFAULT,
+        joins=None,
+        standalone=False,
+        formatted=lambda: None,
+        **properties,
+    ):
         listener, controller = free_ports(2)
         self.at = f"127.0.0.1:{listener}"
+        self.node_id = node_id
+        self.controller = joins.controller if joins else f"{node_id}@127.0.0.1:{controller}"
+        listeners = f"PLAINTEXT://{self.at}"
         settings = {
-            "process.roles": "broker,controller",
+            "process.roles": "broker" if joins else "broker,controller",
             "node.id": node_id,
-            "controller.quorum.voters": f"{node_id}@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.at},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.at}",
+            **(
+                {"controller.quorum.bootstrap.servers": self.controller.partition("@")[2]}
+                if standalone
+                else {"controller.quorum.voters": self.controller}
+            ),
+            "listeners": listeners if joins else f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listeners,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "offsets.topic.num.partitions": 2,
@@ -121,15 +161,16 @@ class Broker:
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
-            "log.dirs": directory,
+            "log.dirs": ",".join(map(str, directories)),
             "log.index.size.max.bytes": 65536,
         }
         file = _write_properties(Path(log).with_suffix(".properties"), settings | _COMMON | _dotted(properties))
-        if not (Path(directory) / "meta.properties").exists():
-            arguments = ["kafka.tools.StorageTool", "format", "-t", "conformanceClusterAAAAA", "-c", str(file)]
-            command = [*JAVA, SAY_LITTLE, "-cp", class_path("4.1.0"), *arguments]
-            subprocess.run(command, check=True, capture_output=True)
-        self._process = Process("4.1.0", "kafka.Kafka", file, output=log)
+        if not all((Path(directory) / "meta.properties").exists() for directory in directories):
+            arguments = ["--ignore-formatted", *["--standalone"] * standalone, "-t", CLUSTER_ID, "-c", str(file)]
+            tool = [*JAVA, SAY_LITTLE, "-cp", class_path(version), "kafka.tools.StorageTool", "format"]
+            subprocess.run([*tool, *arguments], check=True, capture_output=True)
+        formatted()
+        self._process = Process(version, "kafka.Kafka", file, output=log)
         self._process.wait_for("Kafka Server started")
 
     @property
@@ -155,6 +196,60 @@ class Broker:
         self._process.kill()
 
 
+def tiered(directory):
+    """Return properties of a broker that moves closed segments of tiered topics to this directory, the remote storage.
+
+    A topic is one with `remote_storage_enable`; `local_retention_bytes=1` keeps nothing but the active segment here.
+    """
+    classes = "org.apache.kafka.server.log.remote"
+    return {
+        "remote_log_storage_system_enable": "true",
+        "remote_log_storage_manager_class_name": f"{classes}.storage.LocalTieredStorage",
+        "remote_log_metadata_manager_class_name": f"{classes}.metadata.storage.TopicBasedRemoteLogMetadataManager",
+        "remote_log_metadata_manager_listener_name": "PLAINTEXT",
+        "rsm_config_dir": directory,
+        "rsm_config_delete_on_close": "false",
+        "rlmm_config_remote_log_metadata_topic_num_partitions": 2,
+        "rlmm_config_remote_log_metadata_topic_replication_factor": 1,
+        "remote_log_manager_task_interval_ms": 500,
+        "log_retention_check_interval_ms": 1000,
+        "log_initial_task_delay_ms": 500,
+    }
+
+
+def request(broker, key, version, body):
+    """Send a flexible request that no client here has, as bytes, and return the answer's, tagged fields included."""
+    data = struct.pack(">hhihb", key, version, 0, -1, 0) + body
+    host, port = broker.at.split(":")
+    with socket.create_connection((host, int(port)), START_SECONDS) as connection, connection.makefile("rwb") as stream:
+        stream.write(struct.pack(">i", len(data)) + data)
+        stream.flush()
+        answer = stream.read(struct.unpack(">i", stream.read(4))[0])
+    return answer[5:]
+
+
+def end_transaction(broker, topic, partition, marker, transaction_version):
+    """Send a transaction coordinator's marker (WriteTxnMarkers); return the answer's error code.
+
+    `marker`: producer id and epoch, whether it commits.
+    """
+    name = topic.encode()
+    named = struct.pack(f">bb{len(name)}s", 2, len(name) + 1, name)
+    entry = struct.pack(">qh?", *marker) + named + struct.pack(">bibibb", 2, partition, 0, 0, transaction_version, 0)
+    answer = request(broker, 27, 2, b"\2" + entry + b"\0")
+    return struct.unpack(">h", answer[-6:-4])[0]
+
+
+def pending_upload(broker, topic, partition):
+    """Return the error code and the offset of the earliest pending upload (ListOffsets)."""
+    name = topic.encode()
+    named = struct.pack(f">bb{len(name)}s", 2, len(name) + 1, name)
+    asked = struct.pack(">biiqbb", 2, partition, -1, EARLIEST_PENDING_UPLOAD, 0, 0)
+    answer = request(broker, 2, 11, struct.pack(">ib", -1, 0) + named + asked + struct.pack(">ib", 30_000, 0))
+    error, _, offset = struct.unpack(">hqq", answer[-25:-7])
+    return error, offset
+
+
 class OldBroker(Broker):
     """A broker of Kafka 2.8.2 with its ZooKeeper, for formats 0 and 1 (`message_format`); else as `Broker`.
 
@@ -164,6 +259,7 @@ class OldBroker(Broker):
     def __init__(self, directory, *, log, node_id=1, message_format=2, **properties):
         listener, zookeeper = free_ports(2)
         self.at = f"127.0.0.1:{listener}"
+        self.node_id = node_id
         cluster = {
             "tickTime": 2000,
             "dataDir": Path(log).with_suffix(".zookeeper"),
@@ -229,7 +325,7 @@ class Client:
     """Kafka's own clients, in one process for all brokers. Each call takes a broker."""
 
     def __init__(self):
-        command = [*JAVA, SAY_LITTLE, "-cp", class_path("4.1.0"), "Client"]
+        command = [*JAVA, SAY_LITTLE, "-cp", class_path(DEFAULT), "Client"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, text=True, **pipes)
 
@@ -239,12 +335,35 @@ class Client:
         self._process.kill()
         self._process.wait()
 
-    def create(self, broker, topic, partitions=1, **configs):
-        """Create a topic; `configs` are Kafka's, `.` written `_`."""
-        self._call(broker, "create", topic=topic, partitions=partitions, configs=_dotted(configs))
+    def create(self, broker, topic, partitions=1, replicas=(), **configs):
+        """Create a topic; `replicas`: the nodes of each partition, the leader first; `configs`: Kafka's, `.` as `_`."""
+        arguments = {"partitions": partitions, "replicas": list(replicas), "configs": _dotted(configs)}
+        self._call(broker, "create", topic=topic, **arguments)
+
+    def configure(self, broker, kind, name, **configs):
+        """Set dynamic configs of a "topic" or a "broker"; the broker "" is the default of all of them."""
+        self._call(broker, "configure", kind=kind.upper(), name=name, configs=_dotted(configs))
+
+    def configs(self, broker, kind, name):
+        """Return the configs in force for a "topic" or a "broker": value, and Kafka's word for its source, by name."""
+        rows = self._call(broker, "configs", kind=kind.upper(), name=name)
+        return {row["name"]: (row["value"], row["source"]) for row in rows}
+
+    def delete_records(self, broker, topic, partition, before_offset):
+        """Delete the records below an offset."""
+        self._call(broker, "deleteRecords", topic=topic, partition=partition, offset=before_offset)
+
+    def move(self, broker, topic, partition, directory):
+        """Begin to move a replica to another log directory of this broker."""
+        self._call(broker, "move", topic=topic, partition=partition, node=broker.node_id, directory=str(directory))
+
+    def offset(self, broker, topic, partition, timestamp):
+        """Return the offset for a time, or for one of the ListOffsets requests' special ones (-1 latest, ...)."""
+        (row,) = self._call(broker, "offset", topic=topic, partition=partition, timestamp=timestamp)
+        return row["offset"]
 
     def topics(self, broker):
-        """Return all topics by name: `id`, `leaders` (a node a partition, -1 none), `configs`."""
+        """Return all topics by name: `id`, `leaders` (a node a partition, -1 none), `isr` by partition, `configs`."""
         return {topic.pop("topic"): topic for topic in self._call(broker, "topics")}
 
     def produce(self, broker, topic, partition, count, mode="idempotent", transactional_id=None, **properties):
@@ -256,31 +375,46 @@ class Client:
         arguments = {"topic": topic, "partition": partition, "count": count, "mode": mode}
         return self._call(broker, "produce", properties=_dotted(properties), **arguments, **more)
 
-    def consume(self, broker, topic, isolation_level="read_uncommitted"):
-        """Return all records of a topic, by partition and offset, each as a dict of all its fields."""
-        rows = self._call(broker, "consume", topic=topic, isolation=isolation_level)
+    def consume(self, broker, topic, isolation_level="read_uncommitted", group=None):
+        """Return all records of a topic, by partition and offset, each as a dict of all its fields.
+
+        Of a group, those from where it goes on.
+        """
+        rows = self._call(broker, "consume", topic=topic, isolation=isolation_level, group=group)
         return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
 
+    def consume_to_damage(self, broker, topic, isolation_level="read_uncommitted"):
+        """Return the records that a consumer gets, as it gets them, and the error that it ends with, or None."""
+        return self._answer(broker, "consume", topic=topic, isolation=isolation_level)
+
+    def commit(self, broker, group, topic, partition, offset):
+        """Commit the offset where a group goes on."""
+        self._call(broker, "commit", group=group, topic=topic, partition=partition, offset=offset)
+
     def _call(self, broker, do, **arguments):
+        rows, error = self._answer(broker, do, **arguments)
+        if error is not None:
+            raise AssertionError(f"{do} {arguments}: {error}")
+        return rows
+
+    def _answer(self, broker, do, **arguments):
         self._process.stdin.write(json.dumps({"do": do, "at": broker.at, **arguments}) + "\n")
         self._process.stdin.flush()
         rows = []
         while line := self._process.stdout.readline():
             row = json.loads(line)
-            if "error" in row:
-                raise AssertionError(f"{do} {arguments}: {row['error']}")
-            if "done" in row:
-                return rows
+            if "error" in row or "done" in row:
+                return rows, row.get("error")
             rows.append(row)
         raise AssertionError(f"the client died: {do} {arguments}")
 
 
-def as_consumed(log_dir, topic, isolation_level="read_uncommitted"):
-    """Return our rows of a topic in the form of `Client.consume`."""
+def as_consumed(log_dir, topic, isolation_level="read_uncommitted", **options):
+    """Return our rows of a topic in the form of `Client.consume`; `options` are those of `Log.read`."""
     columns = ["partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers"]
     found = []
     for log in log_dir.logs([topic]):
-        for rows in log.read(isolation_level=isolation_level, columns=columns):
+        for rows in log.read(isolation_level=isolation_level, columns=columns, **options):
             at = rows.schema.get_field_index("timestamp")
             for row in rows.set_column(at, "timestamp", rows["timestamp"].cast("int64")).to_pylist():
                 row["key"], row["value"] = _base64(row["key"]), _base64(row["value"])

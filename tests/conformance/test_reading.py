@@ -4,16 +4,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from kafka import Broker, OldBroker, as_consumed
+from filling import EARLIEST_LOCAL, ISOLATION_LEVELS, tier
+from kafka import RELEASES, Broker, OldBroker, as_consumed, tiered
 
 import brokerless as bl
+from brokerless.cli import group
+from waiting import until
 
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
-
-def test_a_brokers_log_is_read_as_its_consumer_reads_it(client, tmp_path):
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_brokers_log_is_read_as_its_consumer_reads_it(client, tmp_path, version):
     """Codecs, several segments, transactions of both ends, nulls, empty values and repeated headers."""
-    with Broker(tmp_path / "data", log=tmp_path / "broker.log") as broker:
+    with Broker(tmp_path / "data", log=tmp_path / "broker.log", version=version) as broker:
         client.create(broker, "t", 2, internal_segment_bytes=4096)
         for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
             client.produce(broker, "t", 0, 200, compression_type=codec, batch_size=2000)
@@ -89,3 +91,87 @@ def test_a_running_brokers_log_never_seems_damaged_or_shorter(client, tmp_path):
         consumed = client.consume(broker, "plain")
     assert as_consumed(bl.LogDir(data), "plain") == consumed
     assert len(bl.LogDir(data).log("plain", 0).segments) > 10
+
+
+def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
+    """It rolls, deletes and cleans segments, stops and starts: the files around a log change one after the other."""
+    data, is_done = tmp_path / "data", threading.Event()
+    quick = {"log_cleaner_backoff_ms": 100, "log_retention_check_interval_ms": 100, "log_initial_task_delay_ms": 100}
+    topics = {
+        "deleted": {"retention_bytes": 8192},
+        "compacted": {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01},
+    }
+
+    def look():
+        for topic in topics:
+            for level in ISOLATION_LEVELS:
+                reader = bl.LogDir(data).log(topic, 0).read(isolation_level=level)
+                offsets = [offset for rows in reader for offset in rows["offset"].to_pylist()]
+                assert offsets == sorted(set(offsets))
+                if topic == "deleted" and offsets:
+                    assert offsets == list(range(offsets[0], offsets[-1] + 1))
+        assert all(log.missing == [] for log in bl.LogDir(data).logs(topics))
+        assert group.run(["ls", str(data), "--format", "json"]) == 0, capfd.readouterr().err
+
+    def produce(broker):
+        while not is_done.is_set():
+            client.produce(broker, "deleted", 0, 50, batch_size=500)
+            client.produce(broker, "compacted", 0, 50, "keyed", batch_size=500)
+
+    def look_on(times):
+        for _ in range(times):
+            look()
+
+    with Broker(data, log=tmp_path / "broker.log", **quick) as broker, ThreadPoolExecutor(1) as others:
+        for topic, configs in topics.items():
+            client.create(broker, topic, internal_segment_bytes=4096, **configs)
+            client.produce(broker, topic, 0, 10, "keyed")
+        writer = others.submit(produce, broker)
+        try:
+            look_on(20)
+            until(lambda: is_trimmed_and_cleaned(data))
+            look_on(20)
+        finally:
+            is_done.set()
+        writer.result()
+        reader = others.submit(look_on, 20)
+        broker.stop()
+        reader.result()
+    assert bl.Root(str(data)).is_clean
+    look()
+    with ThreadPoolExecutor(1) as others:
+        reader = others.submit(look_on, 40)
+        with Broker(data, log=tmp_path / "again.log", **quick) as broker:
+            client.produce(broker, "deleted", 0, 50, batch_size=500)
+            reader.result()
+    look()
+
+
+def is_trimmed_and_cleaned(data):
+    """Tell whether segments have been deleted, and others cleaned."""
+    root = bl.Root(str(data))
+    is_deleted = bl.Log(data / "deleted-0").segments[0].base_offset > 0
+    return is_deleted and root.first_dirty_offsets.get(("compacted", 0), 0) > 0
+
+
+def test_a_followers_log_is_read_as_the_leader_serves_it(client, tmp_path):
+    leader = Broker(tmp_path / "leader", log=tmp_path / "leader.log")
+    with leader, Broker(tmp_path / "follower", log=tmp_path / "follower.log", node_id=2, joins=leader):
+        client.create(leader, "t", replicas=[1, 2])
+        for mode in ("idempotent", "commit", "abort"):
+            client.produce(leader, "t", 0, 50, mode)
+        consumed = {level: client.consume(leader, "t", level) for level in ISOLATION_LEVELS}
+        assert client.topics(leader)["t"]["isr"] == [[1, 2]]
+    found = bl.LogDir(tmp_path / "follower")
+    assert {level: as_consumed(found, "t", level) for level in ISOLATION_LEVELS} == consumed
+
+
+def test_of_a_tiered_log_what_is_local_is_read(client, tmp_path):
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "broker.log", **tiered(tmp_path / "remote")) as broker:
+        tier(client, broker, "t")
+        consumed, local_start = client.consume(broker, "t"), client.offset(broker, "t", 0, EARLIEST_LOCAL)
+        assert consumed[0]["offset"] == 0
+    ours = as_consumed(bl.LogDir(data), "t")
+    assert ours == [row for row in consumed if row["offset"] >= local_start]
+    assert 0 < len(ours) < len(consumed)

@@ -7,16 +7,18 @@ import shutil
 import time
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 from faults import DyingDisk, Killed
-from filling import CODECS, PRODUCER, check_with_dump_tool, seen, transaction, write
-from kafka import Broker, OldBroker, as_consumed, complaints
+from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transaction, write
+from kafka import DEFAULT, RELEASES, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, Until, disk, rewrite
+from brokerless import Compact, Convert, Erase, Retain, Until, _native, disk, rewrite
 from brokerless.rewriting import rewrite_each
 from verbs import Repeating, change_settings
 
+ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
 
 
@@ -47,13 +49,13 @@ def check_served(client, broker, expected):
     assert complaints(broker.log) == []
 
 
-def first_dirty_offset(data):
-    return bl.Root(str(data)).first_dirty_offsets.get(("t", 0), 0)
+def first_dirty_offset(data, partition=0):
+    return bl.Root(str(data)).first_dirty_offsets.get(("t", partition), 0)
 
 
-def wait_for_cleaner(data, beyond):
+def wait_for_cleaner(data, beyond, partition=0):
     deadline = time.monotonic() + 60
-    while first_dirty_offset(data) <= beyond:
+    while first_dirty_offset(data, partition) <= beyond:
         assert time.monotonic() < deadline, f"the cleaner never got beyond {beyond}"
         time.sleep(0.2)
 
@@ -80,6 +82,50 @@ def test_compacted(client, tmp_path):
         rows = client.consume(broker, "t", "read_committed")
         assert latest(rows) == latest(stored)
         assert complaints(broker.log) == []
+
+
+def end_with_an_expired_tombstone(data):
+    """Two partitions whose closed segments do; of partition 0 these end at the high watermark."""
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t", 2, cleanup_policy="compact", delete_retention_ms=0, min_cleanable_dirty_ratio=0.01)
+        for partition in (0, 1):
+            log = log_dir.log("t", partition)
+            encoder = _native.Encoder()
+            for row in ({"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}, {"key": b"a", "value": None}):
+                log.append_each(encoder.encode(pa.RecordBatch.from_pylist([row], ROW), timestamp=NOW))
+            # stamps it with the time from which on it goes, which is now
+            log.compact(roll=True)
+            if partition == 1:
+                log.append_each(encoder.encode(pa.RecordBatch.from_pylist([row], ROW), timestamp=NOW))
+    (data / "cleaner-offset-checkpoint").unlink()
+
+
+def spans(data, partition):
+    """Return the offsets and the number of records of each batch of the closed segments."""
+    segments = bl.LogDir(data).log("t", partition).segments[:-1]
+    rows = [row for segment in segments for found in segment.scan() for row in found.to_pylist()]
+    return [(row["base_offset"], row["last_offset"], row["records_count"]) for row in rows]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_what_is_left_of_a_last_batch_without_records_is_what_the_cleaner_of_that_release_leaves(
+    client, tmp_path, version
+):
+    """Else offsets of the log's end are lost, or headers stay that the broker's cleaner would have taken out."""
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    end_with_an_expired_tombstone(theirs)
+    shutil.copytree(theirs, ours)
+    rewrite(Compact(release=version), ours, topics=["t"])
+    with Broker(theirs, log=tmp_path / "broker.log", version=version, log_cleaner_backoff_ms=100):
+        for partition in (0, 1):
+            wait_for_cleaner(theirs, 2, partition)
+    emptied, is_newer = (2, 2, 0), version != DEFAULT
+    assert spans(theirs, 0) == [(1, 1, 1), emptied]
+    assert spans(theirs, 1) == [(1, 1, 1), emptied][: 1 if is_newer else 2]
+    for partition in (0, 1):
+        assert first_dirty_offset(ours, partition) == first_dirty_offset(theirs, partition)
+        (log,) = {path.read_bytes() for one in (ours, theirs) for path in (one / f"t-{partition}").glob("*0.log")}
+        assert log
 
 
 def test_compacted_into_more_segments_than_there_were(client, tmp_path):
@@ -264,3 +310,24 @@ def test_attempts_that_a_killed_owner_left(client, tmp_path):
     with Broker(data, log=tmp_path / "broker.log") as broker:
         assert {level: client.consume(broker, "t", level) for level in old} == old
     assert not list((data / "t-0").glob("*.cleaned"))
+
+
+@pytest.mark.parametrize("how", ["abort", "cut"])
+def test_a_copy_as_it_was_in_the_middle_of_a_transaction(client, tmp_path, how):
+    """No coordinator of the new cluster would ever end it, and a consumer of committed records would stop there."""
+    data = fill(tmp_path / "data")
+    new = tmp_path / "new"
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        log = log_dir.log("t", 1)
+        begin = log.log_end_offset
+        write(log, 50, producer_id=PRODUCER + 9, producer_epoch=0, base_sequence=0, is_transactional=True)
+        write(log, 10)
+    rewrite(Until(offset=begin + 60, open_transactions=how), data, topics=["t"], to=new)
+    expected = seen(new, "t")
+    with Broker(new, log=tmp_path / "broker.log") as broker:
+        check_served(client, broker, expected)
+        client.produce(broker, "t", 1, 5)
+        stored = [row for row in client.consume(broker, "t", "read_committed") if row["partition"] == 1]
+    before = [row["offset"] for row in expected["read_committed"] if row["partition"] == 1]
+    assert len(stored) == len(before) + 5
+    assert (max(before) >= begin) is (how == "abort")

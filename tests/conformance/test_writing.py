@@ -122,7 +122,8 @@ def test_a_topic_with_another_id_than_the_clusters_is_stray(client, tmp_path):
         pass
     with bl.LogDir.open(data, sole_replica=True) as log_dir:
         log_dir.create_topic("t", topic_id="AAECAwQFBgcICQoLDA0ODw")
-        write(log_dir.log("t", 0), 10)
+        with pytest.warns(UserWarning, match="a broker renames t-0 -stray, and does not serve it"):
+            write(log_dir.log("t", 0), 10)
     with Broker(data, log=tmp_path / "broker-2.log"):
         pass
     (leftover,) = bl.LogDir(data).leftovers()

@@ -12,6 +12,8 @@ pytest.importorskip("pyspark")
 
 import brokerless as bl
 import building
+from brokerless.kraft import ClusterImage
+from brokerless.log import texts
 from brokerless.spark import findings, records, tasks
 from brokerless.spark.options import Options
 from brokerless.spark.sink import write_parts
@@ -191,7 +193,9 @@ def test_offsets_far_apart_are_not_as_many_pieces(name, golden, tmp_path):
     partition = tmp_path / "sparse-0"
     partition.mkdir()
     huge = (golden / "batches" / f"{name}.bin").read_bytes()
-    (partition / f"{0:020d}.log").write_bytes(building.batch(0, [b"x"] * 5) + huge)
+    (partition / f"{0:020d}.log").write_bytes(building.batch(0, [b"x"] * 5))
+    # No segment has both.
+    (partition / f"{int.from_bytes(huge[:8]):020d}.log").write_bytes(huge)
     found = rows_of_pieces(partition, 2)
     everything = [offset for rows in read(partition, columns="offset") for offset in rows["offset"].to_pylist()]
     assert [offset for rows in found for offset in rows] == everything
@@ -233,3 +237,21 @@ def test_a_partition_without_anything_to_read_is_no_task(tmp_path):
         producer.send([{"value": b"a", "partition": 0}])
     found = read(tmp_path, maxRecordsPerPartition="5")
     assert [rows.num_rows for rows in found] == [1]
+
+
+def test_rows_that_may_never_have_been_committed_are_named(tmp_path, monkeypatch):
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        producer.send([{"value": b"v"}] * 10)
+    (tmp_path / "d" / texts.HIGH_WATERMARKS).write_text("0\n1\nt 0 5\n")
+    image = ClusterImage(replicas={("t", 0): (1, 2)})
+    monkeypatch.setattr("brokerless.cluster_metadata.cluster_image", lambda _: image)
+    monkeypatch.setattr("brokerless.cluster_metadata.bootstrap", lambda *_: None)
+    with pytest.warns(UserWarning, match="whether offsets 5 to 9 of t-0 were committed is not known"):
+        records.plan(Options.parse({"path": str(tmp_path / "d")}))
+    for end in ("latest", '{"t": {"0": 10}}'):
+        with pytest.warns(UserWarning, match="whether offsets 5 to 9 of t-0 were committed is not known"):
+            records.plan(Options.parse({"path": str(tmp_path / "d"), "endingOffsets": end}))
+    for end in ("high-watermark", '{"t": {"0": 5}}'):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            records.plan(Options.parse({"path": str(tmp_path / "d"), "endingOffsets": end}))

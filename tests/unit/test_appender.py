@@ -44,6 +44,7 @@ TOPICS = [
     {"compression_type": "lz4"},
     {"compression_type": "uncompressed"},
     {"max_message_bytes": 400},
+    {"max_decompressed_message_bytes": 40},
     {"segment_bytes": 900, "index_interval_bytes": 0},
 ]
 
@@ -164,6 +165,23 @@ def test_errors_name_the_records_the_limit_and_the_way_out():
     assert str(caught.value).startswith("2 records are refused, the first is record 0 at position 0 (base_offset 0): ")
     with pytest.raises(errors.RecordTooLargeError, match=r"batch is 70 bytes.*max_message_bytes is 69"):
         MemoryLog(max_message_bytes=69).append(batch(0, [b"vv"]))
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_record_of_a_compressed_batch_may_not_be_larger_than_the_topic_says(magic):
+    """Brokers since 4.4: of batches that are not compressed, max.message.bytes is limit enough."""
+    value = b"v" * 1000
+    size = 1000 + (14, 22, 7)[magic]
+    encoder = _native.Encoder(magic=magic, compression="gzip")
+    data = bytes(encoder.encode(rows_of([value]), timestamp=T))
+    topic = {"message_format": magic, "message_timestamp_before_max_ms": (1 << 63) - 1}
+    MemoryLog(**topic, max_decompressed_message_bytes=size).append(data)
+    refused = MemoryLog(**topic, max_decompressed_message_bytes=size - 1)
+    with pytest.raises(errors.InvalidRecordError, match=rf"record is {size} bytes decompressed, max_.* is {size - 1}"):
+        refused.append(data)
+    assert refused.appender.log_end_offset == 0
+    plain = _native.Encoder(magic=magic).encode(rows_of([value]), timestamp=T)
+    refused.append(bytes(plain))
 
 
 def test_very_many_record_errors_are_counted_and_not_all_listed():

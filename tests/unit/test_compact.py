@@ -187,6 +187,22 @@ def test_a_second_pass_has_nothing_to_do_until_something_is_written(tmp_path):
     assert [row[0] for row in rows(log)] == [3]
 
 
+@pytest.mark.parametrize("is_at_end", [True, False])
+@pytest.mark.parametrize("release", ["4.3", "4.4"])
+def test_a_last_batch_without_records_is_kept_as_by_the_cleaner_of_the_release(tmp_path, release, is_at_end):
+    """Since 4.4 only where it tells where the log ends."""
+    tombstone = ("data", None, [("a", None)])
+    steps = [("data", None, [("b", "x")]), tombstone, ("roll", None, None), *[tombstone] * (not is_at_end)]
+    written = write(tmp_path / "t-0", steps)
+    verb = Compact(release=release, from_start=True)
+    perform(verb, written.log)
+    written.clock.now += RETENTION
+    perform(verb, written.log)
+    left = [(batch["base_offset"], batch["records_count"]) for batch in batches(written.log)]
+    emptied = [(1, 0)] if is_at_end or release == "4.3" else []
+    assert left == [(0, 1), *emptied, *[(2, 1)] * (not is_at_end)]
+
+
 def test_a_dry_run_changes_nothing_and_tells_what_a_roll_would_add(tmp_path):
     steps = [("data", None, [("a", "x"), ("b", None)]), ("roll", None, None), ("data", None, [("a", "x")])]
     log = write(tmp_path / "t-0", steps).log
@@ -199,7 +215,7 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_roll_would_add(tmp_path):
         report = outcome.report
         assert (report.total("records"), report.total("superseded")) == expected
         assert report.is_rolled is roll
-        assert ("a roll (--roll) would add" in report.lines()[-1]) is not roll
+        assert ("a roll (--roll) would add" in report.lines()[-2]) is not roll
     assert contents(log) == before
     assert perform(Compact(roll=True), log).segments == report.segments
 
@@ -328,7 +344,42 @@ def test_offsets_that_do_not_rise_are_damage(tmp_path):
     with open(path, "wb") as file:
         file.write(content)
     before = contents(log)
-    with pytest.raises(bl.CorruptRecordError, match="offset 2 is below 1002, where the segment goes on") as error:
+    with pytest.raises(
+        bl.CorruptRecordError, match="offset 1001 is not below 5, where the segment has to end"
+    ) as error:
         perform(Compact(), log)
-    assert (error.value.path, error.value.position, error.value.base_offset) == (path, 2 * size, 2)
+    assert (error.value.path, error.value.position, error.value.base_offset) == (path, size, 1001)
     assert contents(log) == before
+
+
+NO_INDEX = {
+    "removed": lambda path: path.unlink(),
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "another producer's": lambda path: path.write_bytes(path.read_bytes()[:9] + b"\x07" + path.read_bytes()[10:]),
+    "from the first offset on": lambda path: path.write_bytes(
+        path.read_bytes()[:10] + bytes(8) + path.read_bytes()[18:]
+    ),
+}
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("harm", NO_INDEX.values(), ids=NO_INDEX)
+def test_markers_say_which_records_were_aborted_whatever_the_transaction_index_says(tmp_path, harm, dry_run):
+    """Else aborted records, which nobody reads, take the place of the committed ones with their keys."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", cleanup_policy="compact")
+        with bl.Producer(log_dir, "t", transactional_id="x") as producer:
+            with producer.transaction():
+                producer.send([{"key": b"%d" % number, "value": b"committed"} for number in range(10)])
+            producer.begin()
+            producer.send([{"key": b"%d" % number, "value": b"aborted"} for number in range(5)])
+            producer.flush()
+            producer.abort()
+    (index,) = (tmp_path / "data" / "t-0").glob("*.txnindex")
+    harm(index)
+    compact = Compact(roll=True, release="4.1", min_compaction_lag_ms=0)
+    (done,) = bl.rewrite(compact, tmp_path / "data", topics=["t"], dry_run=dry_run)
+    assert (done.report.total("aborted"), done.report.total("kept")) == (5, 12)
+    rows = bl.Log(tmp_path / "data" / "t-0").read(isolation_level="read_committed", columns=["value"])
+    assert [row["value"] for part in rows for row in part.to_pylist()] == [b"committed"] * 10

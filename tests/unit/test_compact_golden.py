@@ -32,7 +32,7 @@ def compacted(golden, tmp_path, log_dir, partition, **settings):
     now = settings.pop("now")
     topic = bl.TopicSettings(cleanup_policy="compact", **settings)
     with bl.LogWriter.open(str(directory), settings=topic, is_clean=True, now=lambda: now) as log:
-        return directory, perform(Compact(), log)
+        return directory, perform(Compact(release="4.1"), log)
 
 
 def headers(segment, *gone):

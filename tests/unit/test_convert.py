@@ -9,8 +9,10 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
+from brokerless.cluster_metadata import Cluster
 from brokerless.errors import CorruptRecordError
 from brokerless.log.convert import Convert
+from brokerless.log.replication import SOLE, Replication
 from brokerless.log.settings import TopicSettings
 from brokerless.log.verb import perform
 from brokerless.log.writer import LogWriter
@@ -39,9 +41,9 @@ def convert(path, verb, **settings):
 
 
 def as_magic_2(expected):
-    return [
-        {**row, "timestampType": "CreateTime"} if row["timestampType"] == "NoTimestampType" else row for row in expected
-    ]
+    """Of messages it knows no leader epoch: a follower of the batches that they become needs one."""
+    known = [{**row, "leaderEpoch": row["leaderEpoch"] or 0} for row in expected]
+    return [{**row, "timestampType": row["timestampType"].replace("NoTimestampType", "CreateTime")} for row in known]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_nothing_is_replaced_where_nothing_changes(tmp_path):
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(copied):
-    path = copied("kafka-4.1", "multi-partition-0")
+    path = copied("kafka-4.1", "multi-partition-0", "__cluster_metadata-0") / "multi-partition-0"
     before = {p.name: p.read_bytes() for p in path.iterdir()}
     (planned,) = rewrite(Convert(compression="zstd"), path, dry_run=True)
     assert {p.name: p.read_bytes() for p in path.iterdir()} == before
@@ -216,7 +218,8 @@ def test_damage_is_met_and_the_log_stays(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("offset", "at", "message"), [(1 << 40, 1, "not below 10, where the log ends"), (5, 2, "offset 2 is below 6")]
+    ("offset", "at", "message"),
+    [(1 << 40, 1, "not below 10, where the segment has to end"), (5, 2, "offset 2 is below 6")],
 )
 def test_a_damaged_offset_costs_no_record(tmp_path, offset, at, message):
     path = written(tmp_path / "t-0", *(batch(n, [b"a"]) for n in range(3)), batch(9, [b"a"]))
@@ -251,9 +254,78 @@ def test_a_preallocated_tail_is_no_damage(tmp_path):
         ({"compression_level": 3}, "needs a compression"),
         ({"compression": "gzip", "compression_level": 10}, "compression level 10"),
         ({"magic": 1, "drop": frozenset({"timestamps"})}, "cannot drop 'timestamps'"),
-        ({"magic": 2, "drop": DROPPING}, "nothing needs to be dropped"),
+        ({"magic": 2, "drop": DROPPING}, "no headers need to be dropped"),
     ],
 )
 def test_a_conversion_that_cannot_be_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=message):
         Convert(**options)
+
+
+def test_a_log_without_its_producers_goes_to_any_cluster(copied, tmp_path):
+    """Its records stay in format 2, with headers and leader epochs; aborted ones and markers go."""
+    path = copied("kafka-4.1", "txn-commit-abort-0")
+    before, epochs = rows(path, "read_committed", CONSUMED_COLUMNS), bl.Log(path).leader_epochs
+    convert(path, Convert(drop=frozenset({"producers"})))
+    for level in ("read_uncommitted", "read_committed"):
+        assert rows(path, level, CONSUMED_COLUMNS) == before
+    # As at each load, one that no batch has is forgotten.
+    assert bl.Log(path).leader_epochs == [epoch for epoch in epochs if epoch.start_offset < bl.Log(path).log_end_offset]
+    assert not list(path.glob("*.txnindex")) or all(not file.stat().st_size for file in path.glob("*.txnindex"))
+    batches = b"".join(file.read_bytes() for file in sorted(path.glob("*.log")))
+    with bl.LogDir.create(tmp_path / "other", kraft=False) as other:
+        other.create_topic("t")
+        other.log("t", 0).append_as_follower(batches)
+    assert _native.highest_cluster_producer_id(batches) is None
+
+
+def test_batches_are_joined_only_where_nobody_else_may_end(copied):
+    """By what the metadata say of replicas, and how far the high watermark was."""
+    data = copied("kafka-4.1", "idempotent-0", "__cluster_metadata-0")
+    cluster, key = Cluster.of(str(data), 1), ("idempotent", 0)
+    assert cluster.replication(key, 7) == SOLE
+    assert Cluster.of(str(data), 2).replication(key, 7) == Replication(0, 7)
+    cluster.image.replicas[key] = (1, 2)
+    cluster.image.in_sync[key] = (1,)
+    assert cluster.replication(key, 7) == Replication(0, 7)
+    cluster.image.in_sync[key] = (2, 1)
+    assert cluster.replication(key, 7) == Replication(7, 7)
+    assert cluster.replication(key, None) == Replication(0, 0)
+    # Of what nobody describes, nothing is known; of what is, a broker takes a missing entry for 0.
+    assert cluster.replication(("other", 0), 7) == Replication(0, 7)
+    assert cluster.replication(("other", 0), None) == Replication(0, None)
+    cluster.image.is_whole = False
+    assert cluster.replication(key, 7) == Replication(0, 7)
+
+
+@pytest.mark.parametrize("known", ["no others", "nothing", "some"])
+def test_a_high_watermark_never_moves_over_what_other_replicas_may_not_have(copied, known):
+    """Else a broker that starts serves records that a new leader may truncate, and a cleaner relies on them."""
+    path = copied("kafka-4.1", "idempotent-0")
+    starts = [row["base_offset"] for batches in bl.Log(path).scan() for row in batches.to_pylist()]
+    end = {"no others": None, "nothing": 0, "some": starts[-3]}[known]
+    with LogWriter.open(str(path), settings=TopicSettings(), is_clean=True, replication=Replication(end, end)) as log:
+        assert log.replicated_end == (log.log_end_offset if end is None else end)
+        assert log.state().high_watermark == log.replicated_end
+        verb = Convert(batch_size=1 << 16)
+        if end == 0:
+            with pytest.raises(ValueError, match=r"may end inside such a batch.*--sole-replica"):
+                perform(verb, log)
+            assert perform(Convert(batch_size=1 << 16, sole_replica=True), log).apart_batches == 0
+        else:
+            assert perform(verb, log).apart_batches == sum(start >= end for start in starts if end is not None)
+    left = [row["base_offset"] for batches in bl.Log(path).scan() for row in batches.to_pylist()]
+    assert left[0] == 0
+    assert len(left) < len(starts)
+    assert [start for start in left if end and start >= end] == [start for start in starts if end and start >= end]
+
+
+def test_messages_of_old_formats_are_not_made_a_batch_each(copied):
+    """Which would take many times the space: it is refused, and told how to do it."""
+    path = copied("kafka-2.8-v1", "codec-none-0")
+    with (
+        LogWriter.open(str(path), settings=TopicSettings(), is_clean=True, replication=Replication(0, None)) as log,
+        pytest.raises(ValueError, match=r"messages that stand alone"),
+    ):
+        perform(Convert(magic=2), log)
+    assert {row["magic"] for rows in bl.Log(path).scan() for row in rows.to_pylist()} == {1}

@@ -218,24 +218,34 @@ def test_kept_batches_end_where_what_a_batch_has_once_changes():
         ({"offset": pa.array([3, 3])}, "row 1: offset 3 after offset 3; offsets must rise"),
         ({"offset": pa.array([3, -1])}, "row 1: offset -1"),
         ({"offset": pa.array([3, None])}, "row 1: offset is null"),
-        ({"offset": pa.array([3, 4], pa.int32())}, "column offset is int32; int64 is wanted"),
-        (
-            {"offset": pa.array([3, 4]), "timestampType": pa.array([0, -1], pa.int32())},
-            "row 1: timestamp type NoTimestampType cannot be kept in magic 2; only magic 0 has it",
-        ),
+        ({"offset": pa.array([3, 4], pa.int32())}, "column offset is int32; int64 is wanted: cast it first"),
         (
             {"offset": pa.array([3, 4]), "timestampType": pa.array([0, 2], pa.int32())},
             "row 1: there is no timestamp type 2",
         ),
         (
             {"offset": pa.array([3, 4]), "leaderEpoch": pa.array([0, 2])},
-            "column leaderEpoch is int64; int32 is wanted",
+            "column leaderEpoch is int64; int32 is wanted: cast it first",
         ),
     ],
 )
 def test_what_cannot_be_kept_is_refused(columns, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         Encoder(keep_offsets=True).encode(rows_of([b"x", b"y"], **columns), timestamp=T)
+
+
+def test_messages_without_timestamps_go_on_without_one():
+    """As Kafka converts them: every format has -1 for none, and readers see CreateTime."""
+    rows = rows_of(
+        [b"x"] * 2,
+        offset=pa.array([3, 4]),
+        timestampType=pa.array([0, -1], pa.int32()),
+        timestamp=pa.array([-1, -1]),
+    )
+    found = batches(Encoder(keep_offsets=True).encode(rows, timestamp=T))
+    assert [(b["base_offset"], b["last_offset"], b["timestamp_type"], b["max_timestamp"]) for b in found] == [
+        (3, 4, "CreateTime", -1)
+    ]
 
 
 def test_times_that_magic_0_has_not_are_refused():

@@ -10,7 +10,8 @@ import pytest
 import brokerless as bl
 import damage
 from brokerless import _native
-from brokerless.log.findings import _Walk, findings
+from brokerless.log.findings import findings
+from brokerless.log.survey import _Walk
 from building import NOW, batch
 from reference import crc32c
 
@@ -156,6 +157,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
         if name.startswith("00000000000000000010.") and not name.endswith(".log"):
             (log / name).rename(log / name.replace("10.", "05."))
     (log / "00000000000000000010.log").touch()
+    (log.parent / ".kafka_cleanshutdown").unlink()
     assert found(log) == [], "the segment before goes on behind it: a cleaner has merged them"
     old(log).write_bytes(old(log).read_bytes()[: batches(old(log))[1][0]])
     (lost,) = found(log)
@@ -164,6 +166,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
 
 def test_what_a_broker_deletes_is_not_lost(log):
     """It deletes the log before its indexes, in both steps."""
+    (log.parent / ".kafka_cleanshutdown").unlink()
     newest(log).rename(f"{newest(log)}.deleted")
     assert found(log) == []
     (log / "00000000000000000000.index").rename(log / "00000000000000000012.index")
@@ -289,8 +292,26 @@ def test_many_bad_batches_in_a_row_are_one_search(log, monkeypatch):
     """What is behind all of them is looked for once, and not from each again."""
     searches = []
     find = _Walk._find
-    monkeypatch.setattr(_Walk, "_find", lambda walk, position: searches.append(position) or find(walk, position))
+    monkeypatch.setattr(
+        _Walk, "_find", lambda walk, position, end: searches.append(position) or find(walk, position, end)
+    )
     for position, _ in batches(old(log)):
         damage.flip_bit(old(log), position + HEADER + 2)
     assert len(found(log)) == 5
     assert len(searches) == 1
+
+
+def test_a_check_and_a_read_report_the_same_of_a_moved_last_batch(tmp_path):
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        for number in range(5):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % number]))
+    path = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+    damage.overwrite(path, path.stat().st_size * 4 // 5 + 6, b"\x04")
+    log = bl.Log(tmp_path / "data" / "t-0")
+    reader = log.read(on_corrupt="skip")
+    assert sum(rows.num_rows for rows in reader) == 4
+    (segment,) = log.segments
+    found = [(one.position, one.start_offset, one.end_offset) for one in findings(segment, is_clean=True)]
+    assert found == [(one.position, one.start_offset, one.end_offset) for one in reader.lost]
+    assert len(found) == 2

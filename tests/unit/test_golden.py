@@ -1,6 +1,7 @@
 """The logs of real brokers give the rows, batches and times that Kafka's own clients and classes gave."""
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,10 @@ def test_recovery_changes_only_what_a_reader_does_not_see(golden):
             continue
         for isolation_level in ISOLATION_LEVELS:
             crashed = bl.Log(golden / "logs" / "kafka-4.1-crashed" / partition)
-            rows = as_consumed(crashed.read(isolation_level=isolation_level, columns=CONSUMED_COLUMNS))
+            with warnings.catch_warnings():
+                # One was cut by hand, below its high watermark.
+                warnings.filterwarnings("ignore", "crash-cut-0 ends at 207; .*-checkpoint says 210")
+                rows = as_consumed(crashed.read(isolation_level=isolation_level, columns=CONSUMED_COLUMNS))
             expected = consumed(golden, "kafka-4.1-recovered", partition, isolation_level)
             assert [row["offset"] for row in rows] == [row["offset"] for row in expected][: len(rows)], partition
 

@@ -50,7 +50,7 @@ def test_the_guide_to_writing(tmp_path, monkeypatch, capsys):
         for rows in log.read(isolation_level="read_committed")
         for value in rows["value"].to_pylist()
     ]
-    assert sorted(committed, key=str) == [None, b"paid", b"sent"]
+    assert sorted(committed, key=str) == [None, b"new", b"paid", b"paid", b"sent"]
     copy, original = bl.Log("restored/orders-0"), bl.Log("new-data/orders-0")
     assert pa.table(copy.read()).equals(pa.table(original.read()))
     assert capsys.readouterr().out.split() == ["0", str(original.log_end_offset), str(original.last_stable_offset)]
@@ -80,7 +80,7 @@ def test_the_guide_to_rewriting(tmp_path, monkeypatch):
     assert [line for line in said.splitlines() if line.startswith("orders-0")][::2] == ["orders-0", "orders-0 2"]
     (tmp_path / "rewrite.py").unlink()
     made = sorted(path.name for path in tmp_path.iterdir())
-    assert made == ["as-of-may-2", "compacted", "copy", "data", "for-old-brokers"]
+    assert made == ["as-of-may-2", "compacted", "copy", "data", "for-any-cluster", "for-old-brokers"]
     values = {
         name: [value for rows in bl.LogDir(name).log("orders", 0).read() for value in rows["value"].to_pylist()]
         for name in made
@@ -90,6 +90,7 @@ def test_the_guide_to_rewriting(tmp_path, monkeypatch):
         "compacted": [b"2", b"3", b"4"],
         "copy": [b"2"],
         "data": [b"2", b"3"],
+        "for-any-cluster": [b"2", b"3", b"4"],
         "for-old-brokers": [b"2", b"3", b"4"],
     }
 

@@ -3,8 +3,11 @@
 import contextlib
 import random
 import struct
+import subprocess
+import sys
 import zlib
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
@@ -70,6 +73,94 @@ def test_damage_anywhere(copied, log_dir, partition, seed):
                 log.offsets_for_times(query, isolation_level)
     with only_our_errors():
         assert list(log.scan(check_crcs=True))
+
+
+def varint(number):
+    number, encoded = number << 1 ^ number >> 63, bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+def write_batch(path, count, payload):
+    """Write a log of one batch of so many records, compressed by zstd."""
+    body = (
+        struct.pack(">hiqqqhii", 4, count - 1, 0, 0, -1, -1, -1, count)
+        + pa.Codec("zstd").compress(payload).to_pybytes()
+    )
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(struct.pack(">qiibI", 0, len(body) + 9, 0, 2, crc32c(body)) + body)
+    return path
+
+
+READ = r"""
+import re, sys, time
+import brokerless as bl
+rows = headers = 0
+start = time.process_time()
+for batch in bl.Log(sys.argv[1]).read():
+    rows += batch.num_rows
+    headers += len(batch["headers"].flatten())
+# What `resource` knows is at least what the process had that started this one.
+peak = int(re.search(r"VmHWM:\s+(\d+) kB", open("/proc/self/status").read())[1])
+print(rows, headers, time.process_time() - start, peak >> 10)
+"""
+
+
+def read_apart(path):
+    """Return rows, headers, seconds of a processor, and MB at most."""
+    done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, check=True)
+    return [float(number) for number in done.stdout.split()]
+
+
+def test_a_batch_of_very_many_records_takes_time_by_their_number(tmp_path):
+    """Each of its parts was decompressed, and walked over, from the start of the batch on."""
+    count = 36_000_000
+    log = write_batch(tmp_path / "t-0", count, bytes([12, 0, 0, 0, 1, 1, 0]) * count)
+    assert (log / f"{0:020}.log").stat().st_size < 30_000
+    rows, _, seconds, megabytes = read_apart(log)
+    assert rows == count
+    # 2 s; by the square of their number it was 70 s.
+    assert seconds < 10
+    assert megabytes < 500
+
+
+def record_of_headers(count):
+    body = b"\0\0\0\1\1" + varint(count) + b"\0\1" * count
+    return varint(len(body)) + body
+
+
+def test_very_many_headers_come_in_parts(tmp_path):
+    count, of_each = 100, 300_000
+    log = write_batch(tmp_path / "t-0", count, record_of_headers(of_each) * count)
+    rows, headers, _, megabytes = read_apart(log)
+    assert (rows, headers) == (count, count * of_each)
+    assert megabytes < 500
+
+
+def test_a_record_of_too_many_headers_is_refused(tmp_path):
+    log = bl.Log(write_batch(tmp_path / "t-0", 1, record_of_headers((1 << 24) + 1)))
+    with pytest.raises(bl.UnsupportedFormatError, match="16777217 headers; 16777216 are the most"):
+        list(log.read())
+    assert [rows.num_rows for rows in log.read(columns=["offset"])] == [1]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_of_very_many_messages_comes_in_parts(tmp_path, magic):
+    values = pa.array([b"%d" % number for number in range(600_000)])
+    encoder = _native.Encoder(magic=magic, compression="gzip", level=1, batch_size=1 << 30)
+    batch = encoder.encode(pa.record_batch({"value": values}), timestamp=5)
+    decoder = _native.Decoder(["value", "offset"])
+    parts, consumed = [], 0
+    while not consumed:
+        rows, consumed = decoder.decode(batch)
+        parts.append(rows)
+    assert consumed == batch.size
+    assert [rows.num_rows for rows in parts] == [1 << 18, 1 << 18, 600_000 - (1 << 19)]
+    found = pa.Table.from_batches(parts)
+    assert found["value"].combine_chunks() == values
+    assert found["offset"].to_pylist() == list(range(600_000))
 
 
 def test_millions_of_records_in_a_small_batch_are_not_all_rows_at_once(tmp_path):

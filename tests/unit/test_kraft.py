@@ -4,7 +4,9 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.kraft import Bootstrap, Topic, snapshot_records, topic_configs
+from brokerless.cluster_metadata import cluster_image
+from brokerless.kraft import Bootstrap, ClusterImage, Topic, snapshot_records
+from brokerless.release import Release
 
 # What `kafka.tools.StorageTool format` of 4.1.0 wrote.
 FORMATTED = bytes.fromhex(
@@ -21,7 +23,25 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
 def test_a_new_cluster_has_the_features_that_kafka_gives_it():
-    assert snapshot_records(Bootstrap(node_id=1).format(timestamp=0)) == snapshot_records(FORMATTED)
+    bootstrap = Bootstrap(node_id=1, release=Release(4, 1))
+    assert snapshot_records(bootstrap.format(timestamp=0)) == snapshot_records(FORMATTED)
+    later = Bootstrap(node_id=1, release=Release(4, 1, 2))
+    assert later.format(timestamp=0) == bootstrap.format(timestamp=0)
+
+
+def test_releases_that_no_directory_is_made_for_are_refused():
+    """Before 3.7 a partition's record has no directories: such a broker does not start."""
+    with pytest.raises(ValueError, match=r"no log directory is made for Kafka 3.8: 3.9 is the oldest"):
+        Bootstrap(node_id=1, release=Release(3, 8))
+    with pytest.raises(ValueError, match="not a release of Kafka: '4'"):
+        Release.parse("4")
+    # of metadata.version 14
+    old = _native.kraft_snapshot([bytes.fromhex("010c00") + b"\x11metadata.version" + bytes.fromhex("000e00")], 0)
+    bootstrap = Bootstrap.parse(old, node_id=1)
+    assert bootstrap.format(timestamp=0) == old
+    bootstrap.topics["t"] = Topic(TOPIC_ID, {}, {0: 0})
+    with pytest.raises(bl.UnsupportedFormatError, match=r"formatted with metadata.version 14; .* at least 17"):
+        bootstrap.format(timestamp=0)
 
 
 def test_what_kafka_wrote_stays_and_topics_come_behind_it():
@@ -113,12 +133,15 @@ def test_settings_go_with_the_topic_they_were_of():
     bootstrap.topics["t"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0})
     bootstrap.topics["other"] = Topic("_" * 22, {}, {0: 0})
     records = snapshot_records(bootstrap.format(timestamp=0))
-    assert topic_configs(records) == {"t": {"cleanup.policy": "compact"}, "other": {}}
+    assert ClusterImage.of(records).topics == {"t": {"cleanup.policy": "compact"}, "other": {}}
     removed = bytes.fromhex("010900" + "000102030405060708090a0b0c0d0e0f" + "00")
-    assert topic_configs([*records, removed]) == {"other": {}}
+    assert ClusterImage.of([*records, removed]).topics == {"other": {}}
     again = Bootstrap(node_id=1)
     again.topics["t"] = Topic("A" * 22, {}, {0: 0})
-    assert topic_configs([*records, removed, *snapshot_records(again.format(timestamp=0))]) == {"other": {}, "t": {}}
+    assert ClusterImage.of([*records, removed, *snapshot_records(again.format(timestamp=0))]).topics == {
+        "other": {},
+        "t": {},
+    }
 
 
 @pytest.mark.parametrize(("value", "known"), [("01", {"cleanup.policy": ""}), ("00", {})], ids=["empty", "null"])
@@ -127,4 +150,42 @@ def test_a_setting_that_is_empty_is_not_taken_for_one_that_was_removed(value, kn
     bootstrap = Bootstrap(node_id=1)
     bootstrap.topics["t"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"})
     changed = bytes.fromhex("010400" + "02" + "0274" + "0f") + b"cleanup.policy" + bytes.fromhex(value + "00")
-    assert topic_configs([*snapshot_records(bootstrap.format(timestamp=0)), changed]) == {"t": known}
+    assert ClusterImage.of([*snapshot_records(bootstrap.format(timestamp=0)), changed]).topics == {"t": known}
+
+
+def test_producer_ids_that_were_kept_are_read_back_and_never_go_back():
+    bootstrap = Bootstrap.parse(FORMATTED, node_id=1)
+    assert bootstrap.keep_producer_id(0)
+    assert bootstrap.next_producer_id == 1000
+    assert not bootstrap.keep_producer_id(999)
+    assert bootstrap.keep_producer_id((1 << 62) - 1)
+    again = Bootstrap.parse(bootstrap.format(timestamp=0), node_id=1)
+    assert again.next_producer_id == bootstrap.next_producer_id > (1 << 62) - 1
+    assert again.format(timestamp=0) == bootstrap.format(timestamp=0)
+
+
+def test_the_image_of_a_cluster_has_settings_of_all_layers_replicas_and_producer_ids(golden):
+    """As a broker of 4.1 wrote them."""
+    image = cluster_image(str(golden / "logs/kafka-4.1"))
+    assert image.topics["preallocated"]["preallocate"] == "true"
+    assert image.replicas["multi-partition", 3] == (1,)
+    assert image.next_producer_id % 1000 == 0 < image.next_producer_id
+    assert cluster_image(str(golden / "logs/kafka-4.1-compacted")) is None
+
+
+def test_replicas_that_were_reassigned_and_settings_of_brokers_are_the_last_ones():
+    bootstrap = Bootstrap(node_id=3)
+    bootstrap.topics["t"] = Topic(TOPIC_ID, {}, {0: 0})
+    key = bytes(4) + bytes.fromhex("000102030405060708090a0b0c0d0e0f")
+    # tags 0 (in sync) and 2 (replicas): nodes 3 and 4
+    two = bytes.fromhex("03" + "00000003" + "00000004")
+    moved = bytes.fromhex("010500") + key + bytes.fromhex("0200" + "09") + two + bytes.fromhex("0209") + two
+    default = bytes.fromhex("010400" + "04" + "01") + b"\x04log" + b"\x021" + b"\0"
+    removed = bytes.fromhex("010400" + "04" + "01") + b"\x04log" + b"\0" + b"\0"
+    image = ClusterImage.of([*snapshot_records(bootstrap.format(timestamp=0)), moved, default])
+    assert image.replicas == {("t", 0): (3, 4)}
+    assert image.brokers == {"": {"log": "1"}}
+    assert ClusterImage.of([default, removed]).brokers == {"": {}}
+    for cut in range(len(moved)):
+        with pytest.raises(bl.CorruptRecordError, match=r"is cut|malformed"):
+            ClusterImage.of([moved[:cut]])

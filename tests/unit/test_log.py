@@ -9,7 +9,7 @@ import pytest
 
 import brokerless as bl
 import damage
-from building import NOW, batch, write_segment
+from building import NOW, batch, write_segment, write_snapshot
 from reading import offsets, read_offsets
 
 
@@ -115,12 +115,12 @@ def test_damage_below_the_log_start_is_not_told_as_a_log_that_ends_there(three_s
     damage.overwrite(last, 8, b"\xff" * 4)
     damage.remove(last.with_suffix(".index"))
     log = bl.Log(three_segments)
-    assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+    assert (log.log_start_offset, log.log_end_offset) == (10, 12)
     with pytest.raises(bl.CorruptRecordError):
         read_offsets(log)
-    reader = log.read(on_corrupt="skip")
-    assert [*reader] == []
-    assert [(lost.position, lost.start_offset) for lost in reader.lost] == [(0, 10)]
+    reader = log.read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [10, 11]
+    assert reader.lost == []
 
 
 def test_a_log_of_which_only_indexes_were_copied_is_not_silently_empty(three_segments):
@@ -167,9 +167,12 @@ def test_the_high_watermark_ends_a_read_if_asked_for(three_segments):
 
 
 @pytest.mark.parametrize(("checkpointed", "expected"), [(0, 0), (100, 12)])
-def test_the_high_watermark_stays_within_the_log(three_segments, checkpointed, expected):
+def test_a_read_to_the_high_watermark_stays_within_the_log(three_segments, checkpointed, expected, monkeypatch):
     checkpoint_high_watermark(three_segments, checkpointed)
-    assert bl.Log(three_segments).high_watermark == expected
+    monkeypatch.setattr(bl.Root, "is_locked", True)
+    log = bl.Log(three_segments)
+    assert log.high_watermark == checkpointed
+    assert read_offsets(log, end_offset="high-watermark") == list(range(expected))
 
 
 def test_under_a_live_broker_a_read_ends_at_the_high_watermark(three_segments, monkeypatch):
@@ -287,6 +290,85 @@ def test_an_offset_that_a_flipped_bit_makes_too_large_hides_nothing_behind_it(tm
     """No checksum covers a message's offset, or a batch's first; a consumer would go on behind the large one."""
     batches = [batch(0, [b"0"]), batch(1 << 20, [b"1"]), batch(2, [b"2"]), batch(3, [b"3"])]
     log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
-    assert [value for rows in log.read(columns=["value"]) for value in rows["value"].to_pylist()] == [
-        *(b"0", b"1", b"2", b"3")
-    ]
+    with pytest.raises(bl.CorruptRecordError, match="offset 1048576 is not below 4, where the segment has to end"):
+        read_offsets(log)
+    reader = log.read(columns=["value"], on_corrupt="skip")
+    assert [value for rows in reader for value in rows["value"].to_pylist()] == [b"0", b"2", b"3"]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(1, 2)]
+
+
+def checkpoint(directory, name, offset):
+    (directory.parent / name).write_text(f"0\n1\nt 0 {offset}\n")
+
+
+@pytest.fixture
+def shut_down(three_segments):
+    """The three segments, as a clean shutdown leaves them."""
+    checkpoint(three_segments, "recovery-point-offset-checkpoint", 12)
+    checkpoint(three_segments, "replication-offset-checkpoint", 12)
+    (three_segments.parent / ".kafka_cleanshutdown").touch()
+    write_snapshot(three_segments, 12)
+    return three_segments
+
+
+def lost_of(log, **options):
+    reader = log.read(columns=["offset"], on_corrupt="skip", **options)
+    return offsets(reader), [(lost.start_offset, lost.end_offset) for lost in reader.lost]
+
+
+@pytest.mark.parametrize("base", [0, 4, 8])
+def test_a_removed_segment_is_an_error_where_its_indexes_are_left(three_segments, base):
+    damage.remove(three_segments / f"{base:020d}.log")
+    with pytest.raises(bl.CorruptRecordError, match="the file is not here, and indexes of it are") as caught:
+        read_offsets(bl.Log(three_segments))
+    assert caught.value.path == str(three_segments / f"{base:020d}.log")
+    kept, lost = lost_of(bl.Log(three_segments))
+    assert kept == [offset for offset in range(12) if not base <= offset < base + 4]
+    assert lost == [(base, base + 4 if base < 8 else None)]
+    if base:
+        assert read_offsets(bl.Log(three_segments), end_offset=base) == list(range(base))
+    if base < 8:
+        assert read_offsets(bl.Log(three_segments), start_offset=base + 4) == list(range(base + 4, 12))
+
+
+@pytest.mark.parametrize("kept", [8, 10])
+def test_a_clean_log_that_ends_below_its_checkpoints_is_an_error_with_the_numbers(shut_down, kept):
+    path = shut_down / f"{8:020d}.log"
+    size = path.stat().st_size
+    damage.cut(path, size // 2 * ((kept - 8) // 2))
+    log = bl.Log(shut_down)
+    assert (log.log_end_offset, log.high_watermark) == (kept, 12)
+    checkpoints = "recovery-point-offset-checkpoint says 12, replication-offset-checkpoint says 12"
+    said = rf"t-0 ends at {kept}; {checkpoints}, 0+12\.snapshot says 12"
+    with pytest.raises(bl.CorruptRecordError, match=said):
+        read_offsets(log)
+    assert lost_of(bl.Log(shut_down)) == (list(range(kept)), [(kept, 12)])
+    assert read_offsets(bl.Log(shut_down), end_offset=kept) == list(range(kept))
+    damage.append(path, bytes(4000))
+    assert lost_of(bl.Log(shut_down)) == (list(range(kept)), [(kept, 12)])
+
+
+def test_what_is_lost_at_the_end_is_known_from_the_checkpoints(shut_down):
+    path = shut_down / f"{8:020d}.log"
+    damage.overwrite(path, 20, bytes(path.stat().st_size))
+    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+        read_offsets(bl.Log(shut_down))
+    assert lost_of(bl.Log(shut_down)) == (list(range(8)), [(8, 12)])
+
+
+def test_all_segments_removed_after_a_clean_shutdown_is_an_error(shut_down):
+    for path in shut_down.glob(f"{0:010d}*"):
+        if path.suffix != ".snapshot":
+            path.unlink()
+    with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 0; "):
+        read_offsets(bl.Log(shut_down))
+    assert lost_of(bl.Log(shut_down)) == ([], [(0, 12)])
+
+
+def test_checkpoints_ahead_of_an_unclean_log_are_said(shut_down):
+    damage.remove(shut_down.parent / ".kafka_cleanshutdown")
+    path = shut_down / f"{8:020d}.log"
+    damage.cut(path, path.stat().st_size // 2)
+    with pytest.warns(UserWarning, match="t-0 ends at 10; .* says 12.*: after a crash"):
+        assert read_offsets(bl.Log(shut_down)) == list(range(10))
+    assert read_offsets(bl.Log(shut_down), end_offset=9) == list(range(9))

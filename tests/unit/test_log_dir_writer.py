@@ -12,9 +12,13 @@ from typing import ClassVar
 import pytest
 
 import brokerless as bl
-from brokerless import disk, log_dir_writer
-from brokerless.kraft import Bootstrap
+from brokerless import _native, disk, log_dir_writer
+from brokerless.kraft import Bootstrap, ClusterImage
 from brokerless.log import texts
+from brokerless.log.replication import SOLE
+
+# The stand-ins have no topic ids.
+pytestmark = pytest.mark.filterwarnings("ignore:a broker renames ")
 
 ASIDE = ".kafka_cleanshutdown.aside"
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -24,20 +28,37 @@ class FakeWriter:
     """A log of one file. `opened` has the arguments of each that was opened."""
 
     opened: ClassVar = []
+    replication = SOLE
+
+    def highest_cluster_producer_id(self, since):
+        return None
 
     def __init__(
-        self, directory, settings, is_clean, recovery_point, log_start_offset, leader_epoch, first_dirty_offset
+        self,
+        directory,
+        settings,
+        is_clean,
+        recovery_point,
+        log_start_offset,
+        leader_epoch,
+        first_dirty_offset,
+        recover,
+        high_watermark,
     ):
         self.directory = directory
         self.leader_epoch = leader_epoch or 0
-        self.log_start_offset, self.first_segment_base_offset = log_start_offset, 0
-        self.log_end_offset = self.recovery_point = self.high_watermark = recovery_point
+        self.log_start_offset, self.first_segment_base_offset = log_start_offset or 0, 0
+        self.is_tiered = False
+        self.cuts, self.promise = (), None
+        self.log_end_offset = self.recovery_point = recovery_point
+        self.producers = _native.Producers()
+        self.replicated_end = recovery_point
         self.failure = None
         self.is_closed = False
         self.first_dirty_offset = first_dirty_offset
 
     @classmethod
-    def open(cls, directory, *, before_changes, **arguments):
+    def open(cls, directory, *, before_changes, reserve_producer_id, replication, **arguments):
         assert os.path.isdir(directory)
         before_changes()
         cls.opened.append((os.path.basename(directory), arguments))
@@ -55,7 +76,7 @@ class FakeWriter:
         if self.failure:
             raise self.failure
         disk.sync_directory(self.directory)
-        self.recovery_point = self.high_watermark = self.log_end_offset
+        self.recovery_point = self.replicated_end = self.log_end_offset
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +125,7 @@ def test_a_log_is_opened_with_what_the_checkpoints_say(brokers, opened):
     assert name == "t-1"
     assert arguments.pop("settings").segment_bytes == 1000
     offsets = {"recovery_point": 6, "log_start_offset": 6, "first_dirty_offset": 5}
-    assert arguments == {"is_clean": True, "leader_epoch": 4, **offsets}
+    assert arguments == {"is_clean": True, "leader_epoch": 4, "recover": False, "high_watermark": 6, **offsets}
     assert (defaults["settings"], defaults["leader_epoch"]) == (bl.TopicSettings(), None)
 
 
@@ -117,8 +138,8 @@ def test_checkpoints_keep_the_entries_of_partitions_that_were_not_opened(brokers
     assert root.recovery_points == {("t", 0): 5, ("t", 1): 16, ("u", 0): 7}
     assert root.high_watermarks == {("t", 0): 5, ("t", 1): 16, ("u", 0): 7}
     assert root.first_dirty_offsets == {("t", 0): 4, ("t", 1): 5, ("u", 0): 3}
-    # of u-0 the first segment's name says it
-    assert root.log_start_offsets == {("t", 0): 5, ("t", 1): 6}
+    # of u-0 the first segment's name says it; of a tiered log only the entry would
+    assert root.log_start_offsets == {("t", 0): 5, ("t", 1): 6, ("u", 0): 0}
 
 
 def test_a_checkpoint_between_is_what_is_flushed_so_far(brokers):
@@ -243,7 +264,7 @@ def test_what_is_no_log_directory_is_not_written_to(tmp_path):
 
 
 def test_other_replicas_are_warned_of(brokers, tmp_path):
-    with pytest.warns(UserWarning, match="belongs to cluster abc: if another broker") as caught:
+    with pytest.warns(UserWarning, match="belongs to cluster abc: another broker may have replicas") as caught:
         bl.LogDir.open(brokers).close()
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -279,6 +300,7 @@ def test_a_topic_of_a_running_cluster_needs_its_id(brokers):
     assert not (brokers / "bootstrap.checkpoint").exists()
 
 
+@pytest.mark.filterwarnings("ignore:settings of topics are not known")
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("metadata_log", [None, 5000], ids=["on another disk", "without its first segment"])
 def test_a_formatted_directory_is_of_a_running_cluster_once_a_broker_ran_on_it(brokers, metadata_log, is_clean):
@@ -299,6 +321,26 @@ def test_a_formatted_directory_is_of_a_running_cluster_once_a_broker_ran_on_it(b
     with log_dir, pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
         log_dir.create_topic("x")
     assert (brokers / "bootstrap.checkpoint").read_bytes() == formatted
+
+
+@pytest.mark.filterwarnings("ignore:settings of topics are not known")
+@pytest.mark.parametrize("was_started", [False, True])
+def test_without_topics_a_directory_is_a_new_clusters_until_a_broker_has_made_its_checkpoints(tmp_path, was_started):
+    """Those of a killed broker's second disk are all that tells it from a new one."""
+    data = tmp_path / "data"
+    bl.LogDir.create(data, cluster_id="abc").close()
+    bl.LogDir.open(data).close()
+    (data / ".kafka_cleanshutdown").unlink()
+    if not was_started:
+        with bl.LogDir.open(data) as log_dir:
+            assert log_dir.create_topic("t")
+        return
+    (data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        with pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
+            log_dir.create_topic("t")
+        with pytest.raises(ValueError, match="no metadata log that says which ids"):
+            log_dir.reserve_producer_id(7)
 
 
 def bootstrap(path):
@@ -346,3 +388,23 @@ def test_the_metadata_follows_the_leader_epoch(tmp_path):
         log.leader_epoch = 9  # as batches that bring their own
         log.append()
     assert bootstrap(tmp_path / "new").topics["orders"].leader_epochs == {0: 8, 1: 9, 2: 3}
+
+
+def test_who_else_has_a_replica_is_named_by_the_metadata(brokers, monkeypatch):
+    """And nobody is warned of where nobody has."""
+
+    def described(replicas):
+        image = ClusterImage(replicas=replicas)
+        monkeypatch.setattr("brokerless.cluster_metadata.cluster_image", lambda _: image)
+
+    alone = {("t", 0): (3,), ("t", 1): (3,), ("u", 0): (3,)}
+    described(alone)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bl.LogDir.open(brokers).close()
+    described(alone | {("t", 1): (3, 4)})
+    with pytest.warns(UserWarning, match=r"cluster abc: t-1 is on nodes \(3, 4\); a replica that becomes leader"):
+        bl.LogDir.open(brokers).close()
+    described({("t", 0): (3,)})
+    with pytest.warns(UserWarning, match="another broker may have replicas"):
+        bl.LogDir.open(brokers).close()

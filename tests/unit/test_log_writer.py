@@ -275,10 +275,11 @@ def test_a_clean_segment_that_is_split_loses_nothing(path):
     """Its offsets lie too far apart for one index, which is why it has none."""
     log = f"{path}/t-0/{0:020d}.log"
     with open(log, "wb") as file:
-        file.write(batch(0, [b"a"]) + batch(1 << 32, [b"b"]))
+        file.write(batch(0, [b"a"]) + batch(3 << 29, [b"b"]) + batch(3 << 30, [b"c"]))
     with open_quietly(path) as directory:
         directory.log("t", 0)
-    assert values(path) == [b"a", b"b"]
+    assert values(path) == [b"a", b"b", b"c"]
+    assert [segment.base_offset for segment in bl.Log(f"{path}/t-0").segments] == [0, 3 << 30]
 
 
 def test_a_swap_file_of_another_name_is_damage(path):
@@ -368,3 +369,20 @@ def test_a_leader_epoch_that_no_batch_can_have_changes_nothing(path, leader_epoc
             directory.log("t", 0, leader_epoch=leader_epoch)
         directory.create_topic("new")
     assert bl.Root(path).is_clean
+
+
+@pytest.mark.parametrize(("start", "found"), [(0, [0, 1, 2, 3]), (2, [2, 3]), (4, []), (9, [])])
+def test_a_log_starts_where_its_leaders_does(path, start, found):
+    """Whatever its policy, and though its leader has deleted all that it has."""
+    with open_quietly(path) as directory:
+        log = directory.log("t", 0, cleanup_policy="compact")
+        log.append_as_follower(batch(0, [b"0", b"1", b"2", b"3"]))
+        log.start_at(start)
+        log.start_at(1)
+        assert (log.log_start_offset, log.log_end_offset) == (max(start, 1), max(start, 4))
+    for offset in range(2):
+        with open_quietly(path) as directory:
+            log = directory.log("t", 0)
+            assert (log.log_start_offset, log.log_end_offset) == (max(start, 1), max(start, 4) + offset)
+            log.append(batch(0, [b"more"]))
+    assert values(path) == [*(b"%d" % number for number in found if number), b"more", b"more"]

@@ -3,12 +3,14 @@
 import os
 import pickle
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import brokerless as bl
 from brokerless import disk
+from brokerless.cluster_metadata import bootstrap
 from brokerless.committing import Write
 from brokerless.log_dir_writer import LogDirWriter, open_or_create
 from brokerless.written_topics import NewTopic
@@ -111,6 +113,7 @@ def test_a_topic_whose_making_was_cut_short_is_made_when_it_is_written_to(tmp_pa
     assert bl.Log(tmp_path / "new" / "orders-0").topic_id == topic_id
 
 
+@pytest.mark.filterwarnings("ignore:settings of topics are not known")
 def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
     """Of two topics with one id, a broker loads one, and takes the other for stray."""
     with bl.LogDir.create(tmp_path / "d") as log_dir:
@@ -204,3 +207,53 @@ def test_a_topic_of_which_old_checkpoints_are_here_begins_at_0(tmp_path):
             assert log_dir.log("t", 0).log_start_offset == 0
             assert log_dir.log("t", 0).log_end_offset == 0
         assert bl.Root(str(path)).log_start_offsets == {}
+
+
+def test_producer_ids_that_a_cluster_may_give_are_kept_before_their_batches_are_written(tmp_path):
+    data = tmp_path / "data"
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"1"], producer_id=5000, producer_epoch=0, base_sequence=0))
+        # A broker that starts after a kill finds it, too.
+        assert bootstrap(str(data), 1).next_producer_id == 6000
+    with bl.Producer(data, "t", idempotent=True, producer_id=6000) as producer:
+        assert bootstrap(str(data), 1).next_producer_id == 7000
+        producer.send([{"value": b"v"}])
+    with bl.Producer(data, "t", transactional_id="x") as producer, producer.transaction():
+        producer.send([{"value": b"v"}])
+    assert bootstrap(str(data), 1).next_producer_id == 7000
+
+
+@pytest.mark.parametrize("days", [0, 400])
+def test_producer_ids_in_files_that_were_put_there_are_kept(tmp_path, days):
+    """Those of producers that have expired, too: a broker may keep them longer."""
+    timestamp = time.time_ns() // 1_000_000 - days * 86_400_000
+    with bl.LogDir.create(tmp_path / "from") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"1"], timestamp=timestamp, producer_id=5000, producer_epoch=0, base_sequence=0))
+    with bl.LogDir.create(tmp_path / "to") as log_dir:
+        log_dir.create_topic("t")
+    for path in (tmp_path / "from/t-0").glob("0*"):
+        shutil.copy2(path, tmp_path / "to/t-0")
+    with bl.LogDir.open(tmp_path / "to") as log_dir:
+        log_dir.log("t", 0)
+    assert bootstrap(str(tmp_path / "to"), 1).next_producer_id == 6000
+
+
+def test_where_nobody_knows_which_ids_a_cluster_gave_they_are_refused_unless_told(tmp_path):
+    """A broker with ZooKeeper starts again from 0 too, and nothing here could tell it."""
+    data = tmp_path / "data"
+    content = batch(0, [b"1"], producer_id=5000, producer_epoch=0, base_sequence=0)
+    with bl.LogDir.create(data, kraft=False) as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        for append in (log.append, log.append_each, log.append_as_follower):
+            with pytest.raises(ValueError, match=r"no metadata log that says .* --drop producers"):
+                append(content)
+        assert log.log_end_offset == 0
+    with bl.LogDir.open(data, next_producer_id=5000) as log_dir, pytest.raises(ValueError, match="will give this one"):
+        log_dir.log("t", 0).append(content)
+    with bl.LogDir.open(data, next_producer_id=5001) as log_dir:
+        assert log_dir.log("t", 0).append(content).last_offset == 0

@@ -75,7 +75,7 @@ def test_a_view_that_leads_out_of_its_memory_is_refused(tmp_path):
     rows = pa.record_batch({"value": damaged})
     with (
         bl.Producer(tmp_path / "d", "t", partitions=3) as producer,
-        pytest.raises(ValueError, match="a column of views is damaged"),
+        pytest.raises(ValueError, match="column value is damaged: a value lies outside of its memory"),
     ):
         producer.send(rows)
 
@@ -95,10 +95,11 @@ def test_rows_are_divided_alike_whether_they_are_moved_or_picked_out(tmp_path, m
 
 
 def test_an_unknown_partition_is_refused_by_name(tmp_path):
-    with bl.Producer(tmp_path / "d", "t", partitions=2) as producer:
+    with (
+        bl.Producer(tmp_path / "d", "t", partitions=2) as producer,
+        pytest.raises(ValueError, match="no partition 2: it has 2"),
+    ):
         producer.send([{"value": b"a", "partition": 2}])
-        with pytest.raises(ValueError, match="no partition 2: it has 2"):
-            producer.flush()
 
 
 def test_keys_need_to_know_all_partitions(tmp_path):
@@ -107,8 +108,6 @@ def test_keys_need_to_know_all_partitions(tmp_path):
     (tmp_path / "d" / "t-0").rmdir()
     with bl.Producer(tmp_path / "d", "t") as producer:
         producer.send([{"key": b"a", "value": b"1", "partition": 2}, {"value": b"2"}])
-        producer.flush()
-        producer.send([{"key": b"a", "value": b"3"}])
         with pytest.raises(ValueError, match="partitions 1, 2 here"):
-            producer.flush()
+            producer.send([{"key": b"a", "value": b"3"}])
     assert sorted(values(tmp_path / "d")) == [b"1", b"2"]

@@ -99,8 +99,8 @@ def test_nor_does_it_without_an_index(directory):
     assert found == list(range(18))
     assert error.position == SIZE
     reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
-    assert offsets(reader) == list(range(18))
-    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(18, None)]
+    assert offsets(reader) == [*range(18), *range(20, 24)]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(18, 20)]
     for look in (bl.Log(directory).header_walk, lambda: list(bl.Log(directory).scan())):
         with pytest.raises(bl.CorruptRecordError, match="is cut"):
             look()
@@ -158,11 +158,27 @@ def test_skip_drops_the_last_batch_of_a_segment(directory):
 
 
 @pytest.mark.parametrize("length", [0, 13, -1, SIZE - 13, 1 << 20])
-def test_skip_drops_the_rest_of_the_segment_where_the_framing_is_lost(directory, length):
-    damage.overwrite(log_file(directory, 8), SIZE + 8, length.to_bytes(4, "big", signed=True))
+@pytest.mark.parametrize("base", [8, 16])
+def test_skip_drops_exactly_the_batch_whose_length_is_wrong(directory, length, base):
+    damage.overwrite(log_file(directory, base), SIZE + 8, length.to_bytes(4, "big", signed=True))
     reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
-    assert offsets(reader) == [*range(10), *range(16, 24)]
-    assert [(lost.position, lost.start_offset, lost.end_offset) for lost in reader.lost] == [(SIZE, 10, 16)]
+    assert offsets(reader) == [*range(base + 2), *range(base + 4, 24)]
+    assert [(lost.position, lost.start_offset, lost.end_offset) for lost in reader.lost] == [(SIZE, base + 2, base + 4)]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_length_that_swallows_whole_batches_loses_none_of_them(directory, count):
+    damage.overwrite(log_file(directory, 8), 8, (count * SIZE - 12).to_bytes(4, "big"))
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(8), *range(10, 24)]
+    assert [(lost.position, lost.start_offset, lost.end_offset) for lost in reader.lost] == [(0, 8, 10)]
+
+
+def test_skip_drops_exactly_the_batches_that_a_block_of_zeros_covers(directory):
+    damage.overwrite(log_file(directory, 16), SIZE + 20, bytes(SIZE))
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [*range(18), 22, 23]
+    assert [(lost.position, lost.start_offset, lost.end_offset) for lost in reader.lost] == [(SIZE, 18, 22)]
 
 
 def test_skip_drops_a_cut_batch(directory):
@@ -188,9 +204,17 @@ def test_skip_says_that_it_does_not_know_where_a_damaged_log_ends(directory):
 
 def test_skip_reports_only_what_was_asked_for(directory):
     damage.overwrite(log_file(directory, 8), SIZE + 8, bytes(4))
-    reader = bl.Log(directory).read(13, 15, on_corrupt="skip", columns=["offset"])
-    assert offsets(reader) == []
-    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(13, 15)]
+    reader = bl.Log(directory).read(11, 15, on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == [12, 13, 14]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(11, 12)]
+    assert bl.Log(directory).read(13, 15, on_corrupt="skip").lost == []
+
+
+def test_skip_stops_at_the_end_that_was_asked_for_behind_damage_too(directory):
+    damage.overwrite(log_file(directory, 16), SIZE + 8, bytes(4))
+    for end in range(16, 25):
+        reader = bl.Log(directory).read(end_offset=end, on_corrupt="skip", columns=["offset"])
+        assert offsets(reader) == [offset for offset in range(end) if offset not in (18, 19)]
 
 
 @pytest.mark.parametrize("target_bytes", [1, SIZE, None])
@@ -198,7 +222,7 @@ def test_what_skip_drops_does_not_depend_on_the_splits(directory, target_bytes):
     damage.overwrite(log_file(directory, 8), SIZE + 8, (SIZE + 5).to_bytes(4, "big"))
     splits = bl.Log(directory).plan(target_bytes=target_bytes, on_corrupt="skip")
     found = [offset for split in splits for offset in offsets(bl.read_split(split, ["offset"]))]
-    assert found == [*range(10), *range(16, 24)]
+    assert found == [*range(10), *range(12, 24)]
 
 
 def test_an_unknown_magic_is_unsupported_and_not_corrupt(directory):
@@ -206,7 +230,7 @@ def test_an_unknown_magic_is_unsupported_and_not_corrupt(directory):
     with pytest.raises(bl.UnsupportedFormatError, match="magic 7"):
         read_offsets(bl.Log(directory))
     reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
-    assert offsets(reader) == [*range(10), *range(16, 24)]
+    assert offsets(reader) == [*range(10), *range(12, 24)]
 
 
 @pytest.mark.parametrize("size", [1 << 20, (2 << 20) - 100, 2 << 20, 5 << 20])
@@ -244,20 +268,75 @@ def test_markers_are_never_rows(tmp_path):
     assert read_offsets(log) == read_offsets(log, isolation_level="read_committed") == [0, 2]
 
 
-def test_an_offset_beyond_its_segment_hides_no_rows(directory):
-    """One flipped bit, and not in the checksum: as Kafka's consumer, who has them with that offset."""
-    damage.flip_bit(log_file(directory, 8), SIZE + 4)
-    found = read_offsets(bl.Log(directory))
-    assert [offset for offset in found if offset < 24] == [*range(10), *range(12, 24)]
-    assert len(found) == 24
+def batches_of(path):
+    content = path.read_bytes()
+    return [content[at : at + SIZE] for at in range(0, len(content), SIZE)]
 
 
-@pytest.mark.parametrize("end_offset", [None, 4000])
-def test_an_offset_above_the_end_ends_no_read(tmp_path, end_offset):
-    """The last batch of a piece that is decoded at a time; behind it all is as it was."""
-    batches = [batch(2 * i, [b"x" * 2000, b"y"]) for i in range(2500)]
-    path = write_segment(tmp_path / "t-0", 0, batches)
-    for number in (900, 1000, 1010, 1020, 1030, 1100, 1500, 1900):
-        damage.flip_bit(path, number * len(batches[0]) + 2)
-    found = read_offsets(bl.Log(tmp_path / "t-0"), end_offset=end_offset)
-    assert len([offset for offset in found if offset < 5000]) == (end_offset or 5000) - 16
+ORDERS = {
+    "beyond the segment": lambda a, b, c, d: [a, batch(200, [b"a", b"b"]), c, d],
+    "too large": lambda a, b, c, d: [a, batch(13, [b"a", b"b"]), c, d],
+    "negative": lambda a, b, c, d: [a, batch(10 - (1 << 63), [b"a", b"b"]), c, d],
+    "below the segment": lambda a, b, c, d: [batch(2, [b"a", b"b"]), b, c, d],
+    "twice": lambda a, b, c, d: [a, b, b, c, d],
+    "several twice": lambda a, b, c, d: [a, b, c, b, c, d],
+    "swapped": lambda a, b, c, d: [a, c, b, d],
+    "the last two swapped": lambda a, b, c, d: [a, b, d, c],
+    "moved by one": lambda a, b, c, d: [a, batch(11, [b"a", b"b"]), c, d],
+}
+"""Sound batches 8, 10, 12, 14 of a segment in a wrong order. No checksum covers their offsets."""
+ORDER_LOST = {
+    "beyond the segment": [(10, 12)],
+    "too large": [(10, 12)],
+    "negative": [(10, 12)],
+    "below the segment": [(8, 10)],
+    "twice": [(12, 12)],
+    "several twice": [(14, 14), (14, 14)],
+    "swapped": [(12, 14)],
+    "the last two swapped": [(14, 16)],
+    "moved by one": [(10, 12)],
+}
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("target_bytes", [None, 1])
+@pytest.mark.parametrize("what", ORDERS)
+def test_batches_out_of_order_are_an_error_and_never_rows_twice_or_backwards(tmp_path, what, target_bytes, is_last):
+    directory = write_log(tmp_path / "t-0")
+    if is_last:
+        for path in directory.glob(f"{16:020d}.*"):
+            path.unlink()
+    log_file(directory, 8).write_bytes(b"".join(ORDERS[what](*batches_of(log_file(directory, 8)))))
+    found = []
+
+    def read():
+        for split in bl.Log(directory).plan(target_bytes=target_bytes):
+            for rows in bl.read_split(split, ["offset"]):
+                found.extend(rows["offset"].to_pylist())
+
+    with pytest.raises(bl.CorruptRecordError, match=r"offset -?\d+ is (below|not below) \d+, where the segment"):
+        read()
+    assert all(offset not in found[:i] for i, offset in enumerate(found))
+    log = bl.Log(directory)
+    reader = log.read(on_corrupt="skip", columns=["offset"])
+    kept = offsets(reader)
+    lost = [(one.start_offset, one.end_offset) for one in reader.lost]
+    assert kept == [
+        offset
+        for offset in range(16 if is_last else 24)
+        if not any(start <= offset < end for start, end in ORDER_LOST[what])
+    ]
+    assert lost == ORDER_LOST[what]
+
+
+@pytest.mark.parametrize("delta", [-5, 0, 2, 1000])
+def test_a_wrong_last_offset_delta_in_the_last_batch_does_not_empty_the_log(directory, delta):
+    damage.overwrite(log_file(directory, 16), 3 * SIZE + 23, delta.to_bytes(4, "big", signed=True))
+    log = bl.Log(directory)
+    assert log.log_end_offset == 22
+    found, error = rows_before_the_error(log)
+    assert found == list(range(22))
+    assert "crc mismatch" in str(error)
+    reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
+    assert offsets(reader) == list(range(22))
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(22, None)]

@@ -133,7 +133,7 @@ def rolled(directory):
 def halves_of(split, entry, middle=2 * SIZE):
     """Cut a split at an entry (before, offset) of its index."""
     return [
-        dataclasses.replace(split, end_position=middle),
+        dataclasses.replace(split, end_position=middle, ends_segment=False),
         dataclasses.replace(split, position=middle, entry=entry, fallback_position=middle),
     ]
 

@@ -8,7 +8,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native, storage
-from brokerless.log import texts
+from brokerless.log import files, texts
 from brokerless.recovery import planned, recovered
 from building import batch
 
@@ -38,6 +38,7 @@ def test_all_files_are_what_kafkas_recovery_left(golden, crashed):
     kafka = golden / "logs" / RECOVERED
     ours, theirs = contents(crashed), contents(kafka)
     names = {name for name in ours | theirs if "__cluster_metadata" not in name and "/" in name}
+    names = {name for name in names if files.SET_ASIDE not in name}
     assert names <= ours.keys() & theirs.keys()
     for name in sorted(names):
         if name.endswith(".snapshot"):
@@ -81,11 +82,11 @@ def test_a_partial_batch_behind_a_clean_marker_is_refused_with_a_cure_that_works
     log = path / "t-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-7])
     cut = log.stat().st_size
-    with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match="brokerless recover"):
+    with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match="recover --force"):
         log_dir.log("t", 0)
     assert log.stat().st_size == cut
     assert bl.Root(str(path)).is_clean
-    [(name, steps)] = recovered(str(path))
+    [(name, steps)] = recovered(str(path), force=True)
     assert name == "t-0"
     assert any(step.startswith(f"truncate {log.name}") for step in steps)
     with bl.Producer(path, "t") as producer:
@@ -202,6 +203,72 @@ def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
     assert dict(recovered(str(tmp_path / "d"))) == said
 
 
+@pytest.fixture(params=["future", "stray"])
+def leftover(request, tmp_path):
+    """Name a directory that a broker was filling when it was killed: its last segment's indexes are preallocated."""
+    with bl.Producer(tmp_path / "source", "t", segment_bytes=200, batch_size=1) as producer:
+        producer.send([{"value": b"x" * 40}] * 9)
+    with bl.LogDir.create(tmp_path / "data", kraft=False) as log_dir:
+        log_dir.create_topic("u")
+    name = f"t-0.{'0' * 32}-{request.param}"
+    shutil.copytree(tmp_path / "source" / "t-0", tmp_path / "data" / name)
+    for kind, entry in (("index", 8), ("timeindex", 12)):
+        newest = max((tmp_path / "data" / name).glob(f"*.{kind}"))
+        newest.write_bytes(newest.read_bytes() + bytes(100 * entry))
+    (tmp_path / "data" / texts.CLEAN_SHUTDOWN).unlink()
+    return tmp_path / "data" / name
+
+
+def has_preallocated_indexes(directory):
+    return any(path.read_bytes()[-8:] == bytes(8) and path.stat().st_size > 12 for path in directory.glob("*index"))
+
+
+def test_replicas_on_their_way_here_are_recovered(leftover):
+    """With the marker a broker takes zeros at an index's end for its last entry, and segments for ages old."""
+    data = leftover.parent
+    assert has_preallocated_indexes(leftover)
+    said = dict(planned(str(data)))
+    assert [step for step in said[leftover.name] if "timeindex" in step]
+    assert dict(recovered(str(data))) == said
+    assert bl.Root(str(data)).is_clean
+    assert not has_preallocated_indexes(leftover)
+    assert bl.Root(str(data)).recovery_points["t", 0] == 9
+    assert ("t", 0) not in bl.Root(str(data)).high_watermarks
+
+
+def test_no_marker_is_put_over_replicas_that_were_not_recovered(leftover):
+    for topics in (["t"], ["u"]):
+        list(recovered(str(leftover.parent), topics))
+        assert bl.Root(str(leftover.parent)).is_clean == (topics == ["u"])
+        assert not has_preallocated_indexes(leftover)
+
+
+def test_opening_all_logs_recovers_replicas_on_their_way_here(leftover):
+    with bl.LogDir.open(leftover.parent) as log_dir:
+        log_dir.log("u", 0)
+    assert bl.Root(str(leftover.parent)).is_clean
+    assert not has_preallocated_indexes(leftover)
+
+
+def test_opening_some_logs_leaves_the_directory_to_be_recovered(leftover):
+    with bl.LogDir.open(leftover.parent) as log_dir:
+        log_dir.create_topic("w")
+    assert not bl.Root(str(leftover.parent)).is_clean
+    assert has_preallocated_indexes(leftover)
+
+
+def test_no_marker_is_put_over_a_replica_that_cannot_be_recovered(leftover):
+    (leftover / "nonsense.log").touch()
+    with pytest.raises(bl.CorruptRecordError, match=r"nonsense\.log is no segment's name"):
+        list(recovered(str(leftover.parent)))
+    assert not bl.Root(str(leftover.parent)).is_clean
+    log_dir = bl.LogDir.open(leftover.parent)
+    log_dir.log("u", 0)
+    with pytest.warns(UserWarning, match=r"without a clean-shutdown marker: .*nonsense\.log"):
+        log_dir.close()
+    assert not bl.Root(str(leftover.parent)).is_clean
+
+
 def test_what_a_broker_would_not_start_on_is_said(crashed):
     """It stops at a directory whose name is no partition's, wherever the damage is that it was started after."""
     (crashed / "remote-log-index-cache").mkdir()
@@ -215,6 +282,26 @@ def test_what_a_broker_would_not_start_on_is_said(crashed):
     for verb in (planned, recovered):
         with pytest.raises(bl.CorruptRecordError, match=r"partition\.metadata"):
             list(verb(str(crashed)))
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("leader-epoch-checkpoint", "0\n1\nx y\n"), ("partition.metadata", "nonsense"), ("nonsense.log", "")],
+)
+def test_what_is_about_to_be_deleted_is_loaded_first(crashed, file, content):
+    """Else a directory would be called good on which no broker starts. What is there of records is nobody's."""
+    deleted = crashed / f"u-3.{'0' * 32}-delete"
+    shutil.copytree(next(path for path in crashed.iterdir() if path.name.endswith("-0")), deleted)
+    log = max(deleted.glob("*.log"))
+    log.write_bytes(bytes(8) + b"\0\0\0\5" + b"x" * 100)
+    list(planned(str(crashed)))
+    (deleted / file).write_text(content)
+    for verb in (planned, recovered):
+        with pytest.raises(bl.CorruptRecordError, match=rf"does not start.*{deleted.name} was about to .* remove it"):
+            list(verb(str(crashed)))
+    (deleted / file).unlink()
+    list(recovered(str(crashed)))
+    assert len(log.read_bytes()) == 112
 
 
 def test_what_is_no_file_is_passed_over_and_what_cannot_be_read_is_refused(tmp_path, monkeypatch):

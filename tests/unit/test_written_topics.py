@@ -291,6 +291,7 @@ def test_what_is_no_file_in_a_partition_is_passed_over(tmp_path):
     assert values(tmp_path / "d") == values(tmp_path / "copy") == [1, 2]
 
 
+@pytest.mark.filterwarnings("ignore:settings of topics are not known")
 def test_a_broker_that_was_started_meanwhile_is_what_is_told(tmp_path):
     """Not what it left, as topics that need ids now."""
     write, staging = begin(tmp_path / "d", sole_replica=True)

@@ -116,6 +116,7 @@ impl LogAppender {
             is_rebuilt = self.assign(data, request, form, &mut analysis)?;
         } else {
             self.check_given_offsets(&analysis)?;
+            self.fill_epochs(request);
         }
         if analysis.last_offset == i64::MAX {
             return Err(Refused::new(
@@ -156,7 +157,7 @@ impl LogAppender {
             max_timestamp: analysis.max_timestamp,
             is_duplicate: false,
         };
-        if let Some(duplicate) = self.check_producers(data, is_rebuilt, request.origin)? {
+        if let Some(duplicate) = self.check_producers(data, is_rebuilt, request)? {
             if form == Form::Headers {
                 return Err(not_in_place("it is in the log already"));
             }
@@ -264,7 +265,7 @@ impl LogAppender {
         &mut self,
         data: &[u8],
         is_rebuilt: bool,
-        origin: Origin,
+        request: Request,
     ) -> Result<Option<Duplicate>> {
         let Self {
             batches,
@@ -275,12 +276,19 @@ impl LogAppender {
         } = self;
         let bytes = if is_rebuilt { &validator.rebuilt } else { data };
         for Placed { header, .. } in batches.iter().filter(|b| b.header.producer_id >= 0) {
-            if origin == Origin::Client
+            if request.origin == Origin::Client
                 && let Some(duplicate) = producers.duplicate(header)
             {
                 return Ok(Some(duplicate));
             }
-            producers.prepare(update, header, entry(bytes, header), origin)?;
+            let entry = entry(bytes, header);
+            producers.prepare(
+                update,
+                header,
+                entry,
+                request.origin,
+                request.transaction_version,
+            )?;
         }
         Ok(None)
     }

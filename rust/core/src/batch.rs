@@ -255,6 +255,15 @@ impl Header {
         }
     }
 
+    /// The same with a leader epoch, the lowest, if it is or becomes a batch of magic 2 without one: a follower that fetches
+    /// such a batch fails for good (`LeaderEpochFileCache.assign`).
+    pub(crate) fn with_leader_epoch(self) -> Self {
+        Self {
+            partition_leader_epoch: self.partition_leader_epoch.max(0),
+            ..self
+        }
+    }
+
     /// Gives the batch its last offset and, in magic 2, its leader epoch: no checksum covers these.
     pub(crate) fn place_at(&mut self, last_offset: i64, leader_epoch: i32) {
         self.base_offset = last_offset.wrapping_sub(i64::from(self.last_offset_delta));

@@ -250,12 +250,7 @@ impl BatchBuilder {
                 record.offset, self.last_offset
             )));
         }
-        if record.timestamp < -1 {
-            return Err(Error::invalid(format!(
-                "timestamp {}; -1 is the least, for none",
-                record.timestamp
-            )));
-        }
+        check_timestamp(record.timestamp)?;
         if self.records_count == i32::MAX {
             return Err(Error::invalid("a batch holds at most 2147483647 records"));
         }
@@ -318,12 +313,7 @@ impl BatchBuilder {
 
     fn message<'a>(&self, record: &NewRecord<'a>) -> Result<NewMessage<'a>> {
         let options = &self.options;
-        if record.headers.count > 0 {
-            return Err(Error::invalid(format!(
-                "{} headers in magic {}; only magic 2 has headers",
-                record.headers.count, options.magic
-            )));
-        }
+        check_header_count(record.headers.count, options.magic)?;
         let offset_delta = self.offset_delta(record.offset)?;
         let plain = BatchOptions {
             codec: Codec::NONE,
@@ -470,6 +460,27 @@ impl BatchBuilder {
             self.ratio = observed.max(self.ratio - 0.005);
         }
     }
+}
+
+/// Refuses a timestamp that no record has, in ms.
+#[inline]
+pub fn check_timestamp(timestamp: i64) -> Result<()> {
+    if timestamp < -1 {
+        return Err(Error::invalid(format!(
+            "timestamp {timestamp}; -1 is the least, for none"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses headers in a format that has none.
+pub fn check_header_count(count: usize, magic: i8) -> Result<()> {
+    if magic < 2 && count > 0 {
+        return Err(Error::invalid(format!(
+            "{count} headers in magic {magic}; only magic 2 has headers"
+        )));
+    }
+    Ok(())
 }
 
 /// What so many bytes will be once they are compressed.

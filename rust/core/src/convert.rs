@@ -4,7 +4,7 @@
 //! another compressed block. Another magic means new batches of the same records, as Kafka's own conversions make them:
 //!
 //! - up, as on produce (`LogValidator`) and in the cleaner (`MemoryRecords.filterTo`): a wrapper becomes one batch, messages
-//!   that stand alone are grouped, timestamps that magic 0 lacks are -1, there is no producer and no leader epoch;
+//!   that stand alone are grouped, timestamps that magic 0 lacks are -1, there is no producer; the leader epoch is 0;
 //! - down, as for old consumers (`RecordsUtil.downConvert`): uncompressed records become a message each, others one wrapper
 //!   at the offset of the last record.
 //!
@@ -20,6 +20,7 @@ use crate::build::{BatchBuilder, BatchOptions, NewRecord};
 use crate::compression::{Codec, Compression, Compressor, Decompressor};
 use crate::error::{Error, Result};
 use crate::fetch::{self, AbortedTransaction, Selection};
+use crate::message;
 use crate::record;
 use crate::records;
 use crate::rewrite::Rewrite;
@@ -100,16 +101,29 @@ impl Converter {
     pub fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
         let is_grouped = header.magic < 2 && header.compression().ok() == Some(Compression::None);
-        becomes_batch && !is_grouped && self.conversion.batch_size.is_none() && self.group.is_none()
+        let (may_join, may_go) = (
+            self.conversion.batch_size.is_some(),
+            self.conversion.drop_producers,
+        );
+        becomes_batch && !is_grouped && !may_join && !may_go && self.group.is_none()
     }
 
     /// Takes an entry that is independent of others, and appends to `out` what becomes of it; true: it stays as it is.
     pub fn alone(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let header = &self.mended(header);
         self.converted.batches += 1;
         header
             .check_crc(entry)
             .map_err(|error| error.at_batch(header))?;
         self.single(header, entry, out)
+    }
+
+    /// The header with a leader epoch, if a batch is made of messages, or the magic of batches is asked for.
+    fn mended(&self, header: &Header) -> Header {
+        match header.magic < 2 || self.conversion.magic == Some(2) {
+            true => header.with_leader_epoch(),
+            false => *header,
+        }
     }
 
     /// Refuses an entry whose offsets are not behind those of the one before, and below the log's end.
@@ -136,10 +150,10 @@ impl Converter {
     /// Whether the entry is dropped with its producer; an error where it would have to be and that is not asked for.
     fn is_left_out(&mut self, header: &Header, entry: &[u8]) -> Result<bool> {
         let magic = self.conversion.magic.unwrap_or(header.magic);
-        if magic == 2 {
+        if magic == 2 && !self.conversion.drop_producers {
             return Ok(false);
         }
-        let has_producer = header.producer_id >= 0 || header.is_transactional();
+        let has_producer = has_producer(header);
         if !self.conversion.drop_producers {
             let what = match header.is_control() {
                 true => "is a control batch".to_owned(),
@@ -183,8 +197,9 @@ impl Converter {
     fn try_single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let options = self.options(header)?;
         let codecs = &mut self.codecs;
-        let stays = options.codec.compression == header.compression()?
+        let keeps_records = options.codec.compression == header.compression()?
             && !(self.conversion.recompress && options.is_compressed());
+        let stays = keeps_records && !(self.conversion.drop_producers && has_producer(header));
         if options.magic != header.magic || header.magic < 2 && !stays {
             let mut base_offset = None;
             let mut losses = Losses::of(&self.conversion, &mut self.converted, options.magic);
@@ -206,7 +221,22 @@ impl Converter {
         if header.records_count == Some(0) && entry.len() > BATCH_OVERHEAD
             || !stays && !header.is_control()
         {
-            codecs.recompress(header, entry, options.codec, out)?;
+            let mut header = *header;
+            if self.conversion.drop_producers {
+                header.drop_producer();
+            }
+            codecs.recompress(header, entry, options.codec, keeps_records, out)?;
+            return Ok(false);
+        }
+        let stored = Header::parse(entry, header.position)?;
+        let is_mended = |stored: Header| {
+            stored.magic == 2 && stored.partition_leader_epoch != header.partition_leader_epoch
+        };
+        if stored.is_some_and(is_mended) {
+            let start = out.len();
+            out.extend_from_slice(entry);
+            let mut header = *header;
+            header.write_over(out.get_mut(start..).unwrap_or_default(), false);
             return Ok(false);
         }
         Ok(true)
@@ -242,26 +272,44 @@ impl Converter {
         if magic < 2 {
             return Ok(options);
         }
-        Ok(BatchOptions {
+        let options = BatchOptions {
             partition_leader_epoch: header.partition_leader_epoch,
+            is_control: header.is_control(),
+            delete_horizon_ms: header.delete_horizon_ms().unwrap_or(-1),
+            ..options
+        };
+        if self.conversion.drop_producers {
+            return Ok(options);
+        }
+        Ok(BatchOptions {
             producer_id: header.producer_id,
             producer_epoch: header.producer_epoch,
             base_sequence: header.base_sequence,
             is_transactional: header.is_transactional(),
-            is_control: header.is_control(),
-            delete_horizon_ms: header.delete_horizon_ms().unwrap_or(-1),
             ..options
         })
     }
 }
 
+fn has_producer(header: &Header) -> bool {
+    header.producer_id >= 0 || header.is_transactional()
+}
+
 impl Rewrite for Converter {
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let header = &self.mended(header);
         self.converted.batches += 1;
         header
             .check_crc(entry)
             .map_err(|error| error.at_batch(header))?;
+        let next_offset = self.next_offset;
         self.check_place(header)?;
+        if header.magic < 2 && self.conversion.magic.unwrap_or(header.magic) < 2 {
+            // Of what becomes a batch the new header tells.
+            message::first_offset(header, entry, &mut self.codecs.decompressor)
+                .and_then(|first| walk::check_first_offset(first, next_offset))
+                .map_err(|error| error.at_batch(header))?;
+        }
         if self.is_left_out(header, entry)? {
             self.converted.changed += 1;
             return Ok(false);
@@ -317,22 +365,25 @@ impl Codecs {
         self.builder.finish(out).map(drop)
     }
 
-    /// The same batch of magic 2 with its records in another block. Its header stays but for length, codec and checksum.
+    /// The batch of magic 2 with this header and its records in another block, or in the same: of the header change only
+    /// length, codec and checksum.
     fn recompress(
         &mut self,
-        header: &Header,
+        mut header: Header,
         entry: &[u8],
         codec: Codec,
+        keeps_records: bool,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let start = out.len();
         let count = header.records_count.unwrap_or(0);
-        let mut header = *header;
         let head = entry.get(..BATCH_OVERHEAD).unwrap_or_default();
         if count == 0 {
             // The cleaner leaves no codec in an empty batch, and readers do not look behind its header.
             header.set_compression(Compression::None);
             out.extend_from_slice(head);
+        } else if keeps_records {
+            out.extend_from_slice(entry);
         } else {
             let payload = fetch::payload(&header, entry, &mut self.decompressor)?;
             record::for_each_outline(payload, count, |_| ())?;

@@ -147,18 +147,12 @@ impl BatchWriter {
             ..self.options
         };
         if let Some(timestamp_type) = place.timestamp_type {
-            let magic = options.magic;
-            if (timestamp_type == TimestampType::NoTimestampType) != (magic == 0) {
-                return Err(Error::invalid(format!(
-                    "timestamp type {} cannot be kept in magic {magic}; {}",
-                    timestamp_type.name(),
-                    if magic == 0 {
-                        "it needs magic 1 or 2"
-                    } else {
-                        "only magic 0 has it"
-                    }
-                )));
-            }
+            timestamp_type.check_magic(options.magic)?;
+            // As Kafka's own conversion has it: a message without a timestamp is one of the producer's, which is -1.
+            let timestamp_type = match timestamp_type {
+                TimestampType::NoTimestampType if options.magic > 0 => TimestampType::CreateTime,
+                other => other,
+            };
             options.timestamp_type = timestamp_type;
             options.log_append_time = match timestamp_type {
                 TimestampType::LogAppendTime => record.timestamp,

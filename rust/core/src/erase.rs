@@ -81,6 +81,9 @@ pub struct ErasureScan {
     found: Erased,
     /// Of the next record.
     number: u64,
+    /// After the last entry, and where the segment has to end.
+    next_offset: i64,
+    limit: i64,
     /// The record before the next one goes too.
     is_run: bool,
     /// Bytes that the entry at the last `consumed` needs; 0: cannot be told.
@@ -98,16 +101,27 @@ impl ErasureScan {
             bits: Bits::default(),
             found: Erased::default(),
             number: 0,
+            next_offset: i64::MIN,
+            limit: i64::MAX,
             is_run: false,
             needed: 0,
         }
+    }
+
+    /// Goes on with a segment that has offsets from `base_offset` to below `limit`; what was found before was taken.
+    pub fn begin(&mut self, base_offset: i64, limit: i64) {
+        (self.next_offset, self.limit) = (base_offset, limit);
     }
 
     /// Takes the whole entries that `bytes`, at `position` of the segment, start with; returns how many bytes that are.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let (consumed, needed) = walk::for_each(bytes, position, |header, entry| {
             header.check_crc(entry)?;
-            self.entry(header, entry)
+            // No checksum covers offsets.
+            walk::check_place(header, self.next_offset, self.limit)?;
+            self.entry(header, entry)?;
+            self.next_offset = header.next_offset();
+            Ok(())
         })?;
         self.needed = needed;
         Ok(consumed)
@@ -132,11 +146,16 @@ impl ErasureScan {
             bits,
             found,
             number,
+            next_offset,
             is_run,
             ..
         } = self;
         // Control records are walked too: a count that nobody checked could claim a number beyond all memory.
         records::for_each(header, entry, decompressor, true, |record| {
+            if header.magic < 2 {
+                // Of a wrapper, the header tells only the last.
+                walk::check_first_offset(record.offset, *next_offset)?;
+            }
             let has_value = record.value.is_some_and(|value| !value.is_empty());
             let may_go = !is_control && (has_value || !*is_blanking);
             let goes = may_go && matcher.matches(&record)?;
@@ -211,6 +230,11 @@ impl Rewrite for Eraser {
             delete_horizon_ms: None,
         };
         let (erased, verdict) = (&self.erased, self.verdict);
+        // Messages become a batch.
+        let header = &match header.magic {
+            2 => *header,
+            _ => header.with_leader_epoch(),
+        };
         let filtered =
             self.filter.filter(header, entry, retention, |index| {
                 match bits::is_set(erased, first + index as u64) {

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use crate::batch::{BATCH_OVERHEAD, Header};
 use crate::columns::{Columns, Row};
 use crate::compression::{Compression, Decompressor};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{self, Base, Payload};
-use crate::message::{self, Message};
+use crate::message::{self, Message, MessageSet};
 use crate::record::{self, Headers, Record};
+use crate::walk::check_first_offset;
 
 /// A transaction that ended with an ABORT marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,29 +110,40 @@ pub(crate) fn is_before(value: i64, end: i64) -> bool {
     value < end || end == i64::MAX
 }
 
-/// Records of one batch that are appended at once: no producer's batch has as many, but a hostile one takes 300 bytes of
-/// memory for each of them.
+/// Records, and headers, of one batch that are appended at once: no producer's batch has as many, but a hostile one takes
+/// 300 bytes of memory for each record, and forty for each header.
 const PART_ROWS: usize = 1 << 18;
+const PART_HEADERS: usize = 1 << 20;
+
+/// Headers of one record, which comes whole. A million have room in a batch of Kafka's default size.
+const MAX_HEADERS: usize = 1 << 24;
 
 /// How much of a batch was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// All: go on behind it.
     All,
-    /// So many of its records, counted from its first: take what is there, and come again.
-    Part(usize),
-    /// Nothing, since what is there already left no room: take that, and come again.
+    /// Some of its records: take what is there, and come again with the same batch.
+    Part,
+    /// Nothing, since what is there already left no room: take that, and come again with the same batch.
     NoRoom,
 }
 
-impl Taken {
-    fn of(done: usize, count: usize) -> Self {
-        if done < count {
-            Self::Part(done)
-        } else {
-            Self::All
-        }
-    }
+/// A batch that is taken in parts: all of it has been checked, and is decompressed where it was compressed.
+#[derive(Debug)]
+struct Begun {
+    header: Header,
+    /// Bytes of its payload.
+    length: usize,
+    /// Records taken, and where the next one starts.
+    done: usize,
+    at: usize,
+    /// Where this part ends: records, and bytes.
+    end: (usize, usize),
+    /// And the parts behind it, the last one first.
+    later: Vec<(usize, usize)>,
+    /// Of a wrapper: what its messages' offsets lack.
+    offset_shift: i64,
 }
 
 /// A consumer: what it wants, and its scratch memory.
@@ -139,6 +151,9 @@ pub struct Fetch {
     selection: Selection,
     check_crcs: bool,
     decompressor: Decompressor,
+    begun: Option<Begun>,
+    /// No wrapper may begin below: its header does not tell where it does.
+    pub next_offset: i64,
 }
 
 impl Fetch {
@@ -149,78 +164,100 @@ impl Fetch {
             selection,
             check_crcs,
             decompressor,
+            begun: None,
+            next_offset: i64::MIN,
         }
     }
 
-    /// Appends the wanted rows of the entry that `bytes` start with, but for the `skip` records taken before: all of them,
-    /// or an error and none. Only of a batch with very many records are there several parts, and then the error comes
-    /// with the first.
-    pub fn batch(
-        &mut self,
-        header: &Header,
-        bytes: &[u8],
-        skip: usize,
-        columns: &mut Columns,
-    ) -> Result<Taken> {
-        if self.selection.is_elsewhere(header) {
+    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or an error and none. Only of a batch with
+    /// very many records or headers are there several parts, and then the error comes with the first.
+    pub fn batch(&mut self, header: &Header, bytes: &[u8], columns: &mut Columns) -> Result<Taken> {
+        let begun = self.begun.take().filter(|begun| begun.header == *header);
+        if begun.is_none() && self.selection.is_elsewhere(header) {
             return Ok(Taken::All);
         }
-        self.checked_batch(header, bytes, skip, columns)
-            .map_err(|error| {
-                columns.rollback();
-                error.at_batch(header)
-            })
+        self.part(header, bytes, begun, columns).map_err(|error| {
+            columns.rollback();
+            error.at_batch(header)
+        })
     }
 
-    fn checked_batch(
+    fn part(
         &mut self,
         header: &Header,
         bytes: &[u8],
-        skip: usize,
+        begun: Option<Begun>,
         columns: &mut Columns,
     ) -> Result<Taken> {
-        let entry = bytes.get(..header.size()).unwrap_or(bytes);
-        if self.check_crcs {
-            header.check_crc(entry)?;
-        }
-        if self.selection.is_unwanted(header) {
-            Ok(Taken::All)
-        } else if header.magic == 2 {
-            self.records(header, bytes, skip, columns)
-        } else {
-            self.messages(header, entry, skip, columns)
-        }
-    }
-
-    fn records(
-        &mut self,
-        header: &Header,
-        bytes: &[u8],
-        skip: usize,
-        columns: &mut Columns,
-    ) -> Result<Taken> {
-        let (room, length) = match header.compression()? {
-            Compression::None => (
-                bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
-                header.size() - BATCH_OVERHEAD,
-            ),
-            codec => {
-                let stored = bytes.get(BATCH_OVERHEAD..header.size()).unwrap_or_default();
-                let length = self.decompressor.decompress(codec, stored, false)?.len();
-                (self.decompressor.room(), length)
+        let begun = match begun {
+            Some(begun) => begun,
+            None => {
+                let entry = bytes.get(..header.size()).unwrap_or(bytes);
+                if self.check_crcs {
+                    header.check_crc(entry)?;
+                }
+                if self.selection.is_unwanted(header) {
+                    return Ok(Taken::All);
+                }
+                if header.magic == 2 {
+                    self.begin_records(header, bytes, columns)?
+                } else {
+                    self.begin_messages(header, entry)?
+                }
             }
         };
-        let payload = room.get(..length).unwrap_or_default();
+        if header.magic == 2 {
+            self.records(begun, bytes, columns)
+        } else {
+            self.messages(begun, bytes, columns)
+        }
+    }
+
+    fn begin_records(&mut self, header: &Header, bytes: &[u8], columns: &Columns) -> Result<Begun> {
+        let length = match header.compression()? {
+            Compression::None => header.size() - BATCH_OVERHEAD,
+            codec => {
+                let stored = bytes.get(BATCH_OVERHEAD..header.size()).unwrap_or_default();
+                self.decompressor.decompress(codec, stored, false)?.len()
+            }
+        };
+        let payload = self.room(header, bytes).get(..length).unwrap_or_default();
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
-        let end = count.min(skip + PART_ROWS);
-        if end < count && skip == 0 {
+        // A header takes two bytes at least.
+        let may_have_many_headers = columns.headers.is_some() && length / 2 > PART_HEADERS;
+        let mut later = Vec::new();
+        if count > PART_ROWS || may_have_many_headers {
             // All of the batch or an error: the parts to come must not fail.
-            record::for_each(payload, records_count, |record| {
-                record.headers.for_each(|_, _| Ok(()))
-            })?;
+            later = part_ends(payload, records_count)?;
         }
-        if !columns.begin(end - skip, payload.len()) {
+        Ok(Begun {
+            header: *header,
+            length,
+            done: 0,
+            at: 0,
+            end: later.pop().unwrap_or((count, length)),
+            later,
+            offset_shift: 0,
+        })
+    }
+
+    /// The memory that a batch's payload starts.
+    fn room<'a>(&'a self, header: &Header, bytes: &'a [u8]) -> &'a [u8] {
+        match header.compression_id() {
+            0 => bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
+            _ => self.decompressor.room(),
+        }
+    }
+
+    fn records(&mut self, begun: Begun, bytes: &[u8], columns: &mut Columns) -> Result<Taken> {
+        let header = begun.header;
+        let room = self.room(&header, bytes);
+        let payload = room.get(..begun.length).unwrap_or_default();
+        let records_count = header.records_count.unwrap_or(0);
+        let (end, end_position) = begun.end;
+        if !columns.begin(end - begun.done, end_position - begun.at) {
+            self.begun = Some(begun);
             return Ok(Taken::NoRoom);
         }
         let base = match header.log_append_time() {
@@ -235,17 +272,13 @@ impl Fetch {
                 timestamp_factor: 1,
             },
         };
-        let is_plain = columns.sequences.is_none() && self.selection.is_all_wanted(header);
-        let mut at = 0;
-        for _ in 0..skip {
-            record::parse(payload, &mut at)?;
-        }
-        let mut done = skip;
+        let is_plain = columns.sequences.is_none() && self.selection.is_all_wanted(&header);
+        let (mut done, mut at) = (begun.done, begun.at);
         while done < end {
             if is_plain {
                 let payload = Payload {
                     bytes: room,
-                    length,
+                    length: end_position,
                 };
                 let (next, taken) = kernel::append(payload, at, end - done, base, columns);
                 at = next;
@@ -277,59 +310,135 @@ impl Fetch {
                 .map_err(|error| record::numbered(error, done, records_count))?;
             done += 1;
         }
-        if done == count {
+        if begun.later.is_empty() {
             record::check_end(payload, at, records_count)?;
         }
-        columns.end(header, header.base_offset);
-        Ok(Taken::of(done, count))
+        columns.end(&header, header.base_offset);
+        Ok(self.go_on(begun, at))
     }
 
-    fn messages(
-        &mut self,
-        header: &Header,
-        entry: &[u8],
-        skip: usize,
-        columns: &mut Columns,
-    ) -> Result<Taken> {
+    fn begin_messages(&mut self, header: &Header, entry: &[u8]) -> Result<Begun> {
+        let set = message::open(header, entry, &mut self.decompressor)?;
+        check_first_offset(set.first_offset(), self.next_offset)?;
+        let length = set.payload().len();
+        let mut later = Vec::new();
+        if length / message::MIN_SIZE > PART_ROWS {
+            // All of the wrapper or an error: the parts to come must not fail.
+            let (mut done, mut at) = (0, 0);
+            while at < length {
+                done += set.walk(self.check_crcs, &mut at, PART_ROWS, |_| Ok(()))?;
+                later.push((done, at));
+            }
+            later.reverse();
+        }
+        Ok(Begun {
+            header: *header,
+            length,
+            done: 0,
+            at: 0,
+            end: later.pop().unwrap_or((length / message::MIN_SIZE, length)),
+            later,
+            offset_shift: set.offset_shift(),
+        })
+    }
+
+    fn messages(&mut self, begun: Begun, bytes: &[u8], columns: &mut Columns) -> Result<Taken> {
+        let header = begun.header;
         let Self {
             selection,
             check_crcs,
             decompressor,
+            ..
         } = self;
-        let set = message::open(header, entry, decompressor)?;
-        let mut count = 0;
-        if skip == 0 && set.payload().len() / message::MIN_SIZE > PART_ROWS {
-            // All of the wrapper or an error: the parts to come must not fail.
-            set.for_each(*check_crcs, |_| Ok(()))?;
-        }
-        if !columns.begin(PART_ROWS, set.payload().len()) {
+        let set = match message::wrapper_codec(&header)? {
+            Some(_) => {
+                let payload = decompressor.room().get(..begun.length);
+                MessageSet::Wrapper(header, payload.unwrap_or_default(), begun.offset_shift)
+            }
+            None => message::open(
+                &header,
+                bytes.get(..header.size()).unwrap_or(bytes),
+                decompressor,
+            )?,
+        };
+        let (end, end_position) = begun.end;
+        if !columns.begin(end - begun.done, end_position - begun.at) {
+            self.begun = Some(begun);
             return Ok(Taken::NoRoom);
         }
-        set.for_each(*check_crcs && skip == 0, |message| {
-            count += 1;
-            if count <= skip || count > skip + PART_ROWS {
-                return Ok(());
-            }
-            let Message {
-                offset,
-                timestamp,
-                key,
-                value,
-                ..
-            } = message;
-            let row = Row {
-                offset,
-                timestamp,
-                sequence: -1,
-                key,
-                value,
-                headers: Headers::NONE,
-            };
-            selection.push(row, columns)
-        })?;
-        columns.end(header, set.first_offset());
-        Ok(Taken::of(count.min(skip + PART_ROWS), count))
+        let is_checked = begun.done > 0 || !begun.later.is_empty();
+        let mut at = begun.at;
+        set.walk(
+            *check_crcs && !is_checked,
+            &mut at,
+            end - begun.done,
+            |message| {
+                let Message {
+                    offset,
+                    timestamp,
+                    key,
+                    value,
+                    ..
+                } = message;
+                let row = Row {
+                    offset,
+                    timestamp,
+                    sequence: -1,
+                    key,
+                    value,
+                    headers: Headers::NONE,
+                };
+                selection.push(row, columns)
+            },
+        )?;
+        columns.end(&header, set.first_offset());
+        Ok(self.go_on(begun, at))
     }
+
+    /// What was taken is one part, which ends at `at`; the next one follows.
+    fn go_on(&mut self, mut begun: Begun, at: usize) -> Taken {
+        let Some(next) = begun.later.pop() else {
+            return Taken::All;
+        };
+        (begun.done, begun.at) = (begun.end.0, at);
+        begun.end = next;
+        self.begun = Some(begun);
+        Taken::Part
+    }
+}
+
+/// Where the parts of a batch end, the last one first: records, and bytes. Every record is looked into.
+fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<(usize, usize)>> {
+    let mut ends = Vec::new();
+    let (mut at, mut rows, mut headers) = (0, 0, 0);
+    let count = record::check_count(records_count)?;
+    for done in 0..count {
+        let start = at;
+        let of_record = record::parse(payload, &mut at)
+            .and_then(|record| count_headers(&record))
+            .map_err(|error| record::numbered(error, done, records_count))?;
+        if rows == PART_ROWS || rows > 0 && headers + of_record > PART_HEADERS {
+            ends.push((done, start));
+            (rows, headers) = (0, 0);
+        }
+        rows += 1;
+        headers += of_record;
+    }
+    record::check_end(payload, at, records_count)?;
+    ends.push((count, payload.len()));
+    ends.reverse();
+    Ok(ends)
+}
+
+fn count_headers(record: &Record<'_>) -> Result<usize> {
+    let count = record.headers.count;
+    if count > MAX_HEADERS {
+        return Err(Error::unsupported(format!(
+            "{count} headers; {MAX_HEADERS} are the most that are read of one record"
+        )));
+    }
+    record.headers.for_each(|_, _| Ok(()))?;
+    Ok(count)
 }
 
 /// The records of a magic 2 batch, decompressed.

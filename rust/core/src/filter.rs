@@ -116,7 +116,6 @@ impl BatchFilter {
         let existing = header.delete_horizon_ms();
         let options = BatchOptions {
             base_offset: header.base_offset,
-            partition_leader_epoch: header.partition_leader_epoch,
             producer_id: header.producer_id,
             producer_epoch: header.producer_epoch,
             base_sequence: header.base_sequence,
@@ -226,6 +225,7 @@ fn kept_value(value: Option<&[u8]>, verdict: Verdict) -> Option<&[u8]> {
 /// What a rebuilt batch takes over, whatever its magic was.
 fn options(header: &Header, delete_horizon_ms: Option<i64>) -> Result<BatchOptions> {
     Ok(BatchOptions {
+        partition_leader_epoch: header.partition_leader_epoch,
         codec: Codec {
             compression: header.compression()?,
             level: None,

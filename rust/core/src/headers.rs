@@ -3,6 +3,7 @@
 use crate::batch::{CRC_END, Header};
 use crate::error::Result;
 use crate::transactions::Transactions;
+use crate::walk::check_place;
 
 /// What the headers of a log, or of a part of one, say together.
 #[derive(Debug, Default)]
@@ -31,7 +32,13 @@ pub struct HeaderWalk {
     pub magics: u8,
     /// Bit n set: codec id n seen.
     pub compressions: u8,
+    /// The lowest offset that the next entry may have, and the first that none of the file may have: then what does not
+    /// rise is an error, and so is a wrong checksum of an entry that is small enough for a marker.
+    order: Option<(i64, i64)>,
 }
+
+/// A transaction marker is no larger. Its checksum has to be right even if it seems to be something else.
+const MAX_MARKER: usize = 128;
 
 impl HeaderWalk {
     /// Starts with `transactions` from an earlier part of the log.
@@ -70,9 +77,12 @@ impl HeaderWalk {
                 return Ok(at);
             }
             let entry = rest.get(..header.size());
-            if header.is_control() && entry.is_none() {
+            let may_be_marker = self.order.is_some() && header.size() <= MAX_MARKER;
+            if (header.is_control() || may_be_marker) && entry.is_none() {
                 return Ok(at);
             }
+            self.verify(&header, entry.unwrap_or_default(), may_be_marker)
+                .map_err(|error| error.at_batch(&header))?;
             self.take(&header, entry.unwrap_or_default())?;
             self.last = rest.first_chunk().map(|start| (at, *start));
             at = header.end_position();
@@ -96,9 +106,21 @@ impl HeaderWalk {
         Ok(())
     }
 
-    /// The next position fed belongs to another file of the same log.
-    pub fn start_file(&mut self) {
+    fn verify(&mut self, header: &Header, entry: &[u8], may_be_marker: bool) -> Result<()> {
+        if may_be_marker {
+            header.check_crc(entry)?;
+        }
+        if let Some((next_offset, limit)) = self.order {
+            check_place(header, next_offset, limit)?;
+            self.order = Some((header.next_offset(), limit));
+        }
+        Ok(())
+    }
+
+    /// The next position fed belongs to another file of the same log. With `order`, its entries are verified.
+    pub fn start_file(&mut self, order: Option<(i64, i64)>) {
         self.done = false;
         self.end_position = 0;
+        self.order = order;
     }
 }

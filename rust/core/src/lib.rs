@@ -38,6 +38,7 @@ mod room;
 mod search;
 mod segment_output;
 mod snapshot;
+mod soundness;
 mod space;
 mod timestamp_type;
 mod transactions;
@@ -51,7 +52,9 @@ pub use append::{
 pub use batch::{
     Header, TimestampType, crc32, crc32c, decrement_sequence, empty_batch, increment_sequence,
 };
-pub use build::{BatchBuilder, BatchOptions, Built, NewRecord};
+pub use build::{
+    BatchBuilder, BatchOptions, Built, NewRecord, check_header_count, check_timestamp,
+};
 pub use columns::{BinaryColumn, BinaryParts, Columns, HeadersColumn, Run};
 pub use compact::{
     CompactionRewrite, CompactionScan, HashRange, Hashed, KeyHasher, LastRecord, Newest, Phase,
@@ -81,7 +84,9 @@ pub use message::{Message, MessageSet, first_offset, open};
 pub use partition::{murmur2, partition_for_key};
 pub use plain::{PlainColumn, PlainHeaders, PlainRows};
 pub use primitives::Reader;
-pub use producers::{Duplicate, Origin, Producers, Update};
+pub use producers::{
+    Duplicate, FIRST_OWN_PRODUCER_ID, Origin, Producers, Update, highest_cluster_producer_id,
+};
 pub use record::{Headers, HeadersBuffer, Record};
 pub use recovery::{Ended, ProducerReplay, SegmentEnd, SegmentRecovery};
 pub use refusal::{Refusal, Refused};
@@ -89,8 +94,12 @@ pub use rewrite::{Rewrite, Rewriter};
 pub use search::{Found, Target, find_timestamp};
 pub use segment_output::{Pending, SegmentOutput};
 pub use snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
+pub use soundness::{Place as SoundPlace, Soundness};
 pub use space::{Space, SpaceEstimate};
 pub use transactions::Transactions;
 pub use utf8::java_utf8;
 pub use validate::{Rules, topic_codec};
-pub use walk::{Next, PlacedHeaders, framing_holds, headers_alone, next, place_headers};
+pub use walk::{
+    Next, PlacedHeaders, check_first_offset, check_place, framing_holds, headers_alone, next,
+    place_headers,
+};

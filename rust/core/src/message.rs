@@ -115,14 +115,30 @@ impl<'a> MessageSet<'a> {
     pub fn for_each(
         &self,
         check_crcs: bool,
-        mut visit: impl FnMut(Message<'a>) -> Result<()>,
+        visit: impl FnMut(Message<'a>) -> Result<()>,
     ) -> Result<()> {
+        self.walk(check_crcs, &mut 0, usize::MAX, visit).map(drop)
+    }
+
+    /// The same of up to `most` messages, the first of them at byte `at` of the payload, which moves behind the last;
+    /// returns how many there were.
+    pub(crate) fn walk(
+        &self,
+        check_crcs: bool,
+        at: &mut usize,
+        most: usize,
+        mut visit: impl FnMut(Message<'a>) -> Result<()>,
+    ) -> Result<usize> {
         let (wrapper, payload, shift) = match self {
-            Self::Single(message) => return visit(*message),
+            Self::Single(message) => {
+                *at = message.entry.len();
+                return visit(*message).map(|()| 1);
+            }
             Self::Wrapper(header, payload, shift) => (header, *payload, *shift),
         };
-        let mut rest = payload;
-        while !rest.is_empty() {
+        let mut rest = payload.get(*at..).unwrap_or_default();
+        let mut count = 0;
+        while !rest.is_empty() && count < most {
             let (inner, bytes, tail) = split_inner(rest, payload.len() - rest.len())?;
             rest = tail;
             if inner.compression()? != Compression::None {
@@ -139,8 +155,18 @@ impl<'a> MessageSet<'a> {
                 message.timestamp = wrapper.log_append_time().unwrap_or(message.timestamp);
             }
             visit(message)?;
+            count += 1;
+            *at = payload.len() - rest.len();
         }
-        Ok(())
+        Ok(count)
+    }
+
+    /// What the offsets of inner messages lack.
+    pub(crate) fn offset_shift(&self) -> i64 {
+        match self {
+            Self::Single(_) => 0,
+            Self::Wrapper(_, _, shift) => *shift,
+        }
     }
 
     /// Absolute offset of the first message.

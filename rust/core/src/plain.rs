@@ -285,7 +285,8 @@ impl Head {
 /// The varint of a length below [`LONG`] in little-endian order, and its size.
 #[inline(always)]
 fn short_varint(length: usize) -> (u16, usize) {
-    let doubled = length as u16 * 2;
+    // What is longer wraps, and is refused by its size.
+    let doubled = (length as u16).wrapping_mul(2);
     if length < 64 {
         (doubled, 1)
     } else {

@@ -13,6 +13,7 @@ use crate::index::AbortedTxn;
 use crate::indexing::{IndexError, TransactionIndexEnd};
 use crate::refusal::Refused;
 use crate::snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
+use crate::walk::for_each;
 use producer::{Batch, Completed, Producer, Recent, is_expired, marker};
 
 /// Who appends: what is checked depends on it (`AppendOrigin`).
@@ -39,6 +40,28 @@ impl Origin {
             _ => None,
         }
     }
+}
+
+/// Where the producer ids begin that no cluster gives: it counts from 0 and never gets there. Ours are among them.
+pub const FIRST_OWN_PRODUCER_ID: i64 = 1 << 62;
+
+/// The highest producer id in whole batches that a cluster may give to a producer of its own, too; what follows bytes that
+/// are no batch is not looked at.
+pub fn highest_cluster_producer_id(batches: &[u8]) -> Option<i64> {
+    let mut highest = None;
+    let note = |header: &Header, _: &[u8]| {
+        highest = highest.max(cluster_id(header.producer_id));
+        Ok(())
+    };
+    // Who appends the batches says what is wrong with them.
+    let _ = for_each(batches, 0, note);
+    highest
+}
+
+fn cluster_id(producer_id: i64) -> Option<i64> {
+    (0..FIRST_OWN_PRODUCER_ID)
+        .contains(&producer_id)
+        .then_some(producer_id)
 }
 
 /// The answer to a batch that is there already.
@@ -139,6 +162,11 @@ impl Producers {
         self.producers.is_empty()
     }
 
+    /// As [`highest_cluster_producer_id`], of the producers known.
+    pub fn highest_cluster_id(&self) -> Option<i64> {
+        self.producers.keys().copied().filter_map(cluster_id).max()
+    }
+
     /// By producer id.
     pub fn entries(&self) -> Vec<ProducerState> {
         let mut entries: Vec<_> = self
@@ -227,13 +255,14 @@ impl Producers {
     }
 
     /// Checks the next batch of an append and notes in `update` what it does. Only of a marker is more than the header
-    /// needed: `entry` is all of it. A batch without a producer does nothing.
+    /// needed: `entry` is all of it. A batch without a producer does nothing. `transaction_version` is that of markers.
     pub fn prepare(
         &self,
         update: &mut Update,
         header: &Header,
         entry: &[u8],
         origin: Origin,
+        transaction_version: i8,
     ) -> std::result::Result<(), Refused> {
         if header.producer_id < 0 {
             return Ok(());
@@ -251,9 +280,11 @@ impl Producers {
             .or_insert(Producer { recent, ..stored });
         let refused = if header.is_control() {
             match marker(header, entry)? {
-                Some(marker) => working.end(header, &marker, origin).map(|ended| {
-                    completed.extend(ended);
-                }),
+                Some(marker) => working
+                    .end(header, &marker, origin, transaction_version)
+                    .map(|ended| {
+                        completed.extend(ended);
+                    }),
                 None => Ok(()),
             }
         } else {

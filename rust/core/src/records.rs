@@ -7,16 +7,29 @@ use crate::error::Result;
 use crate::fetch;
 use crate::message;
 use crate::record::{self, Headers};
+use crate::walk;
 
 /// How many records the entry holds: only magic 2 says so in its header.
 pub(crate) fn count(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<u64> {
+    count_from(header, entry, decompressor, i64::MIN)
+}
+
+/// The same of an entry behind others, whose records begin at `next_offset` or later. A flipped bit of a wrapper's offset,
+/// which no checksum covers, moves its messages in among those before, and its header does not tell.
+pub(crate) fn count_from(
+    header: &Header,
+    entry: &[u8],
+    decompressor: &mut Decompressor,
+    next_offset: i64,
+) -> Result<u64> {
+    walk::check_offset(header, next_offset)?;
     if let Some(count) = header.records_count {
         return Ok(count.max(0).unsigned_abs().into());
     }
     let mut count = 0;
-    for_each(header, entry, decompressor, false, |_| {
+    for_each(header, entry, decompressor, false, |record| {
         count += 1;
-        Ok(())
+        walk::check_first_offset(record.offset, next_offset)
     })?;
     Ok(count)
 }

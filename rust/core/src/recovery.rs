@@ -126,6 +126,8 @@ pub struct SegmentRecovery {
     pub valid_bytes: u64,
     /// The offset after the last valid batch; the base offset if there is none.
     pub next_offset: i64,
+    /// The highest of these after any batch. Where it is above, batches are out of order, and nobody gets to some of them.
+    pub highest_next_offset: i64,
     /// The offset after the last valid batch of magic 2, if there is one: the others say nothing of producers.
     pub producers_end: Option<i64>,
     /// Whole batches so far.
@@ -149,6 +151,7 @@ impl SegmentRecovery {
             update: Update::default(),
             valid_bytes: 0,
             next_offset: base_offset,
+            highest_next_offset: base_offset,
             producers_end: None,
             batches: 0,
             index: Vec::new(),
@@ -210,6 +213,7 @@ impl SegmentRecovery {
             .map_err(of_index)?;
         self.valid_bytes += header.size() as u64;
         self.next_offset = header.next_offset();
+        self.highest_next_offset = self.highest_next_offset.max(self.next_offset);
         self.batches += 1;
         if header.magic < 2 {
             return Ok(());
@@ -223,7 +227,7 @@ impl SegmentRecovery {
         self.update.clear();
         // The batch itself stays: Kafka has counted its bytes by then.
         producers
-            .prepare(&mut self.update, header, entry, Origin::Replication)
+            .prepare(&mut self.update, header, entry, Origin::Replication, 0)
             .map_err(of_refusal)?;
         for aborted in producers.apply(&mut self.update) {
             self.transactions
@@ -245,6 +249,7 @@ impl SegmentRecovery {
         if matches!(ended, Ended::Emptied(_)) {
             self.valid_bytes = 0;
             self.next_offset = self.base_offset;
+            self.highest_next_offset = self.base_offset;
             self.producers_end = None;
             self.batches = 0;
             self.index.clear();
@@ -330,7 +335,7 @@ impl ProducerReplay {
         while let Some((header, entry)) = self.walk.next(data, position, end) {
             if header.last_offset() >= self.start_offset {
                 self.walk.ended = producers
-                    .prepare(&mut self.update, &header, entry, Origin::Replication)
+                    .prepare(&mut self.update, &header, entry, Origin::Replication, 0)
                     .map_err(|refused| Ended::Failed(refused.message))
                     .err();
             }

@@ -1,5 +1,7 @@
 //! Whose clock a timestamp is of.
 
+use crate::error::{Error, Result};
+
 /// Who set the timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
@@ -25,6 +27,18 @@ impl TimestampType {
     pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|timestamp_type| timestamp_type.name() == name)
+    }
+
+    /// Refuses a type that batches of this magic cannot have. Of a record without a timestamp ([`Self::NoTimestampType`]),
+    /// every magic can tell: its timestamp is -1.
+    pub fn check_magic(self, magic: i8) -> Result<()> {
+        if magic == 0 && self != Self::NoTimestampType {
+            return Err(Error::invalid(format!(
+                "timestamp type {} cannot be kept in magic 0; it needs magic 1 or 2",
+                self.name()
+            )));
+        }
+        Ok(())
     }
 
     /// Kafka's name.

@@ -39,6 +39,13 @@ pub struct Rules {
     pub is_compacted: bool,
     /// `max.message.bytes`.
     pub max_message_bytes: i64,
+    /// `max.decompressed.message.bytes`: of each record of a compressed batch.
+    pub max_decompressed_message_bytes: i32,
+}
+
+impl Rules {
+    /// The default of `max.decompressed.message.bytes`, which is no limit.
+    pub const NO_RECORD_LIMIT: i32 = i32::MAX - 8;
 }
 
 /// The codec that `compression.type` names, with the level of the one of its three levels that belongs to it. None is

@@ -5,6 +5,7 @@
 
 use crate::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT, MAGIC_END};
 use crate::error::{Error, Result};
+use crate::fetch::is_before;
 
 /// What `bytes` start with.
 #[derive(Debug, Clone, Copy)]
@@ -108,16 +109,53 @@ pub fn framing_holds(rest: &[u8], end: u64, base_offset: i64) -> bool {
     }
 }
 
+/// The first offset that a header tells: of a wrapper of magic 0 or 1 the last one, the first is inside.
+pub(crate) fn first_known(header: &Header) -> i64 {
+    match header.magic {
+        2 => header.base_offset,
+        _ => header.last_offset(),
+    }
+}
+
+/// So far above the end of a batch, none follows in its segment: its indexes hold 31 bits.
+const MAX_GAP: i64 = 1 << 31;
+
 /// Refuses a batch that begins below `next_offset`, where the one before it ends.
 pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
-    let first = match header.magic {
-        2 => header.base_offset,
-        // a wrapper's first offset is inside
-        _ => header.last_offset(),
-    };
+    check_first_offset(first_known(header), next_offset)
+}
+
+/// The same of a wrapper, whose first offset is inside.
+pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     if first < next_offset {
         return Err(Error::corrupt(format!(
             "offset {first} is below {next_offset}, where the segment goes on"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a batch that does not lie between `next_offset`, where the one before it ends, and `limit`, where its segment
+/// has to end. The greatest number stands for no limit.
+pub fn check_place(header: &Header, next_offset: i64, limit: i64) -> Result<()> {
+    check_offset(header, next_offset)?;
+    let last = header.last_offset();
+    if !is_before(last, limit) {
+        return Err(Error::corrupt(format!(
+            "offset {last} is not below {limit}, where the segment has to end"
+        )));
+    }
+    let first = first_known(header);
+    if next_offset >= 0 && first - next_offset >= MAX_GAP {
+        return Err(Error::corrupt(format!(
+            "offset {first} is not below {}, as far as a segment reaches from {next_offset} on",
+            next_offset.saturating_add(MAX_GAP)
+        )));
+    }
+    if last < first {
+        return Err(Error::corrupt(format!(
+            "last offset delta {} cannot be",
+            header.last_offset_delta
         )));
     }
     Ok(())

@@ -7,7 +7,7 @@ use brokerless_core::{
     CompactionRewrite, CompactionScan, HashRange, Kind, Phase, Result, RewriteTerms, ScanTerms,
     SegmentOutput, SegmentVerdicts, TransactionIndex,
 };
-use support::{batch, message, record, row};
+use support::{batch, message, record, row, wrapper};
 
 fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
     let terms = ScanTerms {
@@ -145,4 +145,16 @@ fn a_record_of_the_clean_part_stays_unless_a_dirty_one_has_its_key() {
     scan.begin(Phase::Clean, true).unwrap();
     scan.feed(&clean, 0).unwrap();
     assert_eq!(scan.finish().keep, [0b101]);
+}
+
+#[test]
+fn a_wrapper_that_was_moved_in_among_the_messages_before_is_damage() {
+    let inner = [0, 1].map(|offset| message(1, 0, offset, 0, Some(&[offset as u8]), Some(b"v")));
+    let log = |offset| [keyed(0, 0, &["a", "b"]), wrapper(1, offset, 0, 0, &inner)].concat();
+    let error = compacted(&log(2), b"").unwrap_err();
+    assert_eq!(
+        (error.kind, error.position),
+        (Kind::Corrupt, keyed(0, 0, &["a", "b"]).len() as u64)
+    );
+    compacted(&log(3), b"").unwrap();
 }

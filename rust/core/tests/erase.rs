@@ -7,7 +7,7 @@ use brokerless_core::{
     Codec, Compression, Compressor, Eraser, ErasureScan, Header, Kind, Next, RecordMatcher,
     Rewrite, next,
 };
-use support::{Row, batch, message, record, row, rows};
+use support::{Row, batch, message, record, row, rows, wrapper};
 
 const MAX: usize = 1 << 20;
 
@@ -183,4 +183,33 @@ fn a_count_that_is_not_there_claims_no_memory() {
         .feed(&log, 0)
         .unwrap_err();
     assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(0)));
+}
+
+/// Of a wrapper only the last offset is in its header: a flipped bit moves its messages in among those before.
+#[test]
+fn entries_that_do_not_go_on_where_the_last_one_ended_are_refused() {
+    let refusal = |log: &[&[u8]]| {
+        let mut scan = ErasureScan::new(keys(&["x"]), false, MAX);
+        scan.begin(10, 20);
+        let fed = scan.feed(&log.concat(), 0);
+        fed.map_err(|error| (error.kind, error.position))
+    };
+    let at = |offset| batch_of(offset, 0, &[(Some("a"), Some("1"))]);
+    let size = at(10).len() as u64;
+    assert_eq!(refusal(&[&at(10)]), Ok(at(10).len()));
+    assert_eq!(
+        refusal(&[&at(9)]),
+        Err((Kind::Corrupt, 0)),
+        "below its segment"
+    );
+    assert_eq!(
+        refusal(&[&at(20)]),
+        Err((Kind::Corrupt, 0)),
+        "behind its segment"
+    );
+    assert_eq!(refusal(&[&at(10), &at(10)]), Err((Kind::Corrupt, size)));
+    let inner = [0, 1].map(|offset| message(1, 0, offset, 0, None, Some(b"v")));
+    let (moved, sound) = (wrapper(1, 11, 0, 0, &inner), wrapper(1, 12, 0, 0, &inner));
+    assert_eq!(refusal(&[&at(10), &moved]), Err((Kind::Corrupt, size)));
+    assert_eq!(refusal(&[&at(10), &sound]), Ok(at(10).len() + sound.len()));
 }

@@ -4,28 +4,7 @@
 mod support;
 
 use brokerless_core::Kind;
-use support::{batch, first_error, message, rows};
-
-fn wrapper(magic: u8, offset: i64, timestamp: i64, attributes: u8, inner: &[Vec<u8>]) -> Vec<u8> {
-    // Raw snappy, as non-Java clients write it: a length and one literal.
-    let payload = inner.concat();
-    let mut block = Vec::new();
-    let mut length = payload.len();
-    while length >= 0x80 {
-        block.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    block.push(length as u8);
-    if !payload.is_empty() {
-        block.extend([
-            61 << 2,
-            (payload.len() - 1) as u8,
-            ((payload.len() - 1) >> 8) as u8,
-        ]);
-        block.extend(&payload);
-    }
-    message(magic, attributes | 2, offset, timestamp, None, Some(&block))
-}
+use support::{batch, first_error, message, rows, wrapper};
 
 #[test]
 fn inner_offsets_follow_the_wrappers_magic() {

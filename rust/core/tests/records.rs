@@ -291,6 +291,10 @@ fn both_ways_agree_on_every_shape_of_record() {
             Some(200),
             Some(70_000),
         ] {
+            // Miri takes minutes for the long ones.
+            if cfg!(miri) && (key > Some(1000) || value > Some(1000)) {
+                continue;
+            }
             for headers in 0..3 {
                 let mut one = row(all.len() as i64, 1000 + 37 * all.len() as i64, None, None);
                 one.key = key.map(|length| text(length).into_bytes());

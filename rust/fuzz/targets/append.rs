@@ -33,6 +33,7 @@ fn settings(choice: u8) -> Settings {
             timestamp_after_max_ms: i64::MAX,
             is_compacted: choice & 32 != 0,
             max_message_bytes: 1 << 20,
+            max_decompressed_message_bytes: Rules::NO_RECORD_LIMIT,
         },
         segment_bytes: 1 << 20,
         segment_ms: 1000,
@@ -69,6 +70,7 @@ fn request(origin: Origin) -> Request {
         leader_epoch: i32::MAX,
         now: NOW,
         is_encoded_here: false,
+        transaction_version: 0,
     }
 }
 

@@ -35,13 +35,13 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     // Sequences are what the fast way does not do.
     columns.sequences = (!is_fast).then(Vec::new);
     let mut fetch = Fetch::new(Selection::new(&[]), check_crcs, MAX_BATCH_BYTES);
-    let (mut end, mut skip, mut error) = (0, 0, None);
+    let (mut end, mut error) = (0, None);
     while let Ok(Next::Batch(header, entry)) = next(&data[end..], end as u64)
         && columns.rows() < MAX_ROWS
     {
-        match fetch.batch(&header, entry, skip, &mut columns) {
-            Ok(Taken::All) => (end, skip) = (end + header.size(), 0),
-            Ok(Taken::Part(done)) => skip = done,
+        match fetch.batch(&header, entry, &mut columns) {
+            Ok(Taken::All) => end += header.size(),
+            Ok(Taken::Part) => {}
             Ok(Taken::NoRoom) => panic!("no room in memory for {} rows", columns.rows()),
             Err(failed) => {
                 error = Some(failed);

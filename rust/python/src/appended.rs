@@ -1,6 +1,6 @@
 //! `Appended`, `SegmentWrite` and `Closing`: what an append, or a close, leaves to be written.
 
-use brokerless_core::{Answers, Effects, SegmentWrite as Write};
+use brokerless_core::{Answers, Effects, Refused, SegmentWrite as Write};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -49,20 +49,31 @@ impl SegmentWrite {
     }
 }
 
-#[pyclass(module = "brokerless._native", frozen, get_all)]
+#[pyclass(module = "brokerless._native", frozen)]
 #[derive(Debug)]
 pub(crate) struct Appended {
+    #[pyo3(get)]
     first_offset: i64,
+    #[pyo3(get)]
     last_offset: i64,
+    #[pyo3(get)]
     log_append_time: i64,
+    #[pyo3(get)]
     max_timestamp: i64,
+    #[pyo3(get)]
     is_duplicate: bool,
+    #[pyo3(get)]
     count: u64,
+    #[pyo3(get)]
     duplicates: u64,
+    #[pyo3(get)]
     consumed: usize,
+    #[pyo3(get)]
     has_new_epochs: bool,
+    #[pyo3(get)]
     writes: Vec<Py<SegmentWrite>>,
-    error: Option<Py<PyAny>>,
+    /// Not the exception: its traceback leads to the frame that holds this, and Python's collector would not see that.
+    refused: Option<Refused>,
 }
 
 impl Appended {
@@ -70,7 +81,6 @@ impl Appended {
         let last = answers.last;
         let writes = effects.writes.into_iter();
         let writes = writes.map(|write| Py::new(py, SegmentWrite::new(py, write)?));
-        let error = answers.refused.map(|refused| refused_to_py(py, refused));
         Ok(Self {
             first_offset: last.first_offset,
             last_offset: last.last_offset,
@@ -82,14 +92,20 @@ impl Appended {
             consumed: answers.consumed,
             has_new_epochs: effects.has_new_epochs,
             writes: writes.collect::<PyResult<_>>()?,
-            error: error.map(|error| error.into_value(py).into_any()),
+            refused: answers.refused,
         })
     }
 }
 
 #[pymethods]
 impl Appended {
-    fn followed_by(&self, py: Python<'_>, next: &Self) -> Self {
+    #[getter]
+    fn error(&self, py: Python<'_>) -> Option<PyErr> {
+        let refused = self.refused.clone()?;
+        Some(refused_to_py(py, refused))
+    }
+
+    fn followed_by(&self, next: &Self) -> Self {
         let first = if self.count > 0 { self } else { next };
         let last = if next.count > 0 { next } else { self };
         let (count, duplicates) = (self.count + next.count, self.duplicates + next.duplicates);
@@ -104,7 +120,7 @@ impl Appended {
             consumed: self.consumed + next.consumed,
             has_new_epochs: self.has_new_epochs || next.has_new_epochs,
             writes: Vec::new(),
-            error: next.error.as_ref().map(|error| error.clone_ref(py)),
+            refused: next.refused.clone(),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Appender {
     #[new]
     #[pyo3(signature = (*, segment, producers, leader_epochs, log_start_offset, log_end_offset, segment_bytes,
         segment_ms, segment_jitter_ms, segment_index_bytes, index_interval_bytes, max_message_bytes,
-        compression_type, compression_gzip_level, compression_lz4_level, compression_zstd_level,
+        max_decompressed_message_bytes, compression_type, compression_gzip_level, compression_lz4_level, compression_zstd_level,
         message_timestamp_type, message_timestamp_before_max_ms, message_timestamp_after_max_ms, cleanup_policy,
         max_compaction_lag_ms, producer_id_expiration_ms, message_format, segment_jitter_seed=0,
         max_batch_bytes=1 << 30))]
@@ -43,6 +43,7 @@ impl Appender {
         segment_index_bytes: usize,
         index_interval_bytes: i64,
         max_message_bytes: i64,
+        max_decompressed_message_bytes: i32,
         compression_type: &str,
         compression_gzip_level: i32,
         compression_lz4_level: i32,
@@ -75,6 +76,7 @@ impl Appender {
                     timestamp_after_max_ms: message_timestamp_after_max_ms,
                     is_compacted,
                     max_message_bytes,
+                    max_decompressed_message_bytes,
                 };
                 Ok(Settings {
                     rules,
@@ -103,7 +105,11 @@ impl Appender {
         Ok(Self(log))
     }
 
-    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", may_be_cut=true))]
+    #[pyo3(signature = (data, *, leader_epoch, now, origin="client", may_be_cut=true, transaction_version=0))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python method"
+    )]
     fn append(
         &mut self,
         py: Python<'_>,
@@ -112,8 +118,12 @@ impl Appender {
         now: i64,
         origin: &str,
         may_be_cut: bool,
+        transaction_version: i8,
     ) -> PyResult<Appended> {
-        let request = request(py, origin, leader_epoch, now)?;
+        let request = Request {
+            transaction_version,
+            ..request(py, origin, leader_epoch, now)?
+        };
         let mut effects = Effects::default();
         let length = data.as_slice().len();
         if !may_be_cut {
@@ -287,6 +297,7 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
         leader_epoch,
         now,
         is_encoded_here: false,
+        transaction_version: 0,
     })
 }
 

@@ -5,13 +5,17 @@
 
 use std::ops::Range;
 
-use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::buffer::{self, Pyarrow};
+
+/// The two parts of a dictionary array, as pyarrow names them.
+pub(crate) const INDICES: &str = "indices";
+pub(crate) const DICTIONARY: &str = "dictionary";
 
 /// One array.
 pub(crate) struct Array {
@@ -23,7 +27,7 @@ pub(crate) struct Array {
     has_bitmap: bool,
     /// Its own; one that pyarrow has not is empty.
     buffers: Vec<Buffer>,
-    /// The values of lists, which have no name, or the fields of a struct.
+    /// The values of lists, which have no name; the fields of a struct; or the two parts of a dictionary array.
     children: Vec<(String, Array)>,
 }
 
@@ -60,8 +64,10 @@ impl Array {
         let type_name = data_type.str()?.to_str()?.to_owned();
         // pyarrow lists the buffers of children behind the array's own.
         let own = match type_name.split_once('<') {
-            Some(("list" | "large_list", _)) => 2,
+            Some(("list" | "large_list" | "map", _)) => 2,
+            Some(("list_view" | "large_list_view", _)) => 3,
             Some(("struct", _)) => 1,
+            Some(("dictionary", _)) => 0,
             _ => usize::MAX,
         };
         let found = array.call_method0(intern!(py, "buffers"))?;
@@ -81,7 +87,12 @@ impl Array {
             // Lengths: pyarrow ends the process at a child's that is negative.
             array.call_method0(intern!(py, "validate"))?;
         }
-        if own == 2 {
+        if own == 0 {
+            for name in [INDICES, DICTIONARY] {
+                let part = array.getattr(name)?;
+                children.push((name.to_owned(), Self::outline(part, buffers)?));
+            }
+        } else if matches!(own, 2 | 3) {
             let values = array.getattr(intern!(py, "values"))?;
             children.push((String::new(), Self::outline(values, buffers)?));
         } else if own == 1 {
@@ -171,6 +182,17 @@ impl Array {
         Ok(ScalarBuffer::new(buffer, 0, wanted - first))
     }
 
+    /// The values of an array of which each takes `size` bytes.
+    pub(crate) fn fixed(&self, size: usize) -> PyResult<Buffer> {
+        let buffer = self.bytes(1);
+        let end = self.rows.end.saturating_mul(size);
+        if buffer.len() < end {
+            return Err(self.ends_early(buffer.len() / size.max(1), self.rows.end));
+        }
+        let start = self.rows.start.saturating_mul(size).min(end);
+        Ok(buffer.slice_with_length(start, end - start))
+    }
+
     #[cold]
     fn ends_early(&self, there: usize, wanted: usize) -> PyErr {
         PyValueError::new_err(format!(
@@ -192,6 +214,12 @@ pub(crate) struct Nulls {
 impl Nulls {
     pub(crate) fn any(&self) -> bool {
         self.bits.is_some()
+    }
+
+    /// The same for an Arrow array of so many rows, without a copy.
+    pub(crate) fn buffer(&self, rows: usize) -> Option<NullBuffer> {
+        let bits = self.bits.clone()?;
+        Some(NullBuffer::new(BooleanBuffer::new(bits, self.first, rows)))
     }
 
     #[inline]

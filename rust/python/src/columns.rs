@@ -1,11 +1,12 @@
 //! Arrow columns as records' fields, whatever types of Arrow they come in.
 
-use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer, ToByteSlice};
+use arrow_array::{Array as _, BinaryArray};
+use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use brokerless_core::{Error, HeadersBuffer, PlainColumn, PlainHeaders};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::borrowed_array::{Array, Nulls};
+use crate::borrowed_array::{Array, DICTIONARY, INDICES, Nulls};
 use crate::buffer::{self, Pyarrow};
 use crate::error::to_py;
 
@@ -75,7 +76,7 @@ impl<'py> Columns<'py> {
 
 fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
     Error::invalid(format!(
-        "column {name} is {}; {wanted} is wanted",
+        "column {name} is {}; {wanted} is wanted: cast it first",
         array.type_name
     ))
 }
@@ -83,6 +84,7 @@ fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
 /// Keys, values, and those of headers.
 pub(crate) struct BytesColumn {
     name: String,
+    rows: usize,
     nulls: Nulls,
     places: Places,
 }
@@ -96,12 +98,17 @@ enum Places {
     Large(ScalarBuffer<i64>, Buffer),
     /// In the view itself, or where it says.
     Views(ScalarBuffer<u128>, Vec<Buffer>),
+    /// One behind the other, all of this size.
+    Fixed(usize, Buffer),
+    /// Those of another column, by row.
+    Dictionary(Integers, Box<BytesColumn>),
 }
 
 impl BytesColumn {
     pub(crate) fn new(py: Python<'_>, name: &str, array: Option<&Array>) -> PyResult<Self> {
         let mut column = Self {
             name: name.to_owned(),
+            rows: array.map_or(0, |array| array.rows.len()),
             nulls: Nulls::default(),
             places: Places::Absent,
         };
@@ -115,7 +122,20 @@ impl BytesColumn {
                 Places::Views(array.numbers(1, 0)?, array.bytes_behind(1))
             }
             "null" => Places::Absent,
-            _ => return Err(to_py(py, unfit(name, array, "binary or string"))),
+            type_name => match (array.field(INDICES), array.field(DICTIONARY)) {
+                // A dictionary of dictionaries is no type that anything makes, and would nest without end.
+                (Some(indices), Some(values)) if values.field(DICTIONARY).is_none() => {
+                    let values = Self::new(py, name, Some(values))?;
+                    column.nulls = indices.nulls()?;
+                    column.places =
+                        Places::Dictionary(Integers::new(py, name, indices)?, Box::new(values));
+                    return Ok(column);
+                }
+                _ => match fixed_size(type_name) {
+                    Some(size) => Places::Fixed(size, array.fixed(size)?),
+                    None => return Err(to_py(py, unfit(name, array, "binary or string"))),
+                },
+            },
         };
         let nulls = array.nulls()?;
         if nulls.count < array.rows.len() {
@@ -127,6 +147,15 @@ impl BytesColumn {
     /// Every field is null.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.places, Places::Absent)
+    }
+
+    /// The same as an Arrow array without a copy, where 32-bit offsets say where each field lies, and all lie there.
+    pub(crate) fn array(&self) -> Option<BinaryArray> {
+        let Places::Small(offsets, data) = &self.places else {
+            return None;
+        };
+        let nulls = self.nulls.buffer(self.rows);
+        BinaryArray::try_new(ascending(offsets)?, data.clone(), nulls).ok()
     }
 
     /// The same, where no field is null and 32-bit offsets say where each lies.
@@ -149,6 +178,15 @@ impl BytesColumn {
             Places::Small(offsets, data) => between(offsets, data, row),
             Places::Large(offsets, data) => between(offsets, data, row),
             Places::Views(views, data) => viewed(views, data, row),
+            Places::Fixed(size, data) => sized(data, *size, row),
+            Places::Dictionary(indices, values) => {
+                // What stands behind the last value of a dictionary is not null, but damage.
+                let index = indices.get(row).filter(|&index| index < values.rows as i64);
+                match index.and_then(|index| usize::try_from(index).ok()) {
+                    Some(index) => return values.get(index),
+                    None => None,
+                }
+            }
         };
         match found {
             Some(bytes) => Ok(Some(bytes)),
@@ -170,6 +208,22 @@ fn between<'a, T: Copy + TryInto<usize>>(
     row: usize,
 ) -> Option<&'a [u8]> {
     data.get(range(offsets, row)?)
+}
+
+/// Offsets that an Arrow array may have: they do not descend, and none is negative.
+fn ascending(offsets: &ScalarBuffer<i32>) -> Option<OffsetBuffer<i32>> {
+    let is_ascending = *offsets.first()? >= 0 && offsets.is_sorted();
+    is_ascending.then(|| OffsetBuffer::new(offsets.clone()))
+}
+
+/// Of a type of which each value takes as much.
+fn fixed_size(type_name: &str) -> Option<usize> {
+    let size = type_name.strip_prefix("fixed_size_binary[")?;
+    size.strip_suffix(']')?.parse().ok()
+}
+
+fn sized(data: &[u8], size: usize, row: usize) -> Option<&[u8]> {
+    data.get(row.checked_mul(size)?..)?.get(..size)
 }
 
 /// A view is a length, then up to twelve bytes, or four of them, the buffer, and where in it all of them are.
@@ -196,6 +250,9 @@ pub(crate) struct HeadersColumn {
 enum Offsets {
     Small(ScalarBuffer<i32>),
     Large(ScalarBuffer<i64>),
+    /// Or so many from an offset on.
+    Views(ScalarBuffer<i32>, ScalarBuffer<i32>),
+    LargeViews(ScalarBuffer<i64>, ScalarBuffer<i64>),
 }
 
 impl HeadersColumn {
@@ -203,8 +260,12 @@ impl HeadersColumn {
         const WANTED: &str = "list<struct<key: string, value: binary>>";
         let unfit = || to_py(py, unfit("headers", array, WANTED));
         let offsets = match array.type_name.split_once('<') {
-            Some(("list", _)) => Offsets::Small(array.numbers(1, 1)?),
+            Some(("list" | "map", _)) => Offsets::Small(array.numbers(1, 1)?),
             Some(("large_list", _)) => Offsets::Large(array.numbers(1, 1)?),
+            Some(("list_view", _)) => Offsets::Views(array.numbers(1, 0)?, array.numbers(2, 0)?),
+            Some(("large_list_view", _)) => {
+                Offsets::LargeViews(array.numbers(1, 0)?, array.numbers(2, 0)?)
+            }
             _ => return Err(unfit()),
         };
         let entries = array.values().ok_or_else(unfit)?;
@@ -225,7 +286,7 @@ impl HeadersColumn {
     pub(crate) fn is_empty(&self) -> bool {
         match &self.offsets {
             Offsets::Small(offsets) => offsets.windows(2).all(|pair| pair.first() == pair.last()),
-            Offsets::Large(_) => false,
+            _ => false,
         }
     }
 
@@ -243,15 +304,45 @@ impl HeadersColumn {
         }
     }
 
+    /// The same as Arrow arrays without a copy: where each row's are, keys, and values. Only where no header or key is
+    /// null, 32-bit offsets say where each lies, and all lie there.
+    pub(crate) fn arrays(&self) -> Option<(OffsetBuffer<i32>, BinaryArray, BinaryArray)> {
+        let Offsets::Small(offsets) = &self.offsets else {
+            return None;
+        };
+        if self.nulls.any() || self.entries.any() || self.keys.nulls.any() {
+            return None;
+        }
+        let (keys, values) = (self.keys.array()?, self.values.array()?);
+        let entries = keys.len().min(values.len());
+        let is_there = usize::try_from(*offsets.last()?).is_ok_and(|end| end <= entries);
+        is_there.then_some((
+            ascending(offsets)?,
+            keys.slice(0, entries),
+            values.slice(0, entries),
+        ))
+    }
+
     /// The headers of this row; a null list has none.
     pub(crate) fn get(&self, row: usize, headers: &mut HeadersBuffer) -> Result<()> {
         headers.clear();
+        self.each(row, |key, value| headers.push(key, value))
+    }
+
+    /// Passes the headers of this row on, in order.
+    pub(crate) fn each(
+        &self,
+        row: usize,
+        mut take: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         if self.nulls.has(row) {
             return Ok(());
         }
         let entries = match &self.offsets {
             Offsets::Small(offsets) => range(offsets, row),
             Offsets::Large(offsets) => range(offsets, row),
+            Offsets::Views(offsets, sizes) => span(offsets, sizes, row),
+            Offsets::LargeViews(offsets, sizes) => span(offsets, sizes, row),
         };
         for entry in entries.ok_or_else(|| damaged("headers"))? {
             if self.entries.has(entry) {
@@ -259,7 +350,7 @@ impl HeadersColumn {
             }
             let key = self.keys.get(entry)?;
             let key = key.ok_or_else(|| Error::invalid("a header's key is null"))?;
-            headers.push(key, self.values.get(entry)?)?;
+            take(key, self.values.get(entry)?)?;
         }
         Ok(())
     }
@@ -271,7 +362,74 @@ fn range<T: Copy + TryInto<usize>>(offsets: &[T], row: usize) -> Option<std::ops
     Some(start.try_into().ok()?..end.try_into().ok()?)
 }
 
-/// Whole numbers.
+/// From a row's offset on, as many as its size says.
+fn span<T: Copy + TryInto<usize>>(
+    offsets: &[T],
+    sizes: &[T],
+    row: usize,
+) -> Option<std::ops::Range<usize>> {
+    let start: usize = (*offsets.get(row)?).try_into().ok()?;
+    Some(start..start.checked_add((*sizes.get(row)?).try_into().ok()?)?)
+}
+
+/// Whole numbers of any width.
+pub(crate) struct Integers {
+    nulls: Nulls,
+    values: Widths,
+}
+
+enum Widths {
+    Int8(ScalarBuffer<i8>),
+    Int16(ScalarBuffer<i16>),
+    Int32(ScalarBuffer<i32>),
+    Int64(ScalarBuffer<i64>),
+    UInt8(ScalarBuffer<u8>),
+    UInt16(ScalarBuffer<u16>),
+    UInt32(ScalarBuffer<u32>),
+    UInt64(ScalarBuffer<u64>),
+}
+
+impl Integers {
+    pub(crate) fn new(py: Python<'_>, name: &str, array: &Array) -> PyResult<Self> {
+        let values = match array.type_name.as_str() {
+            "int8" => Widths::Int8(array.numbers(1, 0)?),
+            "int16" => Widths::Int16(array.numbers(1, 0)?),
+            "int32" => Widths::Int32(array.numbers(1, 0)?),
+            "int64" => Widths::Int64(array.numbers(1, 0)?),
+            "uint8" => Widths::UInt8(array.numbers(1, 0)?),
+            "uint16" => Widths::UInt16(array.numbers(1, 0)?),
+            "uint32" => Widths::UInt32(array.numbers(1, 0)?),
+            "uint64" => Widths::UInt64(array.numbers(1, 0)?),
+            _ => return Err(to_py(py, unfit(name, array, "an integer"))),
+        };
+        Ok(Self {
+            nulls: array.nulls()?,
+            values,
+        })
+    }
+
+    /// None: null. What 64 bits do not hold is the largest number that they do, which nothing takes.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<i64> {
+        if self.nulls.has(row) {
+            return None;
+        }
+        match &self.values {
+            Widths::Int8(values) => values.get(row).map(|&value| value.into()),
+            Widths::Int16(values) => values.get(row).map(|&value| value.into()),
+            Widths::Int32(values) => values.get(row).map(|&value| value.into()),
+            Widths::Int64(values) => values.get(row).copied(),
+            Widths::UInt8(values) => values.get(row).map(|&value| value.into()),
+            Widths::UInt16(values) => values.get(row).map(|&value| value.into()),
+            Widths::UInt32(values) => values.get(row).map(|&value| value.into()),
+            Widths::UInt64(values) => values
+                .get(row)
+                .map(|&value| i64::try_from(value).unwrap_or(i64::MAX)),
+        }
+    }
+}
+
+/// Whole numbers of one type.
 pub(crate) struct NumbersColumn<T: ArrowNativeType> {
     nulls: Nulls,
     values: ScalarBuffer<T>,

@@ -3,7 +3,8 @@
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
-    AbortedTransaction, Error, Fetch, Header, Next, Selection, Taken, framing_holds, next,
+    AbortedTransaction, Error, Fetch, Header, Next, Selection, Taken, check_first_offset,
+    check_place, framing_holds, next,
 };
 use pyo3::prelude::*;
 
@@ -22,21 +23,23 @@ pub(crate) struct Decoder {
     hand_over: HandOver,
     max_rows: usize,
     max_bytes: usize,
-    /// A batch of very many records that was taken in part, and how many of them: the next call goes on with it.
-    begun: Option<(Header, usize)>,
     /// Bytes that the batch at the last `consumed` needs; 0: cannot be told.
     #[pyo3(get)]
     needed: usize,
     /// After the last batch consumed, -1 before any.
     #[pyo3(get)]
     next_offset: i64,
+    /// The lowest offset that the next batch may have, and the first that no batch may have; None: any.
+    order: Option<(i64, i64)>,
+    check_crcs: bool,
 }
 
 #[pymethods]
 impl Decoder {
     #[new]
     #[pyo3(signature = (columns, *, topic=None, partition=None, start_offset=i64::MIN, end_offset=i64::MAX,
-        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false))]
+        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false,
+        order=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -54,6 +57,7 @@ impl Decoder {
         max_bytes: usize,
         max_batch_bytes: usize,
         spark: bool,
+        order: Option<(i64, i64)>,
     ) -> PyResult<Self> {
         let aborted: Vec<_> = aborted.into_iter().map(AbortedTransaction::from).collect();
         let mut selection = Selection::new(&aborted);
@@ -66,9 +70,10 @@ impl Decoder {
             rows: RowBuilder::new(projection, topic, partition),
             max_rows: max_rows.min(MAX_ROWS),
             max_bytes,
-            begun: None,
             needed: 0,
             next_offset: -1,
+            order,
+            check_crcs,
         })
     }
 
@@ -98,6 +103,28 @@ impl Decoder {
             consumed,
         ))
     }
+
+    /// An error if the batch that `data` starts with does not go on where the last one ended. Of a wrapper the header does
+    /// not tell the first offset.
+    #[pyo3(signature = (data, position, first_offset=None))]
+    fn check_order(
+        &self,
+        py: Python<'_>,
+        data: Bytes,
+        position: u64,
+        first_offset: Option<i64>,
+    ) -> PyResult<()> {
+        // What is no header is met by whoever reads it.
+        match (
+            self.order,
+            Header::parse(data.as_slice(), position).ok().flatten(),
+        ) {
+            (Some((next_offset, limit)), Some(header)) => check_place(&header, next_offset, limit)
+                .and_then(|()| check_first_offset(first_offset.unwrap_or(i64::MAX), next_offset))
+                .map_err(|error| to_py(py, error.at(position, Some(header.base_offset)))),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Decoder {
@@ -117,30 +144,21 @@ impl Decoder {
                 Err(_) if self.has_progress(consumed) => break,
                 Err(error) => return Err(error),
             };
-            let skip = match self.begun {
-                Some((begun, done)) if begun == header => done,
-                _ => 0,
-            };
-            self.begun = None;
-            match self
-                .fetch
-                .batch(&header, rest, skip, &mut self.rows.columns)
-            {
+            let taken = self
+                .is_in_order(&header, entry)
+                .and_then(|()| self.fetch.batch(&header, rest, &mut self.rows.columns));
+            match taken {
                 Ok(Taken::All) => {
                     consumed += header.size();
                     self.next_offset = header.next_offset();
-                }
-                Ok(Taken::Part(done)) => {
-                    self.begun = Some((header, done));
-                    // Where none of them was wanted, there is nothing to hand out yet.
-                    if self.rows.columns.rows() > 0 {
-                        break;
+                    if let Some((next_offset, _)) = &mut self.order {
+                        *next_offset = self.next_offset;
+                        self.fetch.next_offset = self.next_offset;
                     }
                 }
-                Ok(Taken::NoRoom) => {
-                    self.begun = Some((header, skip));
-                    break;
-                }
+                // The next call goes on with it. Where none of its rows was wanted, there is nothing to hand out yet.
+                Ok(Taken::Part) if self.rows.columns.rows() == 0 => {}
+                Ok(Taken::Part | Taken::NoRoom) => break,
                 // What came before the damage is good: hand that out first, the next call meets it again.
                 Err(_) if self.has_progress(consumed) => break,
                 Err(mut error) => {
@@ -160,6 +178,25 @@ impl Decoder {
             .finish()
             .map_err(|error| Error::invalid(error.to_string()))?;
         Ok((Some(rows), consumed))
+    }
+
+    /// Before anything is left out by its offsets: no checksum covers them.
+    fn is_in_order(&self, header: &Header, entry: &[u8]) -> Result<(), Error> {
+        let Some((next_offset, limit)) = self.order else {
+            return Ok(());
+        };
+        check_place(header, next_offset, limit).map_err(|error| {
+            let summed = if self.check_crcs {
+                header.check_crc(entry)
+            } else {
+                Ok(())
+            };
+            // Where the header itself is damaged, that is the reason.
+            summed
+                .err()
+                .unwrap_or(error)
+                .at(header.position, Some(header.base_offset))
+        })
     }
 
     fn has_progress(&self, consumed: usize) -> bool {

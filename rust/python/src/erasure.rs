@@ -42,6 +42,10 @@ impl ErasureScan {
         Self(Scan::new(matcher, blank, max_batch_bytes))
     }
 
+    fn begin(&mut self, base_offset: i64, limit: i64) {
+        self.0.begin(base_offset, limit);
+    }
+
     fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64) -> PyResult<usize> {
         py.detach(|| self.0.feed(data.as_slice(), position))
             .map_err(|error| to_py(py, error))

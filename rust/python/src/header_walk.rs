@@ -24,8 +24,9 @@ impl HeaderWalk {
             .map_err(|error| to_py(py, error))
     }
 
-    fn start_file(&mut self) {
-        self.0.start_file();
+    #[pyo3(signature = (order=None))]
+    fn start_file(&mut self, order: Option<(i64, i64)>) {
+        self.0.start_file(order);
     }
 
     #[getter]

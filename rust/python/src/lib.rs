@@ -29,6 +29,7 @@ mod offset_index;
 mod partition_for_keys;
 mod producer_snapshot;
 mod producers;
+mod record_rows;
 mod rows;
 mod scan;
 mod segment_conversion;
@@ -36,13 +37,14 @@ mod segment_output;
 mod segment_recovery;
 mod segment_state;
 mod share;
+mod soundness;
 mod space_estimate;
 mod table;
 mod time_index;
 mod transaction_index;
 
 use arrow_pyarrow::ToPyArrow;
-use brokerless_core::Compression;
+use brokerless_core::{Compression, FIRST_OWN_PRODUCER_ID};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -65,6 +67,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         "ROW_COLUMNS",
         PyTuple::new(module.py(), rows::column_names())?,
     )?;
+    module.add("FIRST_OWN_PRODUCER_ID", FIRST_OWN_PRODUCER_ID)?;
     module.add_class::<appended::Appended>()?;
     module.add_class::<appended::Closing>()?;
     module.add_class::<appended::SegmentWrite>()?;
@@ -83,12 +86,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<log_dump::LogDump>()?;
     module.add_class::<offset_index::OffsetIndex>()?;
     module.add_class::<producers::Producers>()?;
+    module.add_class::<record_rows::RecordRows>()?;
     module.add_class::<segment_conversion::SegmentConversion>()?;
     module.add_class::<segment_output::SegmentOutput>()?;
     module.add_class::<segment_recovery::ProducerReplay>()?;
     module.add_class::<segment_recovery::SegmentEnd>()?;
     module.add_class::<segment_recovery::SegmentRecovery>()?;
     module.add_class::<segment_state::SegmentState>()?;
+    module.add_class::<soundness::Soundness>()?;
     module.add_class::<space_estimate::SpaceEstimate>()?;
     module.add_class::<time_index::TimeIndex>()?;
     module.add_class::<transaction_index::TransactionIndex>()?;
@@ -107,6 +112,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(find_timestamp::find_timestamp, module)?)?;
     module.add_function(wrap_pyfunction!(
         producer_snapshot::producer_snapshot,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        producers::highest_cluster_producer_id,
         module
     )?)?;
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;

@@ -21,14 +21,22 @@ pub(crate) struct LogDump {
 #[pymethods]
 impl LogDump {
     #[new]
-    #[pyo3(signature = (*, deep_iteration=false, print_data_log=false, skip_record_metadata=false))]
-    fn new(deep_iteration: bool, print_data_log: bool, skip_record_metadata: bool) -> Self {
-        let dump = Dump::new(
+    #[pyo3(signature = (*, deep_iteration=false, print_data_log=false, skip_record_metadata=false, escape_controls=false))]
+    fn new(
+        deep_iteration: bool,
+        print_data_log: bool,
+        skip_record_metadata: bool,
+        escape_controls: bool,
+    ) -> Self {
+        let mut dump = Dump::new(
             deep_iteration,
             print_data_log,
             skip_record_metadata,
             MAX_BATCH_BYTES,
         );
+        if escape_controls {
+            dump = dump.escape_controls();
+        }
         Self {
             dump,
             text: Vec::new(),

@@ -46,7 +46,17 @@ impl Producers {
     }
 
     #[getter]
+    fn highest_cluster_id(&self) -> Option<i64> {
+        self.0.highest_cluster_id()
+    }
+
+    #[getter]
     fn first_unstable_offset(&self) -> Option<i64> {
         self.0.first_unstable_offset()
     }
+}
+
+#[pyfunction]
+pub(crate) fn highest_cluster_producer_id(py: Python<'_>, data: Bytes) -> Option<i64> {
+    py.detach(|| brokerless_core::highest_cluster_producer_id(data.as_slice()))
 }

@@ -155,7 +155,7 @@ fn convert(
 impl SegmentConversion {
     #[new]
     #[pyo3(signature = (*, magic=None, compression=None, compression_level=None, recompress=false, batch_size=None,
-        drop_headers=false, drop_producers=false, aborted=vec![], last_stable_offset=i64::MAX, log_end_offset=i64::MAX,
+        join_below=None, drop_headers=false, drop_producers=false, aborted=vec![], last_stable_offset=i64::MAX, log_end_offset=i64::MAX,
         max_batch_bytes=256 << 20, threads=1))]
     #[expect(
         clippy::too_many_arguments,
@@ -168,6 +168,7 @@ impl SegmentConversion {
         compression_level: Option<i32>,
         recompress: bool,
         batch_size: Option<usize>,
+        join_below: Option<i64>,
         drop_headers: bool,
         drop_producers: bool,
         aborted: Vec<(i64, i64, i64)>,
@@ -183,6 +184,7 @@ impl SegmentConversion {
                 codec: codec(compression, compression_level)?,
                 recompress,
                 batch_size,
+                join_below,
                 drop_headers,
                 drop_producers,
             };
@@ -260,6 +262,7 @@ impl SegmentConversion {
         let Converted {
             batches,
             changed,
+            apart,
             headers,
             timestamps,
             producers,
@@ -271,6 +274,7 @@ impl SegmentConversion {
         for (name, count) in [
             ("batches", batches),
             ("changed", changed),
+            ("apart", apart),
             ("headers", headers),
             ("timestamps", timestamps),
             ("producers", producers),

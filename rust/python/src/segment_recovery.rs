@@ -84,6 +84,11 @@ impl SegmentRecovery {
     }
 
     #[getter]
+    fn highest_next_offset(&self) -> i64 {
+        self.recovery.highest_next_offset
+    }
+
+    #[getter]
     fn producers_end(&self) -> Option<i64> {
         self.recovery.producers_end
     }

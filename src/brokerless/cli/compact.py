@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from brokerless.cli.options import LONG_MAX, long_from
+from brokerless.cli.options import LONG_MAX, long_from, release
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def compaction(function: _Command) -> _Command:
         return function(**options)
 
     for decorate in (
+        release,
         click.option(
             "--delete-retention-ms",
             type=long_from(0),
@@ -96,9 +97,12 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     """Keep the last record of each key, as a broker's log cleaner does.
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers,
-    old message formats and sequences of producers are treated by the rules of Kafka 4.1. The active segment is left
-    alone, and all from the first open transaction on; a dry run says how much that is. With --roll, the roll stays if
-    the rest is refused.
+    old message formats and sequences of producers are treated by Kafka's rules. The active segment is left alone, and
+    all from the first open transaction on; a dry run says how much that is. With --roll, the roll stays if the rest is
+    refused.
+
+    Lag and retention of tombstones are those that the topic has on its broker, as far as the metadata log tells; name
+    the broker's own file with --broker-config. The report says where each setting comes from.
 
     \b
     brokerless compact data --topic users --dry-run

@@ -29,6 +29,7 @@ def convert_options(function: _Command) -> _Command:
         compression_level: int | None,
         batch_size: int | None,
         drop: tuple[str, ...],
+        sole_replica: bool,
         **options: Any,  # noqa: ANN401 - the command's own
     ) -> Any:  # noqa: ANN401 - a command's
         settings = {
@@ -37,15 +38,21 @@ def convert_options(function: _Command) -> _Command:
             "compression_level": compression_level,
             "batch_size": batch_size,
             "drop": frozenset(drop),
+            "sole_replica": sole_replica,
         }
         return function(settings=settings, **options)
 
     for decorate in (
         click.option(
+            "--sole-replica",
+            is_flag=True,
+            help="No other broker has a replica that counts: join batches wherever they can be.",
+        ),
+        click.option(
             "--drop",
             type=click.Choice(["headers", "producers"]),
             multiple=True,
-            help="What may be left out where --magic lacks it. Repeatable.",
+            help="Leave out headers where --magic lacks them, or producers of any format. Repeatable.",
         ),
         click.option("--batch-size", type=int_from(62), help="Join batches up to so many bytes, uncompressed."),
         click.option(
@@ -77,7 +84,11 @@ def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     and all from the last stable offset on, which would become ordinary ones. The report counts what was lost.
 
     --batch-size joins neighbours where nobody could tell: of one producer, with sequences and offsets that go on. A
-    producer that sends one of them again is refused then, and not told that it was there already.
+    producer that sends one of them again is refused then, and not told that it was there already. A follower that ends
+    inside a joined batch never follows again, so batches are joined only where the metadata log in the directory tells
+    that all replicas have them. --sole-replica joins them everywhere.
+
+    --drop producers without --magic makes a log that any cluster takes, whatever producer ids it gives.
 
     \b
     brokerless convert data --topic clicks --compression zstd --dry-run
@@ -101,7 +112,11 @@ def _estimate(where: Where) -> None:
 
     if where.to or where.in_place or where.dry_run:
         raise click.UsageError("--estimate only looks: it goes with none of --to, --in-place and --dry-run")
-    report = estimate(chosen((where.path,), where.topics, where.partitions))
+    logs = chosen((where.path,), where.topics, where.partitions)
+    for log in logs:
+        for said in log.contradictions():
+            click.echo(f"note: {said}", err=True)
+    report = estimate(logs)
     if where.form == "json":
         click.echo(json.dumps(report.to_dict(), separators=(",", ":")))
     else:

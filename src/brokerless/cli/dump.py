@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import click
@@ -36,10 +37,11 @@ def dump(
     """Show the inside of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
     Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
-    beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong. A damaged
-    file is shown up to the damage, and the next one follows. JSON
-    has one object a batch or an entry, and also takes the text files of a log directory: checkpoints,
-    partition.metadata, meta.properties. Files of no such kind are named on stderr and passed over.
+    beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong, and for
+    records that other files in the directory tell of behind a .log, and that are not there. A damaged file is shown up
+    to the damage, and the next one follows. JSON has one object a batch or an entry, and also takes the text files of a
+    log directory: checkpoints, partition.metadata, meta.properties. Files of no such kind are named on stderr and
+    passed over.
 
     \b
     brokerless dump orders-0/*.log                             batch headers and whether their CRC holds
@@ -50,7 +52,7 @@ def dump(
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.log.dump import Dump
 
-    is_damaged = is_unread = False
+    is_damaged = is_unread = is_short = False
     if records and form == "text":
         raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
     of_text = {
@@ -71,6 +73,7 @@ def dump(
         verify_index_only=verify_index_only,
         index_sanity_check=index_sanity_check,
         max_bytes=max_bytes,
+        escape_controls=sys.stdout.isatty(),
     )
     try:
         for path in files:
@@ -88,8 +91,26 @@ def dump(
                 if piece is None:
                     break
                 write(piece)
+            is_short |= _say_missing(path)
     finally:
         sys.stdout.flush()
         click.echo(dump.report(), err=True, nl=False)
-    if is_damaged or dump.is_damaged:
+    if is_damaged or is_short or dump.is_damaged:
         raise SystemExit(FAILURE if is_unread else DAMAGE)
+
+
+def _say_missing(path: str) -> bool:
+    """Say which records are missing behind a `.log` by the other files of its directory; tell whether there are any."""
+    from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+    from brokerless.log.log import Log
+
+    if not path.endswith(".log"):
+        return False
+    # Damage is said already, and one may dump what is no segment.
+    with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, OSError, ValueError):
+        log = Log(path)
+        sys.stdout.flush()
+        for said in log.contradictions():
+            click.echo(f"behind {path}: {said}", err=True)
+        return bool(log.missing)
+    return False

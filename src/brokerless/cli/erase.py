@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How keys, prefixes and header values are given.",
 )
+@click.option("--local-only", is_flag=True, help="Of a tiered log, erase from local segments alone.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 def erase(
     where: Where,
@@ -40,6 +41,7 @@ def erase(
     headers: tuple[str, ...],
     blank: bool,
     bytes_as: str,
+    local_only: bool,
     sole_replica: bool,
 ) -> None:
     """Erase the records of partitions that match a key, a key prefix or a header, any of them.
@@ -51,7 +53,9 @@ def erase(
 
     On a compacted topic, erasing the newest record of a key by a header brings back an older one; --blank does not.
 
-    Not looked at are other brokers' replicas, tiered storage, backups, and what a file system keeps of deleted files.
+    Not looked at are other brokers' replicas, backups, and what a file system keeps of deleted files. A tiered log is
+    refused, for remote storage keeps what it has; --local-only erases what is in local segments, and the report names
+    the offsets that are remote.
 
     \b
     brokerless erase data --topic orders --key customer-17 --dry-run
@@ -69,12 +73,13 @@ def erase(
         key_prefixes=tuple(_bytes(os.fsencode(prefix), bytes_as) for prefix in key_prefixes),
         headers=tuple(_header(header, bytes_as) for header in headers),
         blank=blank,
+        local_only=local_only,
     )
-    where.run(verb)
-    if where.in_place and not sole_replica:
+    reports = where.run(verb)
+    if where.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
         click.echo(
-            "warning: other brokers' replicas still hold these records, and one that becomes leader gives them out: "
-            "erase there too, or say --sole-replica if there are none",
+            "warning: replicas of other brokers may still hold these records, and one that becomes leader gives them "
+            "out: erase there too, or say --sole-replica if there are none",
             err=True,
         )
 

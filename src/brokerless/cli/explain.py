@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from brokerless.cli.compact import compaction
-from brokerless.cli.options import int_from
+from brokerless.cli.options import broker_settings, int_from
 from brokerless.cli.rewriting import Where
 
 
@@ -19,6 +19,7 @@ from brokerless.cli.rewriting import Where
 @click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
 @click.option("--hex", "is_hex", is_flag=True, help="KEY is bytes in hexadecimal, not text.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@broker_settings
 @compaction
 def explain(
     path: str,
@@ -27,6 +28,8 @@ def explain(
     partitions: tuple[int, ...],
     is_hex: bool,
     form: str,
+    broker_config: str | None,
+    metadata: str | None,
     **options: Any,  # noqa: ANN401 - those of `Compact`
 ) -> None:
     """Tell of each record with a key why it is still there, and whether a compaction with these options drops it.
@@ -41,5 +44,16 @@ def explain(
         content = bytes.fromhex(key) if is_hex else os.fsencode(key)
     except ValueError as error:
         raise click.UsageError(f"KEY {key!r} is not hexadecimal: {error}") from error
-    where = Where(path, topics, partitions, to=None, in_place=False, dry_run=True, jobs=1, form=form)
+    where = Where(
+        path,
+        topics,
+        partitions,
+        to=None,
+        in_place=False,
+        dry_run=True,
+        jobs=1,
+        form=form,
+        broker_config=broker_config,
+        metadata=metadata,
+    )
     where.run(Explain(content, Compact(**options)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
@@ -90,6 +91,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         SystemExit: a verb has one of its own.
     """
     _open_closed()
+    with terminal.harmless():
+        return _run_to_its_end(arguments)
+
+
+def _run_to_its_end(arguments: Sequence[str] | None) -> int:
     try:
         with _ending(), warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)

@@ -21,7 +21,8 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
     """Yield the rows of `source` ("-": stdin).
 
     Raises:
-        ValueError: a line is not what `read` writes, or a batch of an Arrow file is damaged; the message names it.
+        ValueError: a line is not what `read` writes, or a batch of an Arrow or Parquet file is damaged; the message
+            names it.
     """
     if form == "json":
         if source == "-":
@@ -30,32 +31,35 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
             with open(source, "rb") as file:
                 yield from _json(file, bytes_as)
         return
-    content = pa.BufferReader(sys.stdin.buffer.read()) if source == "-" else pa.memory_map(source)
+    # Not mapped: what was checked must not change, and a file that is cut meanwhile would end the process.
+    content = pa.BufferReader(sys.stdin.buffer.read()) if source == "-" else pa.OSFile(source, "rb")
     with content:
-        if form == "parquet":
-            import pyarrow.parquet as pq
-
-            yield from parquet.batches(pq.ParquetFile(content, page_checksum_verification=True))
-        else:
-            yield from _checked(_arrow(content))
+        yield from _checked(_parquet(content) if form == "parquet" else _arrow(content), form)
 
 
-def _checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass on batches whose offsets and strings hold: Arrow's readers believe what a file says of them."""
+def _checked(batches: Iterator[pa.RecordBatch], form: str) -> Iterator[pa.RecordBatch]:
+    """Pass on batches that Arrow can read, and whose offsets and strings hold: its readers believe what a file says."""
     for number in count():
         try:
             batch = next(batches, None)
             if batch is None:
                 return
             batch.validate(full=True)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        except (pa.ArrowException, OSError, OverflowError) as error:
             raise ValueError(
-                f"record batch {number} is damaged, or this is no Arrow file; nothing of it was produced: {error}"
+                f"record batch {number} is damaged, or this is no {form.capitalize()} file; nothing of it was "
+                f"produced: {error}"
             ) from error
         # Columns of nulls without a type take no bytes, however many rows they claim.
         if batch.num_rows > max(_MANY_ROWS, batch.nbytes):
             raise ValueError(f"record batch {number} claims {batch.num_rows} rows in {batch.nbytes} bytes")
         yield batch
+
+
+def _parquet(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    import pyarrow.parquet as pq
+
+    yield from parquet.batches(pq.ParquetFile(content, page_checksum_verification=True))
 
 
 def _arrow(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:

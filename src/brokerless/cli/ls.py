@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import Progress, paths
 from brokerless.cli.table import print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
@@ -18,6 +19,7 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from brokerless.cluster_metadata import Cluster
     from brokerless.log.log import Log
     from brokerless.log_dir import LogDir
 
@@ -31,13 +33,14 @@ _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
     """List topics and partitions: segments, bytes, offsets, times, formats, codecs.
 
-    START is the log start offset, END the log end offset (one above the last record). FIRST TIME is the first
-    record's, LAST TIME the largest of all. Of a replicated partition the replica that would be read comes first.
-    JSON has one object a replica, with high watermark and last stable offset too. What damage hides is left out
-    (JSON: null), the other partitions are listed all the same, exit 1.
+    START is the log start offset, which of a tiered log may be remote: the note names what is not here. END is the log
+    end offset (one above the last record). FIRST TIME is the first record's, LAST TIME the largest of all. Of a
+    replicated partition the replica that would be read comes first. JSON has one object a replica, with high watermark,
+    last stable offset and local log start offset too. What damage hides is left out (JSON: null), the other partitions
+    are listed all the same, exit 1.
 
-    Directories that are not read, and those that a KRaft broker would rename -stray because they have no topic id, are
-    named on stderr.
+    Directories that are not read are named on stderr, and so is what a broker that starts here would not serve: a
+    partition whose topic id the cluster's metadata do not have, or all of them.
 
     \b
     brokerless ls /var/lib/kafka/data
@@ -66,14 +69,17 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         print_table(_HEADINGS, [_row(description) for description in found], numbers=_HEADINGS[1:5])
     for log_dir in log_dirs:
         for leftover in log_dir.leftovers():
-            click.echo(f"not read: {leftover.path} ({leftover.kind})", err=True)
-    _name_strays([log for log, _ in logs])
+            click.echo(f"not read: {terminal.name(leftover.path, err=True)} ({leftover.kind})", err=True)
     # A file of the log directory is damaged for every partition.
     damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
     # What a read goes on without, and only warns of, is a finding here.
     damages |= dict.fromkeys(str(warning.message) for warning in warned)
     for damage in damages:
         click.echo(f"damaged: {damage}", err=True)
+    clusters = list(_clusters(log_dirs))
+    for cluster in clusters:
+        _name_unserved(cluster, [log for log, _ in logs])
+    _name_faults([cluster for cluster in clusters if cluster.path in paths])
     if damages:
         raise SystemExit(1)
 
@@ -117,6 +123,7 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
             return None
 
     walk = known(log.header_walk)
+    damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.missing) or ()]
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -127,6 +134,7 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "segments": known(lambda: len(log.segments)),
         "bytes": known(lambda: sum(segment.size for segment in log.segments)),
         "log_start_offset": known(lambda: log.log_start_offset),
+        "local_log_start_offset": known(lambda: log.local_log_start_offset),
         "log_end_offset": known(lambda: log.log_end_offset),
         "high_watermark": known(lambda: log.high_watermark),
         "last_stable_offset": known(lambda: log.last_stable_offset) if walk else None,
@@ -140,16 +148,46 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     }
 
 
-def _name_strays(logs: list[Log]) -> None:
+def _clusters(log_dirs: list[LogDir]) -> Iterator[Cluster]:
+    """Yield what each log directory says of its cluster, for those that a broker may start on: it runs on others."""
+    from brokerless.cluster_metadata import Cluster, metadata_among
+    from brokerless.remote import is_remote
+
+    roots = {root.path: root for log_dir in log_dirs for root in log_dir.roots if not is_remote(root.path)}
+    for path, root in roots.items():
+        # What is damaged was named already.
+        with contextlib.suppress(*_DAMAGE):
+            if not root.is_locked:
+                yield Cluster.of(path, root.node_id, metadata=metadata_among(roots, path))
+
+
+def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
     from brokerless.log.files import METADATA_TOPIC
 
     for log in logs:
-        # The metadata log is the Raft layer's own, and a damaged file is told of already.
-        if log.topic not in (None, METADATA_TOPIC) and not log.is_file:
-            with contextlib.suppress(*_DAMAGE):
-                if log.root.is_kraft and log.topic_id is None:
-                    what = "a KRaft broker renames it -stray: no partition.metadata"
-                    click.echo(f"no topic id: {log.path} ({what})", err=True)
+        # The metadata log is the Raft layer's own.
+        if log.root.path != cluster.path or log.topic in (None, METADATA_TOPIC) or log.is_file:
+            continue
+        with contextlib.suppress(*_DAMAGE):
+            if why := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):
+                path, why = terminal.name(log.path, err=True), terminal.name(why, err=True)
+                click.echo(f"not served: {path} ({why})", err=True)
+
+
+def _name_faults(clusters: list[Cluster]) -> None:
+    """Name what keeps a broker from starting on log directories, or from serving anything."""
+    from brokerless.starting import damaged_quorum_files, missing_ids
+
+    for cluster in clusters:
+        for fault in damaged_quorum_files(cluster.path):
+            click.echo(f"note: {fault}", err=True)
+    for missing in (
+        [missing_ids(cluster.path) for cluster in clusters],
+        [cluster.missing_metadata() for cluster in clusters],
+    ):
+        # One of a broker's disks has them.
+        for said in missing if all(missing) else ():
+            click.echo(f"note: {said}", err=True)
 
 
 def _first_timestamp(log: Log) -> int | None:

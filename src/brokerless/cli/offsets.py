@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import chosen, isolation_level, moment, note_missing, paths
 
 if TYPE_CHECKING:
     from brokerless.log.bounds import IsolationLevel
+    from brokerless.log.log import Log
 
 # The numbers are Kafka's own (ListOffsets).
-_WORDS = {"latest": -1, "earliest": -2, "max_timestamp": -3, "earliest_local": -4, "latest_tiered": -5}
+_PENDING_UPLOAD = -6
+_WORDS = {
+    "latest": -1,
+    "earliest": -2,
+    "max_timestamp": -3,
+    "earliest_local": -4,
+    "latest_tiered": -5,
+    "earliest_pending_upload": _PENDING_UPLOAD,
+}
 
 
 @click.command(short_help="Find offsets by time.")
@@ -22,7 +32,8 @@ _WORDS = {"latest": -1, "earliest": -2, "max_timestamp": -3, "earliest_local": -
     "--timestamp",
     required=True,
     type=moment(**_WORDS),
-    help="ms since 1970, ISO 8601, earliest, latest or max-timestamp (also earliest-local, latest-tiered).",
+    help="ms since 1970, ISO 8601, earliest, latest or max-timestamp (also earliest-local, latest-tiered, "
+    "earliest-pending-upload).",
 )
 @isolation_level
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -36,7 +47,8 @@ def offsets(
 ) -> None:
     """Find the first offset whose record is at or after a time, by the broker's rules. -1: there is none.
 
-    A time is not looked up in the remote part of a tiered log: stderr names the offsets that are not here.
+    A time is not looked up in the remote part of a tiered log: stderr names the offsets that are not here. Where its
+    upload has got to (earliest-pending-upload) is not known here: it is refused.
 
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z
@@ -44,9 +56,13 @@ def offsets(
     brokerless offsets data --timestamp earliest --format json
     """
     for log in chosen(paths, topics, partitions):
+        if timestamp == _PENDING_UPLOAD:
+            _check_not_tiered(log)
         found = log.offsets_for_times(timestamp, isolation_level)
         if timestamp >= 0:
             note_missing(log)
+        for said in log.contradictions():
+            click.echo(f"note: {said}", err=True)
         if form == "json":
             answer = {
                 "topic": log.topic,
@@ -57,4 +73,15 @@ def offsets(
             }
             click.echo(json.dumps(answer, separators=(",", ":")))
         else:
-            click.echo(f"{log.name}\t{found.offset}")
+            # click leaves escape sequences out of a pipe, and with them a part of the name.
+            click.echo(f"{terminal.name(log.name)}\t{found.offset}", color=True)
+
+
+def _check_not_tiered(log: Log) -> None:
+    """Refuse what a log's own files do not tell, and the cluster's metadata beside them may."""
+    from brokerless.cluster_metadata import Cluster
+    from brokerless.log.times import pending_upload_unknown
+
+    cluster = Cluster.of(log.root.path, log.root.node_id)
+    if log.topic is not None and cluster.settings_of(log.topic).remote_storage_enable:
+        raise pending_upload_unknown(log)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
+from brokerless.cli import terminal
+from brokerless.release import NEWEST, Release
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -75,6 +78,23 @@ def offset_or(*words: str) -> Callable[[str], int | str]:
     return offset
 
 
+def known_release(text: str) -> str:
+    """Parse an option: a release of Kafka."""
+    try:
+        return str(Release.parse(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+release = click.option(
+    "--release",
+    type=known_release,
+    default=str(NEWEST),
+    show_default=True,
+    help="The Kafka whose rules count, where they have changed.",
+)
+
+
 class _PathOrUrl(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         from brokerless.remote import is_remote
@@ -116,6 +136,28 @@ bytes_as = click.option(
 )
 
 
+metadata = click.option(
+    "--metadata",
+    type=click.Path(exists=True, file_okay=False),
+    help="The directory that has the cluster's metadata log, if it is not PATH.",
+)
+
+
+def broker_settings(function: _Command) -> _Command:
+    """Where settings of topics are that the log directory does not have."""
+    for decorate in (
+        metadata,
+        click.option(
+            "--broker-config",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False),
+            help="The broker's server.properties: settings of topics that have none of their own.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
 def format_of(path: str | None, form: str | None) -> str:
     """Return the format of a file of rows: what is asked for, else what its name says, else json."""
     suffix = os.path.splitext(path or "")[1].removeprefix(".").lower()
@@ -150,8 +192,7 @@ class Progress:
             self._write(text)
 
     def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text:<{self._width}}\r")
-        sys.stderr.flush()
+        terminal.overwrite(text, self._width)
         self._width = len(text)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless import _native
-from brokerless.cli.options import Progress, bytes_as, format_of, int_from
+from brokerless.cli.options import Progress, broker_settings, bytes_as, format_of, int_from, known_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 @click.option("--transactional-id", help="Write all of the input in one transaction.")
 @click.option("--keep-offsets", is_flag=True, help="Keep offsets, gaps, leader epochs and timestamp types of the rows.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
+@click.option(
+    "--release", type=known_release, help="The oldest Kafka that is to serve a new directory.  [default: 4.0]"
+)
+@broker_settings
 def produce(
     path: str,
     topic: str,
@@ -64,6 +68,9 @@ def produce(
     transactional_id: str | None,
     keep_offsets: bool,
     sole_replica: bool,
+    release: str | None,
+    broker_config: str | None,
+    metadata: str | None,
 ) -> None:
     """Write records into a topic of the log directory PATH, which must not be in use by a broker.
 
@@ -74,8 +81,9 @@ def produce(
     A broker that takes the directory over deletes what is older than retention.ms, 7 days unless --config says
     otherwise.
 
-    With --keep-offsets, reading the copy gives the identical JSON lines. Not copied are transaction markers, producer
-    state and codecs: where an aborted transaction matters, read with --isolation-level read_committed.
+    With --keep-offsets, reading the copy gives the identical JSON lines, but that messages of format 0, which have no
+    timestamps, become CreateTime with -1 in other formats. Not copied are transaction markers, producer state and
+    codecs: where an aborted transaction matters, read with --isolation-level read_committed.
 
     \b
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
@@ -106,6 +114,9 @@ def produce(
         keep_offsets=keep_offsets,
         magic=magic,
         sole_replica=sole_replica,
+        broker_config=broker_config,
+        metadata=metadata,
+        release=release,
         **settings,
     )
     try:

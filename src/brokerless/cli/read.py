@@ -14,6 +14,7 @@ from brokerless.cli.options import (
     format_of,
     isolation_level,
     long_from,
+    metadata,
     moment,
     note_missing,
     offset_or,
@@ -21,7 +22,7 @@ from brokerless.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -78,6 +79,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     type=click.Path(dir_okay=False, allow_dash=True),
     help="Write to this file, which appears when it is finished; - for stdout.",
 )
+@metadata
 def read(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -94,6 +96,7 @@ def read(
     bytes_as: str,
     form: str | None,
     output: str | None,
+    metadata: str | None,
 ) -> None:
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
@@ -111,6 +114,7 @@ def read(
     import pyarrow as pa
 
     from brokerless.cli.output import open_sink
+    from brokerless.cluster_metadata import Uncommitted
     from brokerless.log.reader import Reader
 
     form = format_of(output, form)
@@ -119,6 +123,7 @@ def read(
     shown = columns or (_JSON_COLUMNS if form == "json" else None)
     schema = Reader([], shown).schema
     logs = chosen(paths, topics, partitions, internal=False)
+    uncommitted = Uncommitted(logs, paths, metadata)
 
     def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
         """Yield rows, each with all that was lost before; none at the end."""
@@ -127,16 +132,17 @@ def read(
         for log in logs:
             if start_offset in (None, "earliest"):
                 note_missing(log)
-            reader = log.read(
+            splits = log.plan(
                 start_offset=start_offset,
                 end_offset=end_offset,
                 start_timestamp=start_timestamp,
                 end_timestamp=end_timestamp,
                 isolation_level=isolation_level,
+                target_bytes=None,
                 on_corrupt=on_corrupt,
-                columns=shown,
-                check_crcs=not no_check_crcs,
             )
+            _note(uncommitted.of(log, splits))
+            reader = Reader(splits, shown, check_crcs=not no_check_crcs)
             for rows in reader:
                 done += rows.num_rows
                 progress(f"{done:,} records, now in {log.name}")
@@ -157,6 +163,11 @@ def read(
         click.echo(loss, err=True)
     if met:
         raise SystemExit(1)
+
+
+def _note(texts: Iterable[str]) -> None:
+    for text in texts:
+        click.echo(f"note: {text}", err=True)
 
 
 def _ahead(rows: Iterator[_T]) -> Iterator[_T]:

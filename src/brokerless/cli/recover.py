@@ -4,34 +4,84 @@ from __future__ import annotations
 
 import click
 
-from brokerless.cli.options import Progress
+from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.options import Progress, broker_settings
 
 
 @click.command(short_help="Recover the logs of a directory after a crash.")
-@click.argument("path", type=click.Path(exists=True, file_okay=False))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
-def recover(path: str, topics: tuple[str, ...], dry_run: bool) -> None:
-    """Recover the logs of the log directory PATH, which must not be in use by a broker.
+@click.option(
+    "--force", is_flag=True, help="Recover a directory that was shut down cleanly even if records are lost with that."
+)
+@broker_settings
+def recover(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    dry_run: bool,
+    force: bool,
+    broker_config: str | None,
+    metadata: str | None,
+) -> None:
+    """Recover the logs of the log directories PATH, which must not be in use by a broker.
 
     Each log is cut at its first invalid batch behind the recovery point, its indexes and producer state are rebuilt,
     and leftovers of interrupted cleanings and deletions are finished or removed: step for step what a broker does when
-    it starts without a clean-shutdown marker. When all logs are recovered the marker is written, so that the broker
-    starts at once. Each change is printed. Exit code 1: a broker would not start; the message names the cure.
+    it starts without a clean-shutdown marker. Replicas on their way to this directory, and stray ones, are recovered
+    too. When all logs are recovered the marker is written, so that the broker starts at once.
+
+    The first line says how many records are lost, how much is changed, and whether a broker will start. Then each
+    change is printed. What is cut off at damage stays in the log's directory, in files named set-aside-*, which brokers
+    pass over. A broker recovers nothing in a directory that was shut down cleanly: there, cutting needs --force. So
+    does a log that lacks records which other files tell of: once it is recovered, they do not tell of them any more.
+
+    Exit code 1: a broker would not start, or would not serve all of the logs; the message says why, and names the cure.
+    Name all log.dirs of a broker: only one of them has the cluster's metadata.
 
     \b
     brokerless recover data --dry-run
     brokerless recover data
+    brokerless recover /disk1/kafka /disk2/kafka
     """
-    from brokerless.recovery import planned, recovered
+    from brokerless.cluster_metadata import metadata_among
+    from brokerless.errors import CorruptRecordError
+    from brokerless.recovery import Forecast, forecast, recovered
 
-    changes = 0
+    try:
+        forecasts = {
+            path: forecast(path, topics, broker_config=broker_config, metadata=metadata or metadata_among(paths, path))
+            for path in paths
+        }
+    except CorruptRecordError:
+        click.echo("a broker will not start")
+        raise
+    found = Forecast.of_all(forecasts.values())
+    click.echo(found.summary())
+    for line in (*found.stopping, *found.dropping, *found.missing, *found.notes):
+        click.echo(line)
     with Progress(prints=True) as progress:
-        for name, steps in (planned if dry_run else recovered)(path, topics):
-            progress(name)
-            for step in steps:
-                click.echo(f"{name}: {step}")
-            changes += len(steps)
-    done = f"{changes} changes {'to be made' if dry_run else 'made'} in {path}"
-    whose = "those of these topics" if topics else "its logs"
-    click.echo(done if changes else f"{done}: a broker takes {whose} as they are", err=True)
+        for path in paths:
+            changes = 0
+            steps_of_all = (
+                forecasts[path].steps
+                if dry_run
+                else recovered(
+                    path,
+                    topics,
+                    force=force,
+                    broker_config=broker_config,
+                    metadata=metadata or metadata_among(paths, path),
+                )
+            )
+            for name, steps in steps_of_all:
+                progress(name)
+                for step in steps:
+                    click.echo(f"{name}: {step}")
+                changes += len(steps)
+            done = f"{changes} changes {'to be made' if dry_run else 'made'} in {path}"
+            if not changes and found.is_good:
+                done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
+            click.echo(done, err=True)
+    if not found.is_good:
+        raise SystemExit(DAMAGE)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from brokerless.cli.options import Progress, int_from
+from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.options import Progress, broker_settings, int_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from brokerless.log.verb import PlanT, ReportT, Verb
     from brokerless.rewriting import Rewritten
@@ -32,12 +34,15 @@ class Where:
     dry_run: bool
     jobs: int
     form: str
+    broker_config: str | None = None
+    metadata: str | None = None
 
     def run(self, verb: Verb[PlanT, ReportT]) -> list[ReportT]:
         """Do a verb's work there, print what came of it, and return the reports.
 
         Raises:
             click.UsageError: neither a new directory, nor in place, nor a dry run; or more than one of them.
+            SystemExit: all is done, and damage that was there before is there still.
         """
         from brokerless.rewriting import rewrite_each
 
@@ -46,8 +51,9 @@ class Where:
                 "exactly one of --to DIR, --in-place and --dry-run is needed: nothing is changed unasked"
             )
         reports = []
+        is_damaged = False
         read: dict[str, int] = {}
-        with Progress(prints=True) as show:
+        with Progress(prints=True) as show, way_around_damage():
 
             def progress(name: str, count: int) -> None:
                 read[name] = read.get(name, 0) + count
@@ -62,8 +68,11 @@ class Where:
                 dry_run=self.dry_run,
                 jobs=self.jobs,
                 progress=progress,
+                broker_config=self.broker_config,
+                metadata=self.metadata,
             ):
                 reports.append(result.report)
+                is_damaged |= bool(result.damage)
                 print_result(result, self.form, dry_run=self.dry_run)
                 if result.unkept_log_start_offset is not None:
                     click.echo(
@@ -73,7 +82,24 @@ class Where:
                     )
         what = "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "done in place"
         click.echo(f"{len(reports)} partition{'s'[: len(reports) != 1]} {what}", err=True)
+        if is_damaged:
+            raise SystemExit(DAMAGE)
         return reports
+
+
+@contextmanager
+def way_around_damage() -> Iterator[None]:
+    """Add to an error about damage how to get a log that the verb takes."""
+    from brokerless.errors import CorruptRecordError
+
+    try:
+        yield
+    except CorruptRecordError as error:
+        error.add_note(
+            "a copy without what is damaged has every offset that can be read, and every verb takes it: "
+            "brokerless read PATH --topic T --on-corrupt skip | brokerless produce NEW --topic T --keep-offsets"
+        )
+        raise
 
 
 def print_result(result: Rewritten[ReportT], form: str, *, dry_run: bool) -> None:
@@ -81,12 +107,16 @@ def print_result(result: Rewritten[ReportT], form: str, *, dry_run: bool) -> Non
     report = result.report
     if form == "json":
         words = {"topic": result.topic, "partition": result.partition, "dry_run": dry_run, **report.to_dict()}
+        if result.damage:
+            words["damage"] = [lost._asdict() for lost in result.damage]
         click.echo(json.dumps(words, separators=(",", ":")))
     else:
         for line in report.lines():
             click.echo(f"{result.name}: {line}")
     for step in result.recovery:
         click.echo(f"{result.name}: before, {step}", err=True)
+    for lost in result.damage:
+        click.echo(f"{result.name}: damage was carried over: {lost}", err=True)
 
 
 def rewriting(function: _Command) -> _Command:
@@ -98,6 +128,7 @@ def rewriting(function: _Command) -> _Command:
         return function(where=Where(**{name: options.pop(name) for name in names}), **options)
 
     for decorate in (
+        broker_settings,
         click.option(
             "--format",
             "form",

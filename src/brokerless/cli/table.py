@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -14,7 +16,7 @@ def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str], err: bool = False
 ) -> None:
     """Print rows under their headings; columns of numbers are set to the right."""
-    table = [headings, *rows]
+    table = [headings, *([terminal.name(text, err=err) for text in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
     for row in table:
         cells = (

@@ -13,7 +13,7 @@ from brokerless.log.transactions import first_unstable_offset, transactions
 
 if TYPE_CHECKING:
     from brokerless.log.log import Log
-    from brokerless.log.transactions import Aborted
+    from brokerless.log.transactions import Aborted, Doubt
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 StartOffset = int | Literal["earliest", "latest"]
@@ -24,32 +24,36 @@ _Offset = TypeVar("_Offset", StartOffset | None, EndOffset | None)
 class Bounds(NamedTuple):
     """The rows of [start_offset, end_offset), without those of `aborted`.
 
-    `is_open` where nothing but the end of the log ends the read: then damage that stands there is met.
+    `limit` is the lowest end that was asked for. Where it is above the log end offset, damage at the end is met.
+    `doubts` are transactions of which it is not known whether they were committed: a read that does not skip them ends
+    at the first.
     """
 
     start_offset: int
     end_offset: int
-    is_open: bool
+    limit: int
     aborted: list[Aborted]
+    doubts: list[Doubt]
 
     def stretches(self, log: Log) -> list[Stretch]:
         """Return what is read of which segments."""
         found = []
         next_offset, end, damage, last_batch = log.extent
-        known = None if damage else next_offset
-        # Without an end, rows count that are beyond their segment by one flipped bit: a batch's offset is not in its
-        # checksum. But a broker's cleaner may have put the next segments into this one since they were listed.
-        is_open = self.is_open and not log.root.is_locked
+        # Behind damage the log may go on, but not above what it is limited to.
+        known, limit_offset = (None, log.limit_offset) if damage else (next_offset, next_offset)
+        is_open = self.limit > log.log_end_offset or self.limit == NO_END
         for segment in log.segments:
-            following = segment.next_base_offset
+            following, missing = segment.next_base_offset, log.missing_behind(segment)
             if following is not None:
                 if following > self.start_offset and segment.base_offset < self.end_offset:
-                    end_offset = NO_END if is_open else min(self.end_offset, following)
-                    found.append(Stretch(segment, segment.size, end_offset, following))
-            elif self.is_open and (damage or self.start_offset < self.end_offset or self.end_offset == NO_END):
-                found.append(Stretch(segment, end, NO_END, known, last_batch))
+                    end_offset = min(self.end_offset, following)
+                    # A live broker's cleaner may have put the next segment into this one since they were listed.
+                    limit = None if log.root.is_locked else following
+                    found.append(Stretch(segment, segment.size, end_offset, following, None, limit, missing))
+            elif is_open:
+                found.append(Stretch(segment, end, self.limit, known, last_batch, limit_offset, missing))
             elif max(self.start_offset, segment.base_offset) < self.end_offset:
-                found.append(Stretch(segment, end, self.end_offset, known, last_batch))
+                found.append(Stretch(segment, end, self.end_offset, known, last_batch, limit_offset))
         return found
 
 
@@ -62,6 +66,7 @@ def bounds(
     isolation_level: IsolationLevel,
     *,
     verify_transactions: bool,
+    skips: bool,
 ) -> Bounds:
     """Resolve the arguments of `Log.plan`."""
     check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
@@ -80,13 +85,18 @@ def bounds(
     if start_timestamp is not None:
         start = max([start, *(_at_time(log, start_timestamp, end_offset, is_committed=is_committed) or [visible])])
     aborted: list[Aborted] = []
+    doubts: list[Doubt] = []
     if is_committed:
         end = visible_end(log.whole, end_offset)
-        aborted, unstable = transactions(log.whole, start, end, verify=verify_transactions)
+        aborted, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
         limits += [] if unstable is None else [unstable]
-    is_open = all(limit > log.log_end_offset for limit in limits)
-    end = min([log.log_end_offset, *limits])
-    return Bounds(start, end, is_open, aborted)
+        doubts = [doubt for doubt in doubts if doubt.first_offset < min(limits, default=NO_END)]
+    if skips:
+        aborted += [(doubt.producer_id, doubt.first_offset, doubt.end_offset or NO_END) for doubt in doubts]
+    else:
+        limits += [max(start, doubt.first_offset) for doubt in doubts]
+    limit = min(limits, default=NO_END)
+    return Bounds(start, min(log.log_end_offset, limit), limit, aborted, doubts)
 
 
 def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
@@ -100,14 +110,19 @@ def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
             raise ValueError(f"end_offset {end_offset} is negative")
         return log.log_end_offset
     if end_offset is None:
-        high_watermark = log.high_watermark if log.root.is_locked else None
-        return log.log_end_offset if high_watermark is None else high_watermark
+        is_live = log.root.is_locked and log.high_watermark is not None
+        return _high_watermark(log) if is_live else log.log_end_offset
     check_word("end_offset", end_offset, ("latest", "high-watermark"))
     if end_offset == "latest":
         return log.log_end_offset
+    return _high_watermark(log)
+
+
+def _high_watermark(log: Log) -> int:
+    """Return the checkpointed high watermark, within the log as it is now."""
     if log.high_watermark is None:
         raise ValueError(f"no high watermark of {log.name} is checkpointed in {log.root.path}")
-    return log.high_watermark
+    return min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
 
 
 def stable_end(log: Log, end_offset: EndOffset | None = None) -> int:

@@ -115,12 +115,43 @@ class Changes:
         self.steps.append(Step("rename", name, to, why))
 
     def delete_segment(self, base_offset: int, why: str) -> None:
-        """Delete a segment's files as a broker does: by another name first, so that a crash leaves no half of it."""
-        for kind in (*files.SEGMENT_KINDS, files.SNAPSHOT):
-            name = files.segment_file(base_offset, kind)
-            if name in self:
-                self.rename(name, name + files.DELETED, why)
-                self.remove(name + files.DELETED, why)
+        """Delete a segment's files as a broker does, all by another name first: a crash leaves no half of it.
+
+        An index that is left without its log and without a `.log.deleted` is that of a log that somebody removed.
+        """
+        found = [files.segment_file(base_offset, kind) for kind in (*files.SEGMENT_KINDS, files.SNAPSHOT)]
+        names = [name for name in found if name in self]
+        for name in names:
+            self.rename(name, name + files.DELETED, why)
+        for name in reversed(names):
+            self.remove(name + files.DELETED, why)
+
+    def set_aside(self, name: str, position: int, why: str) -> None:
+        """Take off a file what is at and behind a position, and keep that under a name that no broker looks at.
+
+        A crash in between leaves both; the same bytes are not kept twice.
+        """
+        stem = f"{files.SET_ASIDE}{name}-from-{position}"
+        earlier = [other for other in self._content if other.startswith(stem) and not other.endswith(_TMP)]
+        aside = f"{stem}-{len(earlier)}" if earlier else stem
+        if any(self._is_end(other, name, position) for other in earlier):
+            self.truncate(name, position, why)
+        elif position:
+            if aside + _TMP in self:
+                self.remove(aside + _TMP, "left by an interrupted recovery")
+            self.copy(aside + _TMP, name, position, self.size(name), why)
+            self.rename(aside + _TMP, aside, why)
+            self.truncate(name, position, why)
+        else:
+            self.rename(name, aside, why)
+
+    def _is_end(self, other: str, name: str, position: int) -> bool:
+        """Tell whether a file holds what another one has from a position on."""
+        if self.size(other) != self.size(name) - position:
+            return False
+        with self.open(other) as found, self.open(name) as file:
+            blocks = range(0, found.size(), _BLOCK)
+            return all(found.read(at, _BLOCK) == file.read(position + at, _BLOCK) for at in blocks)
 
     def truncate(self, name: str, size: int, why: str) -> None:
         """Cut a file."""
@@ -200,6 +231,7 @@ class Changes:
 
 
 _BLOCK = 1 << 20
+_TMP = ".tmp"
 
 
 def _copy(content: Slice, path: str) -> None:

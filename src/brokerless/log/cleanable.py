@@ -71,9 +71,11 @@ def cleanable(state: LogState, *, active_base_offset: int, min_compaction_lag_ms
     if not from_start and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
         first_dirty = checkpoint
     dirty = [segment for segment in inactive if _end(segment, active_base_offset) > first_dirty]
+    active = (active_base_offset, "the active segment begins there")
     limits = [
-        (min(state.last_stable_offset, state.high_watermark), "a transaction is open from there on"),
-        (active_base_offset, "the active segment begins there"),
+        (state.last_stable_offset, "a transaction is open from there on"),
+        (state.high_watermark, "records from the high watermark on may not be on other brokers yet"),
+        active,
     ]
     if min_compaction_lag_ms > 0:
         young = (segment for segment in dirty if largest_timestamp(segment) > state.now - min_compaction_lag_ms)
@@ -83,7 +85,7 @@ def cleanable(state: LogState, *, active_base_offset: int, min_compaction_lag_ms
     behind = (segment for segment in inactive if _end(segment, active_base_offset) > offset)
     uncleanable = next((segment.base_offset for segment in behind), active_base_offset)
     if uncleanable == active_base_offset:
-        limit = limits[1][1]
+        limit = active[1]
     segments = tuple(segment for segment in inactive if segment.base_offset < uncleanable)
     # From the segment that holds the lower of the two on: where all is clean, that is none.
     cleaned = [segment for segment in segments if _end(segment, active_base_offset) > min(first_dirty, uncleanable)]

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import check_number
 from brokerless.log import compaction_apart as apart
-from brokerless.log import files
 from brokerless.log.cleanable import cleanable, groups
 from brokerless.log.compaction import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, rewrite, together
 from brokerless.log.compaction_report import CompactionReport
+from brokerless.log.transactions import aborted_index
 from brokerless.log.verb import Outcome
 from brokerless.log.verdicts import Verdicts
+from brokerless.release import NEWEST, Release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from brokerless.log.settings import TopicSettings
     from brokerless.log.verb import LogState, Progress, Steps
     from brokerless.log.writer import LogWriter
+
+# Those of a topic by which records go; and those by which a cleaner takes a log up.
+_OF_RECORDS = ("min_compaction_lag_ms", "delete_retention_ms")
+_OF_DUE_LOGS = ("cleanup_policy", "min_cleanable_dirty_ratio", "max_compaction_lag_ms")
+SETTINGS = (*_OF_RECORDS, *_OF_DUE_LOGS, "segment_bytes")
+"""The settings of a topic that a compaction uses, but for those of indexes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +47,8 @@ class Compact:
             not say compact.
         min_compaction_lag_ms: in place of the topic's.
         delete_retention_ms: in place of the topic's.
+        release: the Kafka whose cleaner it is. A batch without records is kept that ends the log, at the high
+            watermark; before 4.4, one that ends what is compacted.
         memory: bytes that the process may take, more or less; half of them at least are for keys. With less memory the
             log is read more often.
 
@@ -57,12 +66,20 @@ class Compact:
     min_compaction_lag_ms: int | None = None
     delete_retention_ms: int | None = None
     memory: int = 512 << 20
+    release: str = str(NEWEST)
 
     def __post_init__(self) -> None:
+        Release.parse(self.release)
         for name, lowest in (("min_compaction_lag_ms", 0), ("delete_retention_ms", 0), ("memory", 1)):
             value = getattr(self, name)
             if value is not None:
                 check_number(name, value, lowest)
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The settings of lag and retention that are the topic's; and those that say what is due, if that matters."""
+        own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
+        return own + (_OF_DUE_LOGS if self.only_due else ())
 
     def prepare(self, log: LogWriter) -> None:
         """Roll, if that is asked for and the active segment has anything."""
@@ -70,35 +87,45 @@ class Compact:
             log.roll()
 
     def plan(self, state: LogState) -> Plan:
-        """Say what is to be cleaned."""
-        settings, active = state.settings, state.segments[-1]
+        """Say what is to be cleaned.
+
+        Raises:
+            ValueError: the log is tiered: no cleaner takes such a one up.
+            CorruptRecordError: a segment is damaged where a transaction's marker may be.
+        """
+        given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
+        settings, active = state.settings.with_keywords(given), state.segments[-1]
         # It was rolled, unless this is a dry run.
         active_bytes = active.extent().end_position
         is_rolled = self.roll and active_bytes > 0
-        lag = settings.min_compaction_lag_ms if self.min_compaction_lag_ms is None else self.min_compaction_lag_ms
         found = cleanable(
             state,
             active_base_offset=state.log_end_offset if is_rolled else active.base_offset,
-            min_compaction_lag_ms=lag,
+            min_compaction_lag_ms=settings.min_compaction_lag_ms,
             from_start=self.from_start,
         )
+        if state.is_tiered:
+            raise ValueError(
+                f"cannot compact {state.directory}: it is tiered: {state.remote_part()}, and would stay as they "
+                "are; brokers do not compact tiered topics, either"
+            )
         is_due = settings.is_compacted and found.is_due(settings.min_cleanable_dirty_ratio)
-        retention = settings.delete_retention_ms if self.delete_retention_ms is None else self.delete_retention_ms
         return Plan(
             directory=state.directory,
             settings=settings,
             found=found,
             groups=groups(found, state.directory, settings),
-            txnindexes=tuple(
-                f"{state.directory}/{files.segment_file(segment.base_offset, files.TXNINDEX)}"
-                for segment in state.segments
-                if segment.has_transaction_index
-            ),
+            aborted=aborted_index(state.segments, state.log_end_offset, below=found.first_uncleanable_offset)
+            if found.segments
+            else b"",
             log_start_offset=state.log_start_offset,
             producers=state.producers,
+            kept_end_offset=found.first_uncleanable_offset
+            if Release.parse(self.release).keeps_last_cleaned_batch
+            else state.high_watermark,
             hash_key=(secrets.randbits(64), secrets.randbits(64)),
             now=state.now,
-            delete_retention_ms=retention,
+            delete_retention_ms=settings.delete_retention_ms,
             is_due=is_due,
             left="" if found.cleanable_bytes and (is_due or not self.only_due) else _why_left(found, settings),
             bytes=sum(segment.size for segment in state.segments if not segment.is_last) + active_bytes,
@@ -114,7 +141,8 @@ class Compact:
         Raises:
             ValueError: records without a key would go.
             CorruptRecordError: a segment is damaged.
-            UnsupportedFormatError: the range ends with a message of magic 0 or 1 that goes: Kafka's cleaner fails.
+            UnsupportedFormatError: a message of magic 0 or 1 that goes is the one to be kept without records: Kafka's
+                cleaner fails.
         """
         if plan.left:
             return Outcome(report=_report(plan, [], ()))
@@ -134,6 +162,7 @@ class Compact:
             replacements=tuple(replacement for replacement, _ in done),
             outputs=() if output is None else (output,) * len(done),
             first_dirty_offset=plan.found.first_uncleanable_offset,
+            unread_from=plan.found.segments[-1].next_base_offset,
         )
 
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
@@ -160,6 +189,7 @@ class Compact:
             replacements=tuple(replacement for part in done for replacement in part.replacements),
             outputs=tuple(part.output for part in done for _ in part.replacements),
             first_dirty_offset=plan.found.first_uncleanable_offset,
+            unread_from=plan.found.segments[-1].next_base_offset,
         )
 
 
@@ -202,4 +232,5 @@ def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentRe
         passes=sum(one.passes for one in decided),
         keys=sum(one.keys for one in decided),
         segments=tuple(segments),
+        settings=plan.settings.used(SETTINGS),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless import _native, storage
+from brokerless import _native
 from brokerless.errors import CorruptRecordError, located
 from brokerless.log.compaction_report import Counts, SegmentReport
 from brokerless.log.renew import NewSegments
@@ -58,9 +58,10 @@ class Plan:
         settings: the topic's.
         found: what may be cleaned.
         groups: the segments that become one.
-        txnindexes: paths of the transaction indexes of all segments.
+        aborted: the aborted transactions, as one transaction index for all segments.
         log_start_offset: the first offset that counts.
         producers: the producer state at the log end, as the content of a `.snapshot`.
+        kept_end_offset: the batch that ends here stays, be it empty.
         hash_key: the key of the hash of keys: of this plan alone, so that nobody can make keys that collide.
         now: the clock, ms since the epoch.
         delete_retention_ms: how long tombstones and markers stay once they are stamped.
@@ -75,9 +76,10 @@ class Plan:
     settings: TopicSettings
     found: Cleanable
     groups: tuple[tuple[Segment, ...], ...]
-    txnindexes: tuple[str, ...]
+    aborted: bytes = field(repr=False)
     log_start_offset: int
     producers: bytes
+    kept_end_offset: int
     hash_key: tuple[int, int] = field(repr=False)
     now: int
     delete_retention_ms: int
@@ -125,7 +127,7 @@ def decide(
         progress: called with the bytes that were read since the last call.
     """
     scan = _native.CompactionScan(
-        [storage.read_all(path) for path in plan.txnindexes],
+        [plan.aborted],
         log_start_offset=plan.log_start_offset,
         first_dirty_offset=plan.found.first_dirty_offset,
         now=plan.now,
@@ -234,7 +236,7 @@ def rewrite(
     """
     native = _native.CompactionRewrite(
         plan.producers,
-        end_offset=plan.found.first_uncleanable_offset,
+        end_offset=plan.kept_end_offset,
         delete_horizon_ms=plan.delete_horizon_ms,
         max_batch_bytes=_MAX_BATCH,
         threads=threads(),

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from brokerless.log.settings import settings_line
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from brokerless import _native
     from brokerless.log.segment import Segment
+    from brokerless.log.settings import Setting
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,7 @@ class CompactionReport:
         passes: over the log, each for a part of the keys; 0: nothing was to be done.
         keys: different ones in the dirty part.
         segments: the old ones.
+        settings: those by which it was decided, each with its source.
     """
 
     left: str
@@ -161,6 +167,7 @@ class CompactionReport:
     passes: int
     keys: int
     segments: tuple[SegmentReport, ...]
+    settings: Mapping[str, Setting]
 
     def total(self, name: str) -> int:
         """Return the sum of a number over the segments."""
@@ -182,7 +189,7 @@ class CompactionReport:
         if self.active_bytes and not self.is_rolled:
             active = f"the active segment {self.active_base_offset} stays as it is"
             lines.append(f"{active}: {self.active_bytes} bytes, which a roll (--roll) would add")
-        return lines
+        return [*lines, settings_line(self.settings)]
 
 
 def _line(segment: SegmentReport) -> str:

@@ -6,19 +6,21 @@ transactions were aborted where a format has no place for them.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.errors import check_several
 from brokerless.log.renew import max_segment_bytes, renew, transaction_index
+from brokerless.log.settings import OPTION, Setting, settings_line
 from brokerless.log.shares import in_shares
+from brokerless.log.transactions import aborted_in
 from brokerless.log.verb import Outcome
 from brokerless.workers import threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from brokerless.log.segment import Segment
     from brokerless.log.settings import TopicSettings
@@ -46,12 +48,14 @@ class ConvertReport:
         bytes_after: likewise.
         batches: as they were; a message that stands alone counts as one.
         changed_batches: how many of them did not stay as they were.
+        apart_batches: how many were not joined with others, since another replica may end behind them.
         dropped_headers: records that lost their headers.
         dropped_timestamps: records that lost their timestamp, which format 0 has no place for.
         dropped_producers: batches that lost producer, sequence and transaction.
         dropped_control_batches: markers and other control batches left out.
         dropped_aborted_records: records of aborted transactions left out.
         dropped_undecided_records: records left out because they were behind the last stable offset.
+        settings: those by which batches were compressed and segments divided, each with its source.
     """
 
     segments: int
@@ -61,12 +65,14 @@ class ConvertReport:
     bytes_after: int
     batches: int
     changed_batches: int
+    apart_batches: int
     dropped_headers: int
     dropped_timestamps: int
     dropped_producers: int
     dropped_control_batches: int
     dropped_aborted_records: int
     dropped_undecided_records: int
+    settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON takes it."""
@@ -80,7 +86,8 @@ class ConvertReport:
             f"{self.bytes_before} bytes became {self.bytes_after}{share}",
             f"{self.replaced_segments} of {self.segments} segments replaced by {self.new_segments}",
         ]
-        losses = {
+        counts = {
+            "batches not joined: another replica may end behind them": self.apart_batches,
             "records lost their headers": self.dropped_headers,
             "records lost their timestamp": self.dropped_timestamps,
             "batches lost their producer": self.dropped_producers,
@@ -88,7 +95,8 @@ class ConvertReport:
             "aborted records left out": self.dropped_aborted_records,
             "undecided records left out, at or behind the last stable offset": self.dropped_undecided_records,
         }
-        return lines + [f"{count} {what}" for what, count in losses.items() if count]
+        lines += [f"{count} {what}" for what, count in counts.items() if count]
+        return [*lines, settings_line(self.settings)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +104,18 @@ class Convert:
     """Convert a log's batches.
 
     Args:
-        magic: 0, 1 or 2; None: what they are.
+        magic: 0, 1 or 2; None: what they are. With 2, batches without a leader epoch get 0: else a new follower fails
+            on them.
         compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`; None: what they are.
         compression_level: as Kafka has it for the codec; None: the one of the topic's settings. With a level, batches
             that have the codec are compressed again too.
         batch_size: join batches up to so many bytes, uncompressed, where nobody could tell: same producer, sequences
             and offsets that go on. None: only messages of formats 0 and 1 that stand alone, up to 16384.
-        drop: "headers", "producers": what may be left out where the format lacks it. With producers go all markers, the
-            records of aborted transactions, and all from the last stable offset on.
+        drop: "headers": leave them out where the format lacks them. "producers": leave them out of any format: what is
+            left goes to any cluster, whatever ids that gives. With producers go all markers, the records of aborted
+            transactions, and all from the last stable offset on.
+        sole_replica: no other broker has a replica, or none that matters. Else batches are joined only below the offset
+            that all other replicas have, by the metadata in the log directory.
         max_batch_bytes: the most that one batch may decompress to.
 
     Raises:
@@ -120,6 +132,7 @@ class Convert:
     batch_size: int | None = None
     drop: frozenset[str] = frozenset()
     max_batch_bytes: int = 256 << 20
+    sole_replica: bool = False
 
     def __post_init__(self) -> None:
         check_several("drop", self.drop)
@@ -128,18 +141,35 @@ class Convert:
             raise ValueError(f"cannot drop {name!r}: one of {', '.join(DROPS)} expected")
         self._native([], 0, 0)
 
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """No setting: what goes is what was asked for."""
+        return ()
+
     def prepare(self, log: LogWriter) -> None:
         """Nothing comes before."""
 
     def plan(self, state: LogState) -> LogState:
-        """All of the log is converted."""
+        """Check that all of the log can be converted.
+
+        Raises:
+            ValueError: batches are to be joined, and other replicas may end anywhere; formats 0 and 1 for a tiered log:
+                without leader epochs nothing finds its remote segments.
+        """
+        if self.batch_size is not None and self._join_below(state) == 0:
+            raise _unsafe_to_join(state)
+        if state.is_tiered and not self._has_leader_epochs:
+            raise ValueError(
+                f"cannot convert {state.directory} to magic {self.magic}: it is tiered: {state.remote_part()}, and "
+                "brokers find them by leader epochs, which formats 0 and 1 have no place for"
+            )
         return state
 
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[ConvertReport]:
         """Convert segment by segment; see `verb.Verb`."""
-        aborted = _aborted(plan, progress=progress) if self._drops_producers else []
+        aborted = aborted_in(plan.segments, plan.log_end_offset) if self._drops_producers else []
         part = self._part(plan, plan.segments, aborted, dry_run=dry_run, progress=progress, output=output)
         return self._outcome([part])
 
@@ -166,7 +196,9 @@ class Convert:
         output: str | None,
     ) -> Outcome[ConvertReport]:
         """Convert some segments."""
-        rewriter = self._native(aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.settings))
+        rewriter = self._native(
+            aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.settings), self._join_below(plan)
+        )
         replacements: list[Replacement] = []
         before = after = 0
         for segment in segments:
@@ -181,6 +213,8 @@ class Convert:
             after += size if renewed is None else renewed.size
             if renewed is not None:
                 replacements.append(renewed.replacement)
+            if rewriter.converted["apart"] and self._join_below(plan) == 0:
+                raise _unsafe_to_join(plan)
         counts = rewriter.converted
         report = ConvertReport(
             segments=len(segments),
@@ -190,12 +224,14 @@ class Convert:
             bytes_after=after,
             batches=counts["batches"],
             changed_batches=counts["changed"],
+            apart_batches=counts["apart"],
             dropped_headers=counts["headers"],
             dropped_timestamps=counts["timestamps"],
             dropped_producers=counts["producers"],
             dropped_control_batches=counts["control_batches"],
             dropped_aborted_records=counts["aborted"],
             dropped_undecided_records=counts["undecided"],
+            settings=self._settings(plan.settings),
         )
         if dry_run:
             return Outcome(report=report)
@@ -204,12 +240,17 @@ class Convert:
 
     def _outcome(self, parts: Sequence[Outcome[ConvertReport]]) -> Outcome[ConvertReport]:
         """Put together what was done to neighbouring segments, in their order."""
-        counts = [asdict(part.report) for part in parts]
+        reports = [part.report for part in parts]
+        counts = [field.name for field in fields(ConvertReport) if field.name != "settings"]
         return Outcome(
-            report=ConvertReport(**{name: sum(count[name] for count in counts) for name in counts[0]}),
+            report=ConvertReport(
+                **{name: sum(getattr(report, name) for report in reports) for name in counts},
+                settings=reports[0].settings,
+            ),
             replacements=tuple(replacement for part in parts for replacement in part.replacements),
             outputs=tuple(output for part in parts for output in part.outputs),
             has_producers=self._has_producers,
+            has_leader_epochs=self._has_leader_epochs,
         )
 
     @property
@@ -218,7 +259,14 @@ class Convert:
 
     @property
     def _has_producers(self) -> bool:
+        return self._has_leader_epochs and not self._drops_producers
+
+    @property
+    def _has_leader_epochs(self) -> bool:
         return self.magic not in (0, 1)
+
+    def _join_below(self, state: LogState) -> int | None:
+        return None if self.sole_replica else state.others_from
 
     def _level(self, settings: TopicSettings) -> int | None:
         if self.compression_level is not None or self.compression not in _LEVELS:
@@ -226,8 +274,22 @@ class Convert:
         level: int = getattr(settings, _LEVELS[self.compression])
         return level
 
+    def _settings(self, settings: TopicSettings) -> dict[str, Setting]:
+        """Return the settings that are used, but for those of indexes."""
+        used = settings.used(("segment_bytes",))
+        if self.compression in _LEVELS:
+            name = _LEVELS[self.compression]
+            own = self.compression_level
+            used[name] = settings.used((name,))[name] if own is None else Setting(own, OPTION)
+        return used
+
     def _native(
-        self, aborted: list[Aborted], last_stable_offset: int, log_end_offset: int, level: int | None = None
+        self,
+        aborted: list[Aborted],
+        last_stable_offset: int,
+        log_end_offset: int,
+        level: int | None = None,
+        join_below: int | None = None,
     ) -> _native.SegmentConversion:
         return _native.SegmentConversion(
             magic=self.magic,
@@ -235,6 +297,7 @@ class Convert:
             compression_level=self.compression_level if level is None else level,
             recompress=self.compression_level is not None,
             batch_size=self.batch_size,
+            join_below=join_below,
             drop_headers="headers" in self.drop,
             drop_producers=self._drops_producers,
             aborted=aborted,
@@ -245,15 +308,18 @@ class Convert:
         )
 
 
+def _unsafe_to_join(state: LogState) -> ValueError:
+    return ValueError(
+        f"cannot join batches of {state.directory}: another broker's replica may end inside such a batch, and then "
+        "never follows again. If there is none, say so: sole_replica (--sole-replica). Of formats 0 and 1, messages "
+        "that stand alone are always joined"
+    )
+
+
 def _is_changed(rewriter: _native.SegmentConversion, before: int) -> bool:
     return rewriter.changed > before
 
 
 def _aborted(state: LogState, *, progress: Progress, output: str | None = None) -> list[Aborted]:  # noqa: ARG001
-    """Find all aborted transactions by their markers, the only ones who surely know. What is read is no progress."""
-    walk = _native.HeaderWalk()
-    for segment in state.segments:
-        with segment.open() as file:
-            segment.walk_whole(walk, file, 0, segment.extent().end_position)
-        walk.start_file()
-    return walk.aborted
+    """Find all aborted transactions. What is read is no progress."""
+    return aborted_in(state.segments, state.log_end_offset)

@@ -67,6 +67,7 @@ class Dump:
         verify_index_only: check indexes without showing their entries.
         index_sanity_check: check only what an index says of itself.
         max_bytes: read at most so many bytes of each .log.
+        escape_controls: write control characters in keys, values and header keys out, as JSON does: for a terminal.
 
     Attributes:
         is_damaged: whether anything was found that should not be: a wrong checksum, an index that does not fit.
@@ -81,8 +82,10 @@ class Dump:
         verify_index_only: bool = False,
         index_sanity_check: bool = False,
         max_bytes: int | None = None,
+        escape_controls: bool = False,
     ) -> None:
         self._log_options = {
+            "escape_controls": escape_controls,
             "deep_iteration": deep_iteration or print_data_log,
             "print_data_log": print_data_log,
             "skip_record_metadata": skip_record_metadata,

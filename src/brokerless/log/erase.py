@@ -47,6 +47,10 @@ class EraseReport:
         bytes_before: of all batches.
         bytes_after: likewise.
         remaining_records: what a search of the new segments found: 0; None: nothing was written that could be searched.
+        remote_offsets: the range [start, end) that remote storage may hold, which is every segment of a tiered log but
+            the active one. Remote copies were not searched, and stay. None: the log is not tiered.
+        may_have_replicas: other brokers may have the partition, too: the metadata in the log directory do not say that
+            there are none.
         leftovers: files and directories beside the log that may hold the same records: what brokers no longer read, or
             not yet.
         selection_digest: SHA-256 over the keys, prefixes and headers asked for, so that a report can be told to be
@@ -63,6 +67,8 @@ class EraseReport:
     bytes_before: int
     bytes_after: int
     remaining_records: int | None
+    remote_offsets: tuple[int, int] | None
+    may_have_replicas: bool
     leftovers: tuple[str, ...]
     selection_digest: str
 
@@ -81,6 +87,11 @@ class EraseReport:
             shown = [str(first) if first == last else f"{first}-{last}" for first, last in self.offset_ranges[:10]]
             more = len(self.offset_ranges) - len(shown)
             lines.append(f"offsets {', '.join(shown)}" + (f" and {more} more ranges" if more else ""))
+        if self.remote_offsets is not None:
+            start, end = self.remote_offsets
+            lines.append(
+                f"not looked into: remote storage, which may have offsets {start} to {end - 1}: what is there stays"
+            )
         lines += [f"not looked into: {path}" for path in self.leftovers]
         return [*lines, f"selection sha256 {self.selection_digest}"]
 
@@ -116,6 +127,7 @@ class Erase:
         headers: (name, value) of a header.
         blank: leave the records, with an empty value in place of theirs; never null, which would be a tombstone. Keys
             and headers stay.
+        local_only: of a tiered log, erase what is in local segments, though remote storage keeps what it has.
         max_batch_bytes: the most that one batch may decompress to.
 
     Raises:
@@ -130,6 +142,7 @@ class Erase:
     key_prefixes: tuple[bytes, ...] = ()
     headers: tuple[tuple[bytes, bytes], ...] = ()
     blank: bool = False
+    local_only: bool = False
     max_batch_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
@@ -154,11 +167,25 @@ class Erase:
             digest.update(kind + _framed(content))
         return digest.hexdigest()
 
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """No setting: what goes is what was asked for."""
+        return ()
+
     def prepare(self, log: LogWriter) -> None:
         """Nothing comes before: the active segment is rewritten too."""
 
     def plan(self, state: LogState) -> LogState:
-        """All of the log is searched."""
+        """Check that all of the log can be searched.
+
+        Raises:
+            ValueError: it is tiered, and `local_only` was not asked for.
+        """
+        if state.is_tiered and not self.local_only:
+            raise ValueError(
+                f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and stay there; to "
+                "erase from local segments alone, say local_only (--local-only)"
+            )
         return state
 
     def work(
@@ -188,6 +215,8 @@ class Erase:
             bytes_before=before,
             bytes_after=before - sum(sizes[segment.base_offset] for segment in replaced) + after,
             remaining_records=None,
+            remote_offsets=_remote(plan),
+            may_have_replicas=plan.others_from is not None,
             leftovers=tuple(_leftovers(plan.directory)),
             selection_digest=self.digest(),
         )
@@ -204,7 +233,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
     """Find the records that go, segment by segment. Several processes may each do some.
 
     Raises:
-        CorruptRecordError: a segment is damaged.
+        CorruptRecordError: a segment is damaged, or its batches are out of order.
     """
     scan = _native.ErasureScan(
         keys=erase.keys,
@@ -215,6 +244,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
     )
     found = []
     for segment in segments:
+        scan.begin(segment.base_offset, NO_END if segment.next_base_offset is None else segment.next_base_offset)
         for consumed in feed_all(scan.feed, lambda: scan.needed, segment):
             progress(consumed)
         of_segment = scan.take()
@@ -258,10 +288,20 @@ def _remaining(erase: Erase, output: str, replacements: list[Replacement]) -> in
     return sum(segment.records for segment in find(erase, new))
 
 
+def _remote(state: LogState) -> tuple[int, int] | None:
+    """Return the offsets that remote storage may have: a broker uploads every segment but the active one."""
+    start, end = state.log_start_offset, state.segments[-1].base_offset
+    return (start, end) if state.is_tiered and start < end else None
+
+
 def _leftovers(directory: str) -> list[str]:
     """Find what may hold older states of the partition: leftover files of it, directories on their way in or out."""
     directory = os.path.abspath(directory)
-    found = [f"{directory}/{name}" for name in storage.list_directory(directory) if name.endswith(_LEFTOVERS)]
+    found = [
+        f"{directory}/{name}"
+        for name in storage.list_directory(directory)
+        if name.endswith(_LEFTOVERS) or name.startswith(files.SET_ASIDE)
+    ]
     around, own_name = os.path.split(directory)
     with contextlib.suppress(ValueError):
         own = files.parse_directory_name(own_name)

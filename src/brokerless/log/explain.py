@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from brokerless.log.compact import Compact
+from brokerless.log.compact import SETTINGS, Compact
 from brokerless.log.compaction import legacy_horizon
 from brokerless.log.log import Log
+from brokerless.log.settings import settings_line
 from brokerless.log.verb import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from brokerless.log.compaction import Plan
     from brokerless.log.segment import Segment
+    from brokerless.log.settings import Setting
     from brokerless.log.verb import LogState, Progress
     from brokerless.log.writer import LogWriter
 
@@ -45,23 +47,29 @@ class ExplainedRecord:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What there is of a key, oldest first."""
+    """What there is of a key, oldest first; and the settings by which a compaction decides."""
 
     key: bytes
     records: tuple[ExplainedRecord, ...]
+    settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON takes it; the key is text, what is no UTF-8 in it replaced."""
-        return {"key": self.key.decode(errors="replace"), "records": [asdict(record) for record in self.records]}
+        return {
+            "key": self.key.decode(errors="replace"),
+            "records": [asdict(record) for record in self.records],
+            "settings": {name: asdict(setting) for name, setting in self.settings.items()},
+        }
 
     def lines(self) -> list[str]:
         """Return it in words, a line a record."""
         if not self.records:
             return [f"no record with key {self.key!r}"]
-        return [
+        lines = [
             f"offset {record.offset} (segment {record.base_offset}) {'goes' if record.goes else 'stays'}: {record.why}"
             for record in self.records
         ]
+        return [*lines, settings_line(self.settings)]
 
 
 class _Row(NamedTuple):
@@ -82,6 +90,11 @@ class Explain:
 
     key: bytes
     compact: Compact = field(default_factory=Compact)
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The settings that decide the compaction."""
+        return self.compact.decided_by
 
     def prepare(self, log: LogWriter) -> None:
         """Change nothing."""
@@ -113,7 +126,7 @@ class Explain:
             goes, why = _why(row, compaction, max(dirty, default=None), last)
             segment = _segment_of(state.segments, row.offset)
             records.append(ExplainedRecord(row.offset, row.timestamp, row.is_tombstone, segment.base_offset, goes, why))
-        return Outcome(report=Explanation(self.key, tuple(records)))
+        return Outcome(report=Explanation(self.key, tuple(records), compaction.settings.used(SETTINGS)))
 
     def _rows(self, state: LogState) -> list[_Row]:
         log = Log(state.directory)

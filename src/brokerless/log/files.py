@@ -29,6 +29,9 @@ SEGMENT_KINDS = (LOG, INDEX, TIMEINDEX, TXNINDEX)
 CLEANED, SWAP, DELETED = STATES = (".cleaned", ".swap", ".deleted")
 """What the name of a file ends in that does not count yet, takes the place of others, or does not count any more."""
 
+SET_ASIDE = "set-aside-"
+"""What the name of a file begins with that recovery has cut off: no broker looks at it."""
+
 _KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNINDEX, "snapshot": SNAPSHOT}
 _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
 _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in ("", *STATES)}
@@ -70,6 +73,8 @@ def parse_directory_name(name: str) -> DirectoryName:
     >>> parse_directory_name("orders-0.0123456789abcdef0123456789abcdef-delete").leftover
     'delete'
     """
+    if not is_utf8(name):
+        raise ValueError(f"not a partition directory: {name!r} is not UTF-8")
     live, leftover = name, ""
     if name.endswith(("-delete", "-stray", "-future")):
         match = _LEFTOVER.match(name)
@@ -80,6 +85,15 @@ def parse_directory_name(name: str) -> DirectoryName:
     if not topic or not re.fullmatch(r"\+?[0-9]{1,10}", number) or int(number) >= 1 << 31:
         raise ValueError(f"not a partition directory: {name!r} is not <topic>-<partition>")
     return DirectoryName(topic, int(number), leftover)
+
+
+def is_utf8(name: str) -> bool:
+    """Tell whether a file's name is UTF-8. Of others Java, with such a locale, makes names that no file has."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def leftover_directory_name(topic: str, partition: int, kind: str, unique: str) -> str:

@@ -7,19 +7,27 @@ result says so under `losses`: whoever opens the log decides.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log import files, texts
 from brokerless.log.changes import Changes
+from brokerless.log.cuts import Cut, cut
 from brokerless.log.loaded import Loaded
+from brokerless.log.promises import Promises, above_in_words, cut_short_in_words, lost_in_words
+from brokerless.log.segment import last_entry, limit_of
 from brokerless.log.snapshots import Snapshots
+from brokerless.log.tiering import log_start_offset
 from brokerless.log.walks import feed, headers
 from brokerless.log.window import is_zero_from
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from brokerless.log.settings import TopicSettings
 
 _INDEXES = (files.INDEX, files.TIMEINDEX, files.TXNINDEX)
@@ -27,7 +35,14 @@ _MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 def load(
-    directory: str, settings: TopicSettings, *, is_clean: bool, recovery_point: int, log_start_offset: int, now: int
+    directory: str,
+    settings: TopicSettings,
+    *,
+    is_clean: bool,
+    recovery_point: int,
+    log_start_offset: int | None,
+    now: int,
+    high_watermark: int | None = None,
 ) -> Loaded:
     """Work out what opening a partition directory does.
 
@@ -36,8 +51,9 @@ def load(
         settings: the topic's.
         is_clean: whether the log directory was shut down cleanly.
         recovery_point: as checkpointed; 0 for none.
-        log_start_offset: as checkpointed; 0 for none.
+        log_start_offset: as checkpointed; None: the checkpoint does not name the log.
         now: ms since the epoch, for the expiry of producers.
+        high_watermark: as checkpointed; None: the checkpoint does not name the log.
 
     Raises:
         CorruptRecordError: a broker would not start on it.
@@ -45,7 +61,7 @@ def load(
     """
     changes = Changes(directory)
     with located(directory):
-        return _Loader(changes, settings, is_clean, recovery_point, log_start_offset, now).load()
+        return _Loader(changes, settings, is_clean, recovery_point, log_start_offset, now, high_watermark).load()
 
 
 @dataclass
@@ -54,23 +70,44 @@ class _Loader:
     settings: TopicSettings
     is_clean: bool
     recovery_point: int
-    checkpointed_start: int
+    checkpoint: int | None
     now: int
+    high_watermark: int | None = None
     segments: list[int] = field(default_factory=list)
+    cut_short: set[int] = field(default_factory=set)
+    reached: dict[int, int] = field(default_factory=dict)
     losses: list[str] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
 
     def load(self) -> Loaded:
+        live = files.live_files(
+            self.changes.names(), lambda name: self._next_offset(self._base_offset(name), files.SWAP)
+        )
+        missing = [*self._lost_segments(live), *self._cut_segments(live)]
         self._sweep_leftovers()
         self._complete_swaps()
         self.epochs = self._read_epochs()
+        starts = [start_offset for _, start_offset in self.epochs.entries()]
+        promises = Promises(self.recovery_point, self.high_watermark, live.snapshots, starts)
+        agreed = promises.agreed_end if self.is_clean else None
         while not self._load_segments():
             pass
         end_offset = self._end_offset()
+        highest = self.reached.get(self.segments[-1], end_offset)
+        if highest > end_offset:
+            self._pass_by(self.segments[-1], end_offset, highest)
+        if agreed is not None and end_offset > agreed:
+            missing.append(above_in_words(end_offset, agreed))
         recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(self.checkpointed_start)
         self._write_epochs()
-        start_offset = max(self.checkpointed_start, self.segments[0])
+        start_offset = log_start_offset(
+            self.checkpoint,
+            self.segments[0],
+            self.epochs.entries(),
+            remote_storage_enable=self.settings.remote_storage_enable,
+        )
         snapshots = self._snapshots()
         snapshots.remove_strays(self.segments)
         snapshots.rebuild(self.segments, start_offset, end_offset, is_legacy=self._is_legacy, is_clean=self.is_clean)
@@ -84,11 +121,55 @@ class _Loader:
             self.epochs,
             snapshots.producers,
             self.losses,
+            self.cuts,
+            missing=missing,
+            promise=promises.above(end_offset, name=os.path.basename(self.changes.directory), is_certain=self.is_clean),
         )
+
+    @property
+    def checkpointed_start(self) -> int:
+        """The checkpointed log start offset, as a broker reads it: 0 for none."""
+        return self.checkpoint or 0
 
     @property
     def _is_legacy(self) -> bool:
         return self.settings.message_format < 2
+
+    def _lost_segments(self, live: files.LiveFiles) -> Iterator[str]:
+        """Say which segments the directory has indexes of, and no `.log`. A load removes these."""
+        for base_offset in live.lost:
+            following = min((base for base in live.kinds if base > base_offset), default=None)
+            before = max((base for base in live.kinds if base < base_offset), default=None)
+            # Deleted records are not missing, nor those that a cleaner has merged into the segment before.
+            is_deleted = following is not None and following <= self.checkpointed_start
+            if not is_deleted and (before is None or self._end_of(before, live)[1] <= base_offset):
+                yield lost_in_words(base_offset, following)
+
+    def _cut_segments(self, live: files.LiveFiles) -> Iterator[str]:
+        """Say which older segments end before what their index has; the rule is that of `Segment.entry_behind`."""
+        for base_offset, following in pairwise(sorted(live.kinds)):
+            log, index = (files.segment_file(base_offset, kind) for kind in (files.LOG, files.INDEX))
+            if following <= self.checkpointed_start or log not in self.changes or index not in self.changes:
+                continue
+            with self.changes.open(index) as file:
+                entry = last_entry(file, base_offset)
+            size = self.changes.size(log)
+            if entry is None or entry[1] < size or entry[0] >= following:
+                continue
+            position, end_offset = self._end_of(base_offset, live)
+            # Where it ends within a batch, recovery says what that loses.
+            if position == size and end_offset <= entry[0]:
+                self.cut_short.add(base_offset)
+                lost = f"offsets {end_offset} to {following - 1} are lost"
+                yield f"{lost}: {log}: {cut_short_in_words(size, entry)}"
+
+    def _end_of(self, base_offset: int, live: files.LiveFiles) -> tuple[int, int]:
+        """Walk a whole segment, and return the position and the offset behind its last batch."""
+        suffix = files.SWAP if live.swapped.get(base_offset, 0) & files.LOG else ""
+        walk = _native.SegmentEnd(0)
+        with self.changes.open(files.segment_file(base_offset, files.LOG, suffix)) as file:
+            feed(walk, file)
+        return walk.position, base_offset if walk.next_offset is None else walk.next_offset
 
     def _sweep_leftovers(self) -> None:
         changes = self.changes
@@ -205,7 +286,8 @@ class _Loader:
                     f"a broker does not start: {txn_index} cannot be read: {error}; remove it together with "
                     f"{index}, and both are rebuilt"
                 ) from error
-        return index in self.changes
+        # A broker keeps the index of such a segment, which would go on to tell of lost records.
+        return index in self.changes and base_offset not in self.cut_short
 
     def _check_sizes(self, base_offset: int) -> None:
         """A broker maps the active segment's indexes at their full size, and cannot where they are larger."""
@@ -233,7 +315,9 @@ class _Loader:
                 # A crash in between leaves damage then, and not a gap.
                 with self.changes.ahead_of(before):
                     for later in reversed([base for base in self.segments if base > base_offset]):
-                        self.changes.delete_segment(later, f"behind the damage in segment {base_offset}")
+                        why = f"behind the damage in segment {base_offset}"
+                        self._take_off(later, 0, why, keep=False)
+                        self.changes.delete_segment(later, why)
                         self.segments.remove(later)
                 break
         return True
@@ -253,9 +337,11 @@ class _Loader:
         with self.changes.open(log) as file:
             feed(recovery, file)
             # Of a log that was left clean a broker recovers only segments without an index. A batch that is cut at the
-            # end is what a copy of a growing file has.
-            is_damaged = recovery.error is not None and recovery.ended != "split"
-            is_lost = self.is_clean and is_damaged and not is_zero_from(file, recovery.valid_bytes)
+            # end is what a copy of a growing file has; not where another segment follows.
+            newest = max(self._base_offset(name) for name in self.changes.names() if name.endswith(".log"))
+            is_cut = base_offset < newest and recovery.valid_bytes < file.size()
+            is_damaged = recovery.error is not None and not is_zero_from(file, recovery.valid_bytes)
+            is_lost = self.is_clean and (is_cut or is_damaged) and recovery.ended != "split"
         why = recovery.error or "less than a batch behind its last one"
         if is_lost:
             self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
@@ -267,21 +353,56 @@ class _Loader:
             raise CorruptRecordError(
                 f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
             )
-        self.changes.truncate(log, recovery.valid_bytes, why)
+        self._take_off(base_offset, recovery.valid_bytes, why, is_damage=recovery.error is not None)
         rebuilt = (recovery.index, recovery.timeindex, recovery.txnindex)
         # The offset index last: below the recovery point, only one that is missing has the others looked at again.
         for kind, content in reversed(list(zip(_INDEXES, rebuilt, strict=True))):
             name = files.segment_file(base_offset, kind)
             if content or name in self.changes or kind != files.TXNINDEX:
                 self.changes.write(name, content, "rebuilt from the segment")
+        self.reached[base_offset] = recovery.highest_next_offset
         if recovery.producers_end is not None:
             snapshots.end_offset = recovery.producers_end
         snapshots.take()
         return recovery
 
+    def _pass_by(self, base_offset: int, end_offset: int, highest: int) -> None:
+        """Note batches that nobody gets to: the last one has lower offsets, and the log goes on behind these."""
+        log = files.segment_file(base_offset, files.LOG)
+        with self.changes.open(log) as file:
+            spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
+        records = sum(last - (last if first is None else first) + 1 for first, last in spans if last >= end_offset)
+        why = f"the last batch has the log end at {end_offset}, and batches before it go up to {highest}"
+        offsets = end_offset, highest - 1
+        self.cuts.append(Cut(log, self.changes.size(log), 0, why, True, 1, records, offsets))
+
+    def _take_off(
+        self,
+        base_offset: int,
+        position: int,
+        why: str,
+        *,
+        is_damage: bool = True,
+        keep: bool = True,
+    ) -> None:
+        """Cut a segment, and set aside what is not just zeros, or the beginning of a batch; `keep`: an empty one."""
+        log = files.segment_file(base_offset, files.LOG)
+        if position == self.changes.size(log):
+            return
+        with self.changes.open(log) as file:
+            start = self.checkpointed_start
+            found = cut(log, file, position, why, base_offset=base_offset, start_offset=start, is_damage=is_damage)
+        self.cuts.append(found)
+        if found.is_damage:
+            self.changes.set_aside(log, position, why)
+            if keep and not position:
+                self.changes.write(log, b"", why)
+        else:
+            self.changes.truncate(log, position, why)
+
     def _empty(self, base_offset: int) -> None:
         """Kafka's answer to a segment whose index offsets do not ascend."""
-        self.changes.truncate(files.segment_file(base_offset, files.LOG), 0, "its offsets do not ascend")
+        self._take_off(base_offset, 0, "its offsets do not ascend")
         for kind in _INDEXES:
             name = files.segment_file(base_offset, kind)
             if name in self.changes:
@@ -291,12 +412,21 @@ class _Loader:
         """Cut a segment whose offsets lie too far apart into several (LogLoader.splitOverflowedSegment)."""
         changes, log = self.changes, files.segment_file(base_offset, files.LOG)
         why = f"the offsets of segment {base_offset} lie too far apart for one"
+        bases = (self._base_offset(name) for name in changes.names() if name.endswith(".log"))
+        limit = min((base for base in bases if base > base_offset), default=None)
         parts: list[tuple[int, int]] = []
+        next_offset = base_offset
         with changes.open(log) as file:
             size = file.size()
             for batch in headers(file):
                 first, last = batch["base_offset"], batch["last_offset"]
                 if not parts or last - parts[-1][0] > _MAX_RELATIVE_OFFSET:
+                    if first is None:
+                        raise CorruptRecordError(
+                            f"a broker does not start: offset {last} needs a segment of its own, whose base offset is "
+                            f"within a payload that cannot be decompressed; truncate {log} there",
+                            position=batch["position"],
+                        )
                     if last < first or last - first > _MAX_RELATIVE_OFFSET or (not parts and first < base_offset):
                         raise CorruptRecordError(
                             f"a broker does not start: offset {last} cannot be in a segment of base offset {first}; "
@@ -304,6 +434,12 @@ class _Loader:
                             position=batch["position"],
                         )
                     parts.append((first, batch["position"]))
+                if limit is not None and parts[-1][0] >= limit:
+                    self._move_off(log, batch, limit)
+                elif limit is None and parts[-1][0] > next_offset + _MAX_RELATIVE_OFFSET:
+                    # No gap of the newest segment, which no cleaner has seen, is as large.
+                    self._move_off(log, batch, limit_of(base_offset))
+                next_offset = last + 1
         ends = [position for _, position in parts[1:]] + [size]
         names = [files.segment_file(first, files.LOG) for first, _ in parts]
         for name, (_, start), end in zip(names, parts, ends, strict=True):
@@ -314,6 +450,13 @@ class _Loader:
         changes.delete_segment(base_offset, why)
         for name in names:
             changes.rename(name + files.SWAP, name, why)
+
+    def _move_off(self, log: str, batch: dict[str, Any], limit: int) -> None:
+        """Note a batch that is moved behind the end of the log: a flipped bit of its base offset does that."""
+        first, last = batch["base_offset"], batch["last_offset"]
+        why = f"offset {last} is not below {limit}, where the segment has to end: a broker gives it one of its own"
+        count = last - first + 1
+        self.cuts.append(Cut(log, batch["position"], batch["size"], why, True, 1, count, (first, last)))
 
     def _snapshots(self) -> Snapshots:
         expiration_ms = self.settings.producer_id_expiration_ms

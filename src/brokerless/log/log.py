@@ -10,13 +10,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from brokerless import _native, storage
-from brokerless.errors import located
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log import files, journal, texts, times
 from brokerless.log.bounds import bounds, check_word, stable_end, visible_end
+from brokerless.log.promises import LOST, agreed_end, promised_end
 from brokerless.log.reader import Reader
 from brokerless.log.root import Root
-from brokerless.log.segment import Extent, Segment, cut_batch
-from brokerless.log.split import make_splits
+from brokerless.log.segment import NO_END, Extent, Segment, cut_batch
+from brokerless.log.split import Missing, Split, cut_short, make_splits
+from brokerless.log.survey import is_lost, survey
+from brokerless.log.tiering import log_start_offset
 from brokerless.log.window import batch_at
 from brokerless.remote import is_remote
 
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.log.bounds import EndOffset, IsolationLevel, StartOffset
-    from brokerless.log.split import OnCorrupt, Split
+    from brokerless.log.promises import Promise
+    from brokerless.log.split import OnCorrupt
     from brokerless.log.texts import LeaderEpoch
     from brokerless.log.times import OffsetAndTimestamp
 
@@ -156,8 +160,35 @@ class Log:
 
     @cached_property
     def extent(self) -> Extent:
-        """Where the last segment ends: see `Segment.extent`."""
-        return self.segments[-1].extent() if self.segments else Extent(0, 0)
+        """Where the last segment ends: see `Segment.extent`. Behind damage, where the last sound batch ends."""
+        if not self.segments:
+            return Extent(0, 0)
+        segment = self.segments[-1]
+        with segment.open() as file:
+            extent = segment.extent(file, is_clean=self.root.is_clean, limit_offset=self.limit_offset)
+            if extent.damage is None:
+                return extent
+            found = survey(
+                file, segment.path, segment.base_offset, None, extent.end_position, limit_offset=self.limit_offset
+            )
+        return extent._replace(next_offset=found.next_offset)
+
+    @cached_property
+    def limit_offset(self) -> int | None:
+        """Where the log ends by the files around it, if its last batch contradicts them; None: it does not.
+
+        A flipped bit of the last base offset, which no checksum covers, moves the end of the log.
+        """
+        if self.is_file:
+            return None if self.whole is self else self.whole.limit_offset
+        agreed = agreed_end(self)
+        if agreed is None or not self.segments:
+            return None
+        extent = self.segments[-1].extent(is_clean=True)
+        if extent.damage is None and extent.next_offset <= agreed:
+            return None
+        # A broker may have started since some of the files were read: all are, once more.
+        return agreed_end(Log(self._directory, root=Root(self.root.path)))
 
     @cached_property
     def log_start_offset(self) -> int:
@@ -169,11 +200,13 @@ class Log:
         if not self.segments:
             return checkpointed or 0
         first = self.segments[0].base_offset
-        if checkpointed is None or checkpointed >= first or self.is_file:
-            return max(first, checkpointed or 0)
-        # A checkpoint may be older than the last retention. Of a tiered log the epochs reach as far back.
-        is_tiered = bool(self.leader_epochs) and self.leader_epochs[0].start_offset < first
-        return checkpointed if is_tiered else first
+        # The segments before a lone file are beside it.
+        epochs: list[texts.LeaderEpoch] = []
+        if (checkpointed or 0) < first and not self.is_file:
+            # A read needs no epochs: without them what is here is all there is.
+            with contextlib.suppress(CorruptRecordError):
+                epochs = self.leader_epochs
+        return log_start_offset(checkpointed, first, epochs)
 
     @property
     def local_log_start_offset(self) -> int:
@@ -203,9 +236,94 @@ class Log:
 
     @property
     def high_watermark(self) -> int | None:
-        """The high watermark as last checkpointed, within the log; None if there is none."""
-        checkpointed = self._of_partition(self.root.high_watermarks)
-        return None if checkpointed is None else min(max(checkpointed, self.log_start_offset), self.log_end_offset)
+        """The high watermark as last checkpointed; None if there is none. It may lie outside the log as it is now."""
+        return self._of_partition(self.root.high_watermarks)
+
+    @property
+    def recovery_point(self) -> int | None:
+        """The first possibly unflushed offset as last checkpointed; None if there is none."""
+        return self._of_partition(self.root.recovery_points)
+
+    @cached_property
+    def promised_end(self) -> Promise | None:
+        """The log end offset that the directory's own files tell of, if the log ends below it; None: it does not.
+
+        A live broker's files are not compared: they change one after the other.
+        """
+        if self.is_file:
+            whole = self.whole
+            is_end = whole is not self and self.segments[0].path == whole.segments[-1].path
+            return whole.promised_end if is_end else None
+        if promised_end(self) is None:
+            return None
+        # A broker may have written on, or stopped, since some of the files were read: all are, once more.
+        return promised_end(Log(self._directory, root=Root(self.root.path)))
+
+    @property
+    def _missing_first(self) -> Missing | None:
+        """The records that other files tell of before the first segment, or of a log without segments."""
+        if self.is_file or self.root.is_locked:
+            return None
+        first = self.segments[0].base_offset if self.segments else None
+        start = self._of_partition(self.root.log_start_offsets) or 0
+        promise = self.promised_end
+        end = promise.offset if first is None and promise is not None and promise.is_certain else first
+        for base in self._live.lost:
+            path = Segment(self._directory, base).path
+            if (first is None or (base < first and start < first)) and is_lost(path):
+                return Missing(path, base, end, LOST)
+        return (
+            None
+            if first is not None or end is None
+            else Missing(self._directory, self.log_end_offset, end, str(promise))
+        )
+
+    @property
+    def missing(self) -> list[Missing]:
+        """The records that the directory's own files tell of, and that are not in it. Empty where nothing is known."""
+        found = [] if self._missing_first is None else [self._missing_first]
+        for segment in self.segments:
+            for missing in self.missing_behind(segment):
+                if segment.lost == missing.start_offset:
+                    # A cleaner may have merged it with the one before.
+                    walk = _native.HeaderWalk()
+                    with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
+                        segment.walk(walk, file, 0, file.size())
+                    if (walk.next_offset or 0) > missing.start_offset:
+                        continue
+                found.append(missing)
+            found += self._cut_short(segment)
+        return found
+
+    def _cut_short(self, segment: Segment) -> Iterator[Missing]:
+        """Yield what an older segment's index tells of behind its end. A read that comes there looks by itself."""
+        # Of a store that would be a request a segment.
+        if self.root.is_locked or is_remote(segment.path) or segment.entry_behind(0, segment.size) is None:
+            return
+        walk = _native.HeaderWalk()
+        with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
+            size = file.size()
+            segment.walk(walk, file, 0, size)
+            if walk.end_position == size:
+                yield from cut_short(segment, walk.next_offset, size)
+
+    def contradictions(self) -> list[str]:
+        """Say what the directory's own files tell of and the log lacks, or may lack after a crash; none: nothing."""
+        found = [f"{missing.path}: {missing.reason}" for missing in self.missing]
+        promise = self.promised_end
+        return found if promise is None or promise.is_certain else [*found, str(promise)]
+
+    def missing_behind(self, segment: Segment) -> tuple[Missing, ...]:
+        """Return the records behind a segment that the directory's own files tell of and do not hold."""
+        found = []
+        if segment.lost is not None and not self.root.is_locked:
+            path = Segment(self._directory, segment.lost).path
+            if is_lost(path):
+                found.append(Missing(path, segment.lost, segment.next_base_offset, LOST))
+        if segment.is_last and self.promised_end is not None and self.promised_end.is_certain:
+            promise = self.promised_end
+            found.append(Missing(segment.path, self.log_end_offset, promise.offset, str(promise)))
+        return tuple(found)
 
     @cached_property
     def last_stable_offset(self) -> int:
@@ -240,8 +358,8 @@ class Log:
                 stable offset.
             target_bytes: about how much of a file goes into a split; None: whole files.
             on_corrupt: "raise", or "skip": leave out bad batches and report them (`Reader.lost`). Then splits are
-                whole files, so that the rows do not depend on the cuts.
-            verify_transactions: take aborted transactions from the markers even if the indexes could be believed.
+                whole files, which are read twice: first to find all sound batches.
+            verify_transactions: walk the markers from the first segment, whatever producer snapshots say is open.
 
         Raises:
             OffsetOutOfRangeError: `start_offset` is below the lowest offset here or above the log end offset.
@@ -259,8 +377,12 @@ class Log:
             end_timestamp,
             isolation_level,
             verify_transactions=verify_transactions,
+            skips=on_corrupt == "skip",
         )
-        return make_splits(
+        is_to_end = end_timestamp is None and not isinstance(end_offset, int)
+        if is_to_end and self.promised_end and not self.promised_end.is_certain:
+            warnings.warn(str(self.promised_end), stacklevel=2)
+        splits = make_splits(
             found.stretches(self),
             topic=self.topic,
             partition=self.partition,
@@ -269,6 +391,31 @@ class Log:
             target_bytes=target_bytes,
             on_corrupt=on_corrupt,
         )
+        is_from_start = start_offset in (None, "earliest") and start_timestamp is None
+        first = self._missing_first if is_from_start else None
+        missing = [] if first is None or found.limit <= first.start_offset else [first]
+        # What is in doubt is met behind the rows before it, or, where it is skipped, reported there.
+        doubtful = [
+            Missing(doubt.path, doubt.first_offset, doubt.end_offset, doubt.reason, doubt.position)
+            for doubt in sorted(found.doubts, key=lambda doubt: doubt.first_offset)
+        ]
+
+        def absent(missing: Missing, start: int) -> Split:
+            return Split(
+                path=missing.path,
+                topic=self.topic,
+                partition=self.partition,
+                base_offset=start,
+                position=0,
+                end_position=0,
+                start_offset=start,
+                end_offset=found.limit if on_corrupt == "skip" else NO_END,
+                on_corrupt=on_corrupt,
+                missing=(missing,),
+            )
+
+        before = [absent(one, one.start_offset) for one in missing]
+        return [*before, *splits, *(absent(one, found.start_offset) for one in doubtful)]
 
     def read(
         self,
@@ -351,7 +498,8 @@ class Log:
 
         Args:
             timestamp: ms since the epoch, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest here, -5
-                latest in remote storage (here: one below what is here).
+                latest in remote storage (here: one below what is here), -6 earliest to be uploaded there (none where
+                nothing is; that of a tiered log is not known here).
             isolation_level: with "read_committed", nothing at or above the last stable offset is an answer.
 
         Returns:
@@ -359,7 +507,7 @@ class Log:
             of "latest" is the last one known, 0 where the log knows none (magic 0 and 1).
 
         Raises:
-            ValueError: another negative number.
+            ValueError: another negative number; -6 of a log with remote segments.
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
         end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)

@@ -18,6 +18,7 @@ from brokerless.log import files, texts
 from brokerless.log.active import ActiveSegment
 from brokerless.log.changes import Changes
 from brokerless.log.load import load
+from brokerless.log.replication import SOLE
 from brokerless.log.segment import segments_in
 from brokerless.log.window import batch_at
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from brokerless.log.loaded import Loaded
+    from brokerless.log.replication import Replication
     from brokerless.log.settings import TopicSettings
 
 _T = TypeVar("_T")
@@ -38,8 +40,11 @@ _OURS = {
     "min_cleanable_dirty_ratio",
     "min_compaction_lag_ms",
     "preallocate",
+    "remote_storage_enable",
     "retention_bytes",
     "retention_ms",
+    "sources",
+    "are_guessed",
 }
 
 # What is decided on, and written, at a time: what the processor's cache still holds when it is written.
@@ -59,12 +64,15 @@ class OpenLog:
         settings: the topic's.
         recovery_point: what is below is durable.
         first_segment_base_offset: of the oldest segment.
+        is_tiered: older segments may be in remote storage: what is below the first segment is not for us to drop.
         is_closed: it was closed, completely.
+        replication: what is known of other replicas.
     """
 
     recovery_point: int
     first_segment_base_offset: int
     is_closed: bool
+    replication: Replication = SOLE
     _active: ActiveSegment
     _appender: _native.Appender
     _is_broken: bool
@@ -79,6 +87,7 @@ class OpenLog:
         self._leader_epoch = leader_epoch
         self._now = now
         self._process = os.getpid()
+        self.is_tiered = loaded.is_tiered(settings)
         self._resume(loaded)
 
     @property
@@ -95,6 +104,11 @@ class OpenLog:
     def log_start_offset(self) -> int:
         """The first offset that counts."""
         return self._appender.log_start_offset
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that counts and is here: older ones may be in remote storage."""
+        return max(self.log_start_offset, self.first_segment_base_offset)
 
     @property
     def log_end_offset(self) -> int:
@@ -117,9 +131,19 @@ class OpenLog:
         return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset
 
     @property
+    def producers(self) -> _native.Producers:
+        """A copy of what the log knows of its producers."""
+        return self._appender.producers
+
+    @property
     def high_watermark(self) -> int:
         """Where the replicated part ends: at rest, the log end offset."""
         return self._appender.high_watermark
+
+    @property
+    def replicated_end(self) -> int:
+        """Where the part ends that other replicas have, too; the log end offset if there are none."""
+        return self.replication.replicated_end(self.log_end_offset)
 
     @property
     def last_stable_offset(self) -> int:
@@ -314,7 +338,6 @@ class OpenLog:
         for name in changes.names():
             if name.endswith(".snapshot"):
                 changes.remove(name, "the log holds no producer's batches")
-        changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs([]), "no batch has an epoch")
         changes.apply()
 
     def _snapshot(self, offset: int, content: Buffer) -> None:

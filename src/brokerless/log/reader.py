@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import pyarrow as pa
 
 from brokerless import _native, storage
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_several, located, unknown
+from brokerless.errors import CorruptRecordError, check_several, located, unknown
 from brokerless.log import files, journal
-from brokerless.log.segment import NO_END, Entry, cut_batch, open_log
-from brokerless.log.window import MAX_BATCH, Window, batch_at, sweep
+from brokerless.log.segment import NO_END, Entry, Segment, cut_batch, open_log
+from brokerless.log.split import cut_short
+from brokerless.log.survey import Finding, rows_and_findings, survey
+from brokerless.log.window import HEADER, MAX_BATCH, Window, batch_at, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from brokerless.log.split import Split
+    from brokerless.log.split import Missing, Split
     from brokerless.storage import File
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -123,17 +125,21 @@ class Reader:
     def _read(self, splits: Sequence[Split]) -> Generator[pa.RecordBatch, None, None]:
         for split in splits:
             before = self.null_timestamps
-            file, is_planned = _open(split)
-            with file, located(split.path):
-                decoder = self._decoder(split, is_planned=is_planned)
-                end = split.end_position if is_planned else file.size()
-                for rows in self._decode(split, file, decoder, end):
-                    self.null_timestamps = before + decoder.null_timestamps
+            with contextlib.ExitStack() as closing:
+                closing.enter_context(located(split.path))
+                if split.is_absent:
+                    self._miss(split, -1)
+                    continue
+                file, is_planned = _open(split)
+                closing.enter_context(file)
+                decode = self._skip if split.on_corrupt == "skip" else self._decode
+                for rows, nulls in decode(split, file, is_planned=is_planned):
+                    self.null_timestamps = before + nulls
                     # the decoder stops between Kafka batches, and one may hold many records
                     for start in range(0, rows.num_rows, _MAX_ROWS):
                         yield rows.slice(start, _MAX_ROWS)
 
-    def _decoder(self, split: Split, *, is_planned: bool) -> _native.Decoder:
+    def _decoder(self, split: Split, *, is_planned: bool, order: tuple[int, int] | None = None) -> _native.Decoder:
         # The cleaner may have put the segments behind into the file, whose rows are another split's.
         end_offset = split.end_offset if is_planned else min(split.end_offset, split.following_offset or NO_END)
         return _native.Decoder(
@@ -146,41 +152,105 @@ class Reader:
             check_crcs=self._check_crcs,
             max_rows=_MAX_ROWS,
             spark=self._spark,
+            order=order,
         )
 
-    def _decode(self, split: Split, file: File, decoder: _native.Decoder, end: int) -> Iterator[pa.RecordBatch]:
-        window = Window(file, _start(split, file), end)
-        expected = max(split.start_offset, split.base_offset)
+    def _decode(self, split: Split, file: File, *, is_planned: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield rows, each with the number of null timestamps so far; end with an error at the first damage."""
+        start, next_offset = _start(split, file)
+        end, limit = (split.end_position, split.limit_offset) if is_planned else (file.size(), None)
+        decoder = self._decoder(split, is_planned=is_planned, order=(next_offset, NO_END if limit is None else limit))
+        window = Window(file, start, end)
         while window.position < end:
-            if split.is_bounded and decoder.next_offset >= split.end_offset and _is_behind(split, file, window):
+            reached = max(next_offset, decoder.next_offset)
+            if split.is_bounded and reached >= split.end_offset and _is_behind(split, file, window):
                 return
-            try:
-                rows, consumed = decoder.decode(window.data, window.position)
-                if rows is None and not consumed and not window.fill(decoder.needed):
-                    raise cut_batch(window.position, file.size())
-            except (CorruptRecordError, UnsupportedFormatError) as error:
-                if split.on_corrupt != "skip":
-                    raise
-                expected = self._skip(split, file, error, max(expected, decoder.next_offset))
-                if error.next_position is None:
-                    return
-                window.seek(error.next_position)
-                continue
-            if rows is not None:
-                yield rows
+            rows, consumed = decoder.decode(window.data, window.position)
+            if rows is None and not consumed and not window.fill(decoder.needed):
+                raise cut_batch(window.position, file.size())
             window.advance(consumed)
+            if rows is not None:
+                yield rows, decoder.null_timestamps
+        if not is_planned:
+            return
+        if split.ends_segment:
+            next_offset = max(next_offset, decoder.next_offset)
+            self._miss(split, next_offset, _cut_short(split, next_offset))
+        elif not split.is_bounded or decoder.next_offset < split.end_offset:
+            # The next split cannot tell whether its first batch goes on where this one ends.
+            following = batch_at(file, window.position, max_bytes=MAX_BATCH)
+            first_offset = None if following is None else following["base_offset"]
+            decoder.check_order(file.read(window.position, HEADER), window.position, first_offset)
 
-    def _skip(self, split: Split, file: File, error: CorruptRecordError | UnsupportedFormatError, expected: int) -> int:
-        """Note what a bad batch, or all from it on if the framing is lost, takes away; return the offset behind it."""
-        end = split.end_offset if split.is_bounded else split.following_offset
-        if error.next_position is not None and error.next_position < split.end_position:
-            batch = batch_at(file, error.next_position)
-            base_offset = None if batch is None else batch["base_offset"]
-            # where the batch behind it is bad as well, its own loss goes on from here
-            end = expected if base_offset is None else min(split.end_offset, base_offset)
-        end = None if end is None else max(expected, end)
-        self.lost.append(Lost(split.path, error.position or 0, expected, end, str(error.args[0])))
-        return expected if end is None else end
+    def _skip(self, split: Split, file: File, *, is_planned: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield the rows of sound batches likewise, and note what is lost between them."""
+        end, following = (split.end_position, split.limit_offset) if is_planned else (file.size(), None)
+        found = survey(
+            file,
+            split.path,
+            split.base_offset,
+            None if split.file_size is None else following,
+            end,
+            check_crcs=self._check_crcs,
+            limit_offset=split.limit_offset if is_planned else None,
+        )
+        # The survey has put headers in order, and wrappers tell where they begin only inside.
+        decoder = self._decoder(split, is_planned=is_planned, order=(split.base_offset, NO_END))
+        next_offset = found.next_offset
+        for part in rows_and_findings(found.within(split.start_offset, split.end_offset), file, split.path, decoder):
+            if isinstance(part, Finding):
+                end_offset = part.end_offset
+                if end_offset is None and split.missing:
+                    # Damage hides the end, and other files tell of it.
+                    end_offset = split.missing[-1].end_offset
+                    next_offset = NO_END if end_offset is None else end_offset
+                self._lose(split, part.path, part.position, part.start_offset, end_offset, part.reason)
+            else:
+                yield part, decoder.null_timestamps
+        if is_planned:
+            # Damage at the end is said to reach to the next segment.
+            is_sound = not (found.parts and isinstance(found.parts[-1], Finding))
+            self._miss(split, next_offset, _cut_short(split, next_offset) if is_sound else ())
+
+    def _miss(self, split: Split, next_offset: int, cut_short: Iterable[Missing] = ()) -> None:
+        """Say which records the directory's own files tell of behind a segment, and are not in it.
+
+        Raises:
+            CorruptRecordError: there are some, and the split does not say to skip them.
+        """
+        for missing in (*split.missing, *cut_short):
+            if next_offset > missing.start_offset:
+                continue
+            start, end = _clipped(split, missing.start_offset, missing.end_offset)
+            if end is not None and end <= start:
+                continue
+            if split.on_corrupt == "raise":
+                raise CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
+            self._lose(split, missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
+
+    def _lose(self, split: Split, path: str, position: int, start: int, end: int | None, reason: str) -> None:
+        """Note what of the split's offsets is lost."""
+        is_nothing = end == start
+        start, end = _clipped(split, start, end)
+        if is_nothing or end is None or start < end:
+            self.lost.append(Lost(path, position, start, end, reason))
+
+
+def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:
+    """Yield what the segment's index tells of behind the end of the file, unless a live broker changes both."""
+    directory, name = os.path.split(split.path)
+    is_older = split.file_size is not None and split.limit_offset is not None
+    if is_older and name == files.segment_file(split.base_offset, files.LOG):
+        segment = Segment(directory, split.base_offset, split.following_offset, files.LOG | files.INDEX)
+        yield from cut_short(segment, next_offset, split.end_position)
+
+
+def _clipped(split: Split, start: int, end: int | None) -> tuple[int, int | None]:
+    """Return what of a range of offsets belongs to a split."""
+    if split.end_offset != NO_END:
+        end = split.end_offset if end is None else min(end, split.end_offset)
+    start = max(start, split.start_offset)
+    return start, end if end is None else max(start, end)
 
 
 def read_split(
@@ -252,10 +322,13 @@ def _is_behind(split: Split, file: File, window: Window) -> bool:
     return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= split.end_offset
 
 
-def _start(split: Split, file: File) -> int:
-    """Return where the first batch of a split starts."""
-    if split.entry is None or Entry(*split.entry, split.position).holds(file):
-        return split.position
+def _start(split: Split, file: File) -> tuple[int, int]:
+    """Return where the first batch of a split starts, and the lowest offset that it can have."""
+    if split.entry is None:
+        return split.position, split.base_offset
+    if Entry(*split.entry, split.position).holds(file):
+        # Whoever reads up to here checks that it goes on: what an entry says of offsets may be wrong.
+        return split.position, split.base_offset
     boundary = split.fallback_position
     walk = _native.HeaderWalk()
 
@@ -264,8 +337,11 @@ def _start(split: Split, file: File) -> int:
         return end if walk.done else wanted
 
     sweep(file, 0, boundary, step)
+    next_offset = split.base_offset if walk.next_offset is None else walk.next_offset
     if walk.end_position >= boundary:
-        return boundary
+        return boundary, next_offset
     # the batch here starts before the boundary and is the split's before; the one behind it is ours
     batch = batch_at(file, walk.end_position, max_bytes=MAX_BATCH)
-    return walk.end_position if batch is None else int(batch["position"]) + int(batch["size"])
+    if batch is None:
+        return walk.end_position, next_offset
+    return int(batch["position"]) + int(batch["size"]), int(batch["last_offset"]) + 1

@@ -126,7 +126,12 @@ def transaction_index(state: LogState, segment: Segment) -> bytes:
 
 
 def max_segment_bytes(state: LogState, segment: Segment) -> int:
-    """Return how large a new segment may be: one that came to be larger than the settings say may stay so."""
+    """Return how large a new segment may be: one that came to be larger than the settings say may stay so.
+
+    One of a tiered log is not divided: a broker uploads none that no producer snapshot begins behind.
+    """
+    if state.is_tiered:
+        return _MAX_SEGMENT
     return min(max(state.settings.segment_bytes, segment.size), _MAX_SEGMENT)
 
 

@@ -6,17 +6,20 @@ than a week, and would be gone.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from brokerless.errors import OffsetOutOfRangeError, check_number
+from brokerless.log.settings import TopicSettings, settings_line
 from brokerless.log.times import max_timestamp
 from brokerless.log.verb import Outcome
+from brokerless.release import NEWEST, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from brokerless.log.segment import Segment
+    from brokerless.log.settings import Setting
     from brokerless.log.verb import LogState, Progress
     from brokerless.log.writer import LogWriter
 
@@ -33,6 +36,7 @@ class Retained:
         log_start_offset: where the log starts then.
         log_end_offset: where it ends.
         is_compacted_only: limits by time and size do not apply: the topic's policy is without delete.
+        settings: those by which it was decided, each with its source.
     """
 
     segments: int
@@ -42,6 +46,7 @@ class Retained:
     log_start_offset: int
     log_end_offset: int
     is_compacted_only: bool
+    settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON takes it."""
@@ -55,7 +60,7 @@ class Retained:
         ]
         if self.is_compacted_only:
             words.append("cleanup.policy is without delete: limits of time and size do not apply")
-        return words
+        return [*words, settings_line(self.settings)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +73,11 @@ class Retain:
         retention_bytes: segments go as long as those that stay have at least so many bytes; None: no limit.
         before_offset: the log starts here, and segments that end below go (DeleteRecords); -1: at the high watermark;
             None: where it does.
+        cleanup_policy: in place of the topic's: "delete", "compact" or "compact,delete".
+        release: the Kafka whose rules count: before 4.2, no `before_offset` where cleanup.policy is empty.
 
     Raises:
-        ValueError: a limit is negative.
+        ValueError: a limit is negative, or the policy or the release is none.
 
     >>> import brokerless as bl
     >>> [done.report.log_start_offset for done in bl.rewrite(Retain(retention_bytes=1), SAMPLE, dry_run=True)]
@@ -80,12 +87,21 @@ class Retain:
     retention_ms: int | None = None
     retention_bytes: int | None = None
     before_offset: int | None = None
+    cleanup_policy: str | None = None
+    release: str = str(NEWEST)
 
     def __post_init__(self) -> None:
+        Release.parse(self.release)
         for name, lowest in (("retention_ms", 0), ("retention_bytes", 0), ("before_offset", -1)):
             value = getattr(self, name)
             if value is not None:
                 check_number(name, value, lowest, "; left out, there is no limit")
+        TopicSettings().with_keywords(self._given)
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The topic's policy: without delete in it, limits of time and size do not apply."""
+        return ("cleanup_policy",) if self._limits and self.cleanup_policy is None else ()
 
     def prepare(self, log: LogWriter) -> None:
         """Nothing comes before."""
@@ -94,14 +110,28 @@ class Retain:
         """Check what the log's policy and offsets allow.
 
         Raises:
-            ValueError: `before_offset` in a topic that is only compacted: a broker refuses, too.
+            ValueError: `before_offset` in a topic that is only compacted, or until 4.2 has no policy: a broker refuses,
+                too. Or limits of time or size for a tiered log.
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
         """
+        if state.is_tiered and self._limits:
+            raise ValueError(
+                f"{state.directory} is tiered: a broker deletes its segments by age and size here once they are "
+                "uploaded, and then in remote storage, which is not looked into; give before_offset alone, or leave it "
+                "to the broker"
+            )
+        settings, release = state.settings.with_keywords(self._given), Release.parse(self.release)
         if self.before_offset is not None:
-            if not state.settings.has_retention:
-                policy = state.settings.cleanup_policy or "none"
+            is_without_policy = not (settings.has_retention or settings.is_compacted)
+            if is_without_policy and not release.deletes_records_without_policy:
                 raise ValueError(
-                    f"records of {state.directory} cannot be deleted: its cleanup.policy is {policy}, without delete"
+                    f"records of {state.directory} cannot be deleted: its cleanup.policy is empty, and brokers of "
+                    f"{release} refuse that"
+                )
+            if settings.is_compacted and not settings.has_retention:
+                raise ValueError(
+                    f"records of {state.directory} cannot be deleted: its cleanup.policy is "
+                    f"{settings.cleanup_policy}, without delete"
                 )
             if self.before_offset > state.high_watermark:
                 raise OffsetOutOfRangeError(
@@ -110,7 +140,7 @@ class Retain:
                     log_start_offset=state.log_start_offset,
                     log_end_offset=state.high_watermark,
                 )
-        return state
+        return replace(state, settings=settings)
 
     def work(
         self,
@@ -133,7 +163,8 @@ class Retain:
             count += _leading(left[count:], state, lambda segment: self._is_too_old(segment, state.now))
         for size in sizes:
             progress(size)
-        first = left[count].base_offset if count < len(left) else state.log_end_offset
+        # Where nothing is deleted, what is below the first segment stays in remote storage.
+        first = start if not count else left[count].base_offset if count < len(left) else state.log_end_offset
         report = Retained(
             segments=len(left),
             size=sum(sizes),
@@ -142,8 +173,21 @@ class Retain:
             log_start_offset=max(start, first),
             log_end_offset=state.log_end_offset,
             is_compacted_only=not state.settings.has_retention,
+            settings=state.settings.used(("cleanup_policy", *self._limits)),
         )
-        return Outcome(report=report, deleted_segments=count, log_start_offset=report.log_start_offset)
+        return Outcome(report=report, deleted_segments=count, log_start_offset=report.log_start_offset, unread_from=0)
+
+    @property
+    def _given(self) -> dict[str, object]:
+        """The settings that were given."""
+        policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
+        return {**self._limits, **policy}
+
+    @property
+    def _limits(self) -> dict[str, object]:
+        """The limits of time and size that were given."""
+        limits = {"retention_ms": self.retention_ms, "retention_bytes": self.retention_bytes}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def _is_too_much(self, sizes: Sequence[int]) -> Callable[[Segment], bool]:
         excess = -1 if self.retention_bytes is None else sum(sizes) - self.retention_bytes

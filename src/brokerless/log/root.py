@@ -55,6 +55,11 @@ class Root:
         """Tell from the names in a directory whether a broker kept its logs there."""
         return any(name in _MARKS for name in names)
 
+    @cached_property
+    def is_there(self) -> bool:
+        """Whether a broker kept its logs here; False: a partition's directory was copied here without its own."""
+        return self.is_root(storage.list_directory(self.path))
+
     @property
     def node_id(self) -> int | None:
         """The broker's `node.id` (`broker.id` before KRaft)."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from brokerless.log.window import Readable
+
 _T = TypeVar("_T")
 
 
@@ -102,6 +104,11 @@ class Segment:
         return self.next_base_offset is None
 
     @property
+    def limit_offset(self) -> int:
+        """The first offset that none of its batches may have."""
+        return NO_END if self.next_base_offset is None else self.next_base_offset
+
+    @property
     def size(self) -> int:
         """Length of the `.log`, in bytes."""
         return _surviving(self.path, storage.size)
@@ -153,6 +160,30 @@ class Segment:
             return None
         return Entry(index.lookup(found - 1)[0], found, position)
 
+    def entry_behind(self, next_offset: int, size: int) -> tuple[int, int] | None:
+        """Return an offset and the position of its batch, if the index has them behind the end of an older `.log`.
+
+        A broker makes the entry before it writes the batch (LogSegment.append), and cuts both. No checksum covers the
+        index: what counts is an entry whose offset and position are both behind what is there.
+
+        Args:
+            next_offset: the one behind the last batch of the `.log`.
+            size: the length of the `.log`.
+        """
+        if self.is_last or not self._kinds & files.INDEX:
+            return None
+
+        def last(path: str) -> tuple[int, int] | None:
+            with storage.File(path) as file:
+                return last_entry(file, self.base_offset)
+
+        try:
+            found = _in_force(self._path(files.INDEX), last)
+        except OSError:
+            return None
+        is_behind = found is not None and next_offset <= found[0] < self.limit_offset and size <= found[1]
+        return found if is_behind else None
+
     def position_before(self, file: storage.File, offset: int) -> int:
         """Return a batch boundary before which every batch ends below `offset`: by the index, else 0."""
         entry = self.entry(offset)
@@ -192,14 +223,18 @@ class Segment:
         with located(self.path):
             start = self.position_before(file, offset)
             end = self.extent(file).end_position
-            for batches, _ in _whole_batches(file, start, end, check_crcs=check_crcs, length=_PROBE):
+            for batches, _ in whole_batches(file, start, end, check_crcs=check_crcs, length=_PROBE):
                 yield batches
 
-    def extent(self, file: storage.File | None = None) -> Extent:
+    def extent(
+        self, file: storage.File | None = None, *, is_clean: bool = False, limit_offset: int | None = None
+    ) -> Extent:
         """Find where the segment ends. Of the last one, headers behind its last index entry are read.
 
         Args:
             file: its `.log`, where that is open: by its name another one may be found by now.
+            is_clean: the log was shut down cleanly: then a cut batch is damage, and not what a crash left.
+            limit_offset: the first offset that no batch of the last segment has; None: as far as a segment reaches.
         """
         if self.next_base_offset is not None:
             return Extent(self.next_base_offset, self.size if file is None else file.size())
@@ -208,6 +243,7 @@ class Segment:
             start = self.position_before(log, NO_END)
             size = log.size()
             walk = _native.HeaderWalk()
+            walk.start_file((self.base_offset, self.limit_offset if limit_offset is None else limit_offset))
             damage = None
             try:
                 # Below the entry: it was truncated in between.
@@ -220,9 +256,21 @@ class Segment:
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
             # behind the greatest offset there is the next one wraps around
             next_offset = NO_END if next_offset == -NO_END - 1 else next_offset
-            if is_cut and _goes_on(log, walk.end_position, size, next_offset):
+            if is_cut and self._is_damage(log, walk.end_position, size, next_offset, is_clean=is_clean):
                 damage = cut_batch(walk.end_position, size)
+            last = None if damage or walk.last_batch is None else _bad_batch(log, walk.last_batch[0])
+            if last is not None and last.position is not None:
+                # Its header tells where the log ends, and cannot be believed.
+                damage, before = last, _native.HeaderWalk()
+                self.walk(before, log, start if start < last.position else 0, last.position)
+                next_offset = self.base_offset if before.next_offset is None else before.next_offset
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
+
+    def _is_damage(self, file: storage.File, position: int, end: int, next_offset: int, *, is_clean: bool) -> bool:
+        """Tell whether a batch that seems cut is not what a crash leaves: that is the last one, or zeros."""
+        if is_clean and not is_zero_from(file, position):
+            return True
+        return _goes_on(file, position, end, next_offset)
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches in the file, as Arrow, with the columns of `Log.scan`.
@@ -233,7 +281,7 @@ class Segment:
         with self.open() as file, located(self.path):
             end = self.extent(file).end_position
             done = 0
-            for batches, position in _whole_batches(file, 0, end, check_crcs=check_crcs):
+            for batches, position in whole_batches(file, 0, end, check_crcs=check_crcs):
                 yield batches
                 done = position
             if done < end:
@@ -250,6 +298,23 @@ class Segment:
     def _path(self, kind: int) -> str:
         state = files.SWAP if self._swapped & kind else ""
         return f"{self._directory}/{files.segment_file(self.base_offset, kind, state)}"
+
+
+def last_entry(file: Readable, base_offset: int) -> tuple[int, int] | None:
+    """Return the offset and the position in the last entry of an offset index; None: it has none."""
+    size = file.size() // _INDEX_ENTRY * _INDEX_ENTRY
+    start = max(0, size - _INDEX_ENTRY)
+    content = file.read(start, size - start)
+    if not any(content) and size <= _LARGEST_INDEX:
+        # preallocated, and not closed
+        content = file.read(0, size)
+    index = _native.OffsetIndex(content, base_offset)
+    return index.lookup(NO_END) if len(index) else None
+
+
+def limit_of(base_offset: int) -> int:
+    """Return the first offset that no segment of a base offset has: indexes hold 31 bits (LogSegment)."""
+    return min(base_offset + (1 << 31), NO_END)
 
 
 def segments_in(directory: str) -> tuple[Segment, ...]:
@@ -282,8 +347,21 @@ def _goes_on(file: storage.File, position: int, end: int, next_offset: int) -> b
     return False
 
 
+def _bad_batch(file: storage.File, position: int) -> CorruptRecordError | None:
+    """Return what is wrong with the checksum of the batch at `position`; None: nothing."""
+    check, window = _native.Soundness(0, NO_END), Window(file, position, file.size(), _PROBE)
+    try:
+        while not check.check(window.data, position) and window.fill(check.needed):
+            pass
+    except CorruptRecordError as error:
+        return error
+    return None
+
+
 # A batch is looked for among those that share an index entry: 4 KiB of them, unless configured otherwise.
 _PROBE = 1 << 15
+_INDEX_ENTRY = 8
+_LARGEST_INDEX = 64 << 20
 _BATCH_FIELDS = ("position", "size", "base_offset", "max_timestamp", "magic")
 
 
@@ -335,8 +413,8 @@ def _renamed(path: str, use: Callable[[str], _T]) -> _T:
     raise FileNotFoundError(errno.ENOENT, "deleted or replaced since it was listed, as brokers do: read again", path)
 
 
-def _whole_batches(
-    file: storage.File, position: int, end: int, *, check_crcs: bool = False, length: int = SIZE
+def whole_batches(
+    file: Readable, position: int, end: int, *, check_crcs: bool = False, length: int = SIZE
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield headers and the position behind them; ends where no whole batch follows."""
     window = Window(file, position, end, length)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.errors import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _INT = (1 << 31) - 1
 _LONG = (1 << 63) - 1
@@ -22,6 +24,7 @@ _RANGES = {
     "segment_index_bytes": (4, _INT),
     "index_interval_bytes": (0, _INT),
     "max_message_bytes": (0, _INT),
+    "max_decompressed_message_bytes": (1, _INT - 8),
     "compression_lz4_level": (1, 17),
     "compression_zstd_level": (-131072, 22),
     "message_timestamp_before_max_ms": (0, _LONG),
@@ -46,6 +49,38 @@ _NOT_IN_TOPICS = {"producer_id_expiration_ms", "message_format"}
 # The smallest segment.bytes that 4.x takes, and the name under which it takes a smaller one.
 _SMALLEST_SEGMENT = 1 << 20
 _SMALL_SEGMENT = "internal.segment.bytes"
+# Where a setting may come from, beside the layers of a broker.
+OPTION, TOPIC, DEFAULT = "option", "topic", "default"
+UNKNOWN = "assumed"
+"""The source of a setting that no known layer gives, of a topic whose own settings are not known."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting, and where it comes from.
+
+    Attributes:
+        value: its value.
+        source: "topic": the topic's own; "broker 1" or "cluster default": set at runtime; the name of a broker's
+            configuration file; "default": Kafka's; "option": the caller's; "assumed": Kafka's default, where the
+            topic's own settings are not known.
+    """
+
+    value: object
+    source: str
+
+
+def settings_line(settings: Mapping[str, Setting]) -> str:
+    """Return settings in a line, those of one source together.
+
+    >>> settings_line({"retention_ms": Setting(-1, "topic"), "preallocate": Setting(False, "default")})
+    'settings: retention_ms=-1 (topic); preallocate=False (default)'
+    """
+    by_source: dict[str, list[str]] = {}
+    for name, setting in settings.items():
+        by_source.setdefault(setting.source, []).append(f"{name}={setting.value}")
+    parts = [f"{', '.join(named)} ({source})" for source, named in by_source.items()]
+    return f"settings: {'; '.join(parts)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +88,10 @@ class TopicSettings:
     """The settings of one topic. Times in ms, sizes in bytes.
 
     `retention_ms` and `retention_bytes` delete nothing here: they are handed on to the broker that takes over. What
-    `message_format` 0 and 1 mean is what brokers up to 3.x did for such a topic.
+    `message_format` 0 and 1 mean is what brokers up to 3.x did for such a topic. `remote_storage_enable` says that a
+    broker may have moved segments to remote storage; None: not known, then the log's own files tell. `sources` has the
+    source of each setting that was read or given; see `source_of`. `are_guessed` says that neither the topic's own
+    settings nor its broker's are known: by these no record may go.
 
     Raises:
         ValueError: a value out of the range that Kafka allows.
@@ -69,6 +107,7 @@ class TopicSettings:
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     max_message_bytes: int = (1 << 20) + 12
+    max_decompressed_message_bytes: int = _INT - 8
     compression_type: str = "producer"
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
@@ -86,13 +125,16 @@ class TopicSettings:
     producer_id_expiration_ms: int = 86_400_000
     preallocate: bool = False
     flush_messages: int = _LONG
+    remote_storage_enable: bool | None = None
     message_format: int = 2
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    are_guessed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, default in _defaults().items():
             value: Any = getattr(self, name)
-            found, wanted = type(value).__name__, type(default).__name__
-            if found != wanted and (found, wanted) != ("int", "float"):
+            found, wanted = type(value).__name__, _kind(default).__name__
+            if value is not default and found != wanted and (found, wanted) != ("int", "float"):
                 raise TypeError(f"topic setting {name}={value!r}: {wanted} expected, not {found}")
             if name in _RANGES:
                 low, high = _RANGES[name]
@@ -117,11 +159,31 @@ class TopicSettings:
 
     @property
     def has_retention(self) -> bool:
-        """Whether old segments are deleted by time and size, and records by DeleteRecords."""
+        """Whether old segments are deleted by time and size."""
         return "delete" in _policies(self.cleanup_policy)
 
-    def with_keywords(self, settings: Mapping[str, object]) -> TopicSettings:
+    def source_of(self, name: str) -> str:
+        """Return where a setting comes from; see `Setting`.
+
+        >>> settings = TopicSettings.from_configs({"segment.ms": "3600000"})
+        >>> settings.source_of("segment_ms"), settings.source_of("segment_bytes")
+        ('topic', 'default')
+        """
+        is_default = getattr(self, name) == _defaults()[name]
+        return self.sources.get(name, DEFAULT if is_default else OPTION)
+
+    def used(self, names: Iterable[str]) -> dict[str, Setting]:
+        """Return these settings with their sources."""
+        return {name: Setting(getattr(self, name), self.source_of(name)) for name in names}
+
+    def with_keywords(
+        self, settings: Mapping[str, object], sources: Mapping[str, str] = MappingProxyType({})
+    ) -> TopicSettings:
         """Return these settings with some changed.
+
+        Args:
+            settings: the new values.
+            sources: where they come from; without an entry, they are the caller's.
 
         Raises:
             ValueError: an unknown name, or a value out of range.
@@ -135,7 +197,9 @@ class TopicSettings:
         for name in settings:
             if name not in known:
                 raise unknown("topic setting", name, known)
-        return replace(self, **settings)  # type: ignore[arg-type] # __post_init__ checks the types
+        changed = {name: sources.get(name, OPTION) for name in settings}
+        # __post_init__ checks the types
+        return replace(self, **settings, sources={**self.sources, **changed})  # type: ignore[arg-type]
 
     def agrees(self, name: str, value: object) -> bool:
         """Tell whether a setting is as here, as far as it is one of topics."""
@@ -144,15 +208,15 @@ class TopicSettings:
         return name in _NOT_IN_TOPICS or value == getattr(self, name)
 
     def to_configs(self) -> dict[str, str]:
-        """Return what differs from the defaults, as a topic's configuration in Kafka.
+        """Return the topic's own configuration, as Kafka has it: nothing of a broker's, and no default.
 
         >>> TopicSettings(segment_ms=3600_000, preallocate=True).to_configs()
         {'segment.ms': '3600000', 'preallocate': 'true'}
         """
         configs = {}
-        for name, default in _defaults().items():
+        for name in _defaults():
             value: Any = getattr(self, name)
-            if value != default and name not in _NOT_IN_TOPICS:
+            if self.source_of(name) in (TOPIC, OPTION) and name not in _NOT_IN_TOPICS:
                 is_small = name == "segment_bytes" and value < _SMALLEST_SEGMENT
                 config = _SMALL_SEGMENT if is_small else name.replace("_", ".")
                 configs[config] = str(value).lower() if isinstance(value, bool) else str(value)
@@ -186,21 +250,45 @@ class TopicSettings:
         3600000
         """
         settings: dict[str, object] = {}
-        for name, default in _defaults().items():
+        for name in _defaults():
             text = configs.get(name.replace("_", "."))
             if name == "segment_bytes":
                 text = configs.get(_SMALL_SEGMENT, text)
             if text is not None and name not in _NOT_IN_TOPICS:
                 try:
-                    settings[name] = _parse(text.strip(), default)
-                except ValueError:
-                    kind = type(default).__name__
-                    raise ValueError(f"topic config {name.replace('_', '.')}={text!r}: {kind} expected") from None
-        return cls().with_keywords(settings)
+                    settings[name] = parse_setting(name, text)
+                except ValueError as error:
+                    raise ValueError(f"topic config {name.replace('_', '.')}={text!r}: {error}") from None
+        sources = dict.fromkeys(settings, TOPIC)
+        if "remote_storage_enable" not in settings:
+            settings["remote_storage_enable"], sources["remote_storage_enable"] = False, DEFAULT
+        return cls().with_keywords(settings, sources)
 
 
+def parse_setting(name: str, text: str) -> object:
+    """Read a setting's value as Kafka writes it.
+
+    Raises:
+        ValueError: it is of another type.
+
+    >>> parse_setting("preallocate", "TRUE ")
+    True
+    """
+    default = _defaults()[name]
+    try:
+        return _parse(text.strip(), default)
+    except ValueError:
+        raise ValueError(f"{_kind(default).__name__} expected") from None
+
+
+@cache
 def _defaults() -> dict[str, object]:
-    return {field.name: field.default for field in fields(TopicSettings)}
+    return {field.name: field.default for field in fields(TopicSettings) if field.compare}
+
+
+def _kind(default: object) -> type:
+    """Return the type that a setting with this default has."""
+    return bool if default is None else type(default)
 
 
 def _policies(text: str) -> set[str]:
@@ -209,10 +297,10 @@ def _policies(text: str) -> set[str]:
 
 
 def _parse(text: str, default: object) -> object:
-    if type(default) is bool:
+    if _kind(default) is bool:
         if text.lower() not in ("true", "false"):
             raise ValueError(text)
         return text.lower() == "true"
-    if type(default) is int and "_" in text:
+    if type(default) in (int, float) and "_" in text:
         raise ValueError(text)
     return int(text) if type(default) is int else float(text) if type(default) is float else text

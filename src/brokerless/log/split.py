@@ -13,12 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from brokerless.log.promises import cut_short_in_words
 from brokerless.log.segment import NO_END
 from brokerless.log.transactions import overlapping
 from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from brokerless import _native
     from brokerless.log.segment import Segment
@@ -26,6 +27,34 @@ if TYPE_CHECKING:
     from brokerless.storage import File
 
 OnCorrupt = Literal["raise", "skip"]
+
+
+class Missing(NamedTuple):
+    """Records that a directory's own files tell of, unless a segment reaches behind `start_offset`.
+
+    They are those of [start_offset, end_offset); None: to an end that is not known. `path` is the file that lacks
+    them, or where damage hides what they are.
+    """
+
+    path: str
+    start_offset: int
+    end_offset: int | None
+    reason: str
+    position: int = 0
+
+
+def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Missing]:
+    """Yield the records that an older segment's index tells of behind the end of its `.log`, which is sound.
+
+    Args:
+        segment: of a log at rest.
+        next_offset: the one behind the last batch; None: there is no batch.
+        size: the length of the `.log`.
+    """
+    start = segment.base_offset if next_offset is None else next_offset
+    entry = segment.entry_behind(start, size)
+    if entry is not None:
+        yield Missing(segment.path, start, segment.next_base_offset, cut_short_in_words(size, entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +77,9 @@ class Split:
         last_batch: of the active segment: where the last one started, and with which bytes.
         aborted: transactions to leave out: (producer_id, first_offset, last_offset).
         on_corrupt: "raise" or "skip".
+        limit_offset: no batch of the file reaches it; None: not known, a live broker's cleaner may merge segments.
+        ends_segment: no other split goes on with the segment.
+        missing: records that are missing behind the split.
 
     >>> import brokerless as bl
     >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
@@ -69,6 +101,9 @@ class Split:
     last_batch: tuple[int, bytes] | None = None
     aborted: tuple[Aborted, ...] = ()
     on_corrupt: OnCorrupt = "raise"
+    limit_offset: int | None = None
+    ends_segment: bool = True
+    missing: tuple[Missing, ...] = ()
 
     def is_of(self, file: File) -> bool:
         """Tell whether an open file is the one that was planned: the log cleaner puts another one under its name.
@@ -85,11 +120,13 @@ class Split:
     @property
     def is_whole(self) -> bool:
         """Whether it is all of a segment as it was planned, or all from where its first offset is looked for."""
-        if self.file_size is None:
-            is_to_the_end = self.last_batch is not None and self.last_batch[0] < self.end_position
-        else:
-            is_to_the_end = self.end_position == self.file_size
-        return self.fallback_position == 0 and is_to_the_end
+        is_known = self.file_size is not None or self.last_batch is not None
+        return self.fallback_position == 0 and is_known and self.ends_segment
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no file to read, and only records that are missing."""
+        return bool(self.missing) and not self.end_position
 
     @property
     def is_bounded(self) -> bool:
@@ -111,6 +148,8 @@ class Stretch(NamedTuple):
     end_offset: int
     following_offset: int | None
     last_batch: tuple[int, bytes] | None = None
+    limit_offset: int | None = None
+    missing: tuple[Missing, ...] = ()
 
 
 def make_splits(
@@ -150,6 +189,9 @@ def make_splits(
                     last_batch=stretch.last_batch,
                     aborted=ranges,
                     on_corrupt=on_corrupt,
+                    limit_offset=stretch.limit_offset,
+                    ends_segment=i + 1 == len(cuts),
+                    missing=stretch.missing if i + 1 == len(cuts) else (),
                 )
             )
     return splits

@@ -27,6 +27,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 # Where it is while a directory is open. Brokers look at directories only when they load, and pass this file over.
 CLEAN_SHUTDOWN_ASIDE = f"{CLEAN_SHUTDOWN}.aside"
 BOOTSTRAP = "bootstrap.checkpoint"
+QUORUM_STATE = "quorum-state"
 LOCK = ".lock"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -78,10 +79,17 @@ def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
 def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
     r"""Write a `topic partition offset` checkpoint, its entries sorted.
 
-    >>> format_offset_checkpoint({("orders", 1): 9, ("orders", 0): 17})
+    A directory may have a name that is no topic's: one with white space in it would make the whole file unreadable, and
+    is left out.
+
+    >>> format_offset_checkpoint({("orders", 1): 9, ("orders", 0): 17, ("a b", 0): 1})
     b'0\n2\norders 0 17\norders 1 9\n'
     """
-    return _checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+    return _checkpoint(
+        f"{topic} {partition} {offset}"
+        for (topic, partition), offset in sorted(offsets.items())
+        if len(topic.split()) == 1
+    )
 
 
 def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
@@ -243,6 +251,25 @@ def format_clean_shutdown(broker_epoch: int) -> bytes:
     return b'{"version":0,"brokerEpoch":%d}' % broker_epoch
 
 
+def check_quorum_state(content: bytes) -> None:
+    r"""Check that a controller can read the `quorum-state` of its metadata log: JSON on the first line.
+
+    Raises:
+        CorruptRecordError: it cannot, and does not start.
+
+    >>> check_quorum_state(b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"data_version":1}')
+    """
+    line = (_lines(content) or [""])[0]
+    try:
+        # Like Jackson, pass over what follows the object.
+        state, _ = json.JSONDecoder().raw_decode(line.lstrip())
+    except (ValueError, RecursionError) as error:
+        raise CorruptRecordError(f"quorum state is malformed: {error}") from None
+    for name in ("data_version", "leaderId", "leaderEpoch", "votedId"):
+        if not isinstance(state, dict) or type(state.get(name)) is not int:
+            raise CorruptRecordError(f"quorum state is malformed: no number {name!r} in it")
+
+
 def parse_properties(content: bytes) -> dict[str, str]:
     r"""Read a Java properties file (java.util.Properties: comments, three separators, continued lines, escapes).
 
@@ -284,6 +311,8 @@ def _unescape(text: str) -> str:
     def plain(match: re.Match[str]) -> str:
         if match[1]:
             return chr(int(match[1], 16))
+        if match[2] == "u":
+            raise CorruptRecordError(f"properties are malformed: no four hexadecimal digits behind \\u in {text!r}")
         return _CONTROLS.get(match[2] or "", match[2] or "")
 
     return _ESCAPE.sub(plain, text)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
     from brokerless.storage import File
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -56,10 +56,22 @@ def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
     if timestamp == LATEST_TIERED:
         tiered = log.missing_offsets[1] - 1 if log.missing_offsets else -1
         return OffsetAndTimestamp(tiered, -1, _epoch_of(log, tiered))
+    if timestamp == EARLIEST_PENDING_UPLOAD:
+        if log.missing_offsets:
+            raise pending_upload_unknown(log)
+        return NONE
     if timestamp < MAX_TIMESTAMP:
-        raise ValueError(f"not a time: {timestamp} is neither ms since the epoch nor one of -1 to -5")
+        raise ValueError(f"not a time: {timestamp} is neither ms since the epoch nor one of -1 to -6")
     found = _latest(log) if timestamp == MAX_TIMESTAMP else _first_since(log, timestamp)
     return found if found.offset < end else NONE
+
+
+def pending_upload_unknown(log: Log) -> ValueError:
+    """Return the refusal of what only the remote storage's metadata tell."""
+    return ValueError(
+        f"{log.name} is tiered: which of its segments from offset {log.local_log_start_offset} on are yet to be "
+        "uploaded is not known here, but to its broker"
+    )
 
 
 def _first_since(log: Log, timestamp: int) -> OffsetAndTimestamp:

@@ -152,7 +152,7 @@ def new_producer_id() -> int:
     >>> new_producer_id() >= 1 << 62
     True
     """
-    return (1 << 62) + secrets.randbelow(1 << 62)
+    return _native.FIRST_OWN_PRODUCER_ID + secrets.randbelow((1 << 63) - _native.FIRST_OWN_PRODUCER_ID)
 
 
 def check_file(directory: str) -> None:

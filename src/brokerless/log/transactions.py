@@ -1,42 +1,74 @@
 """Which transactions were aborted, and which are still open: what `read_committed` leaves out.
 
-A broker keeps both: aborted transactions in `.txnindex` files, open ones in producer snapshots. The index has no
-checksum and an absent one means no aborts, so it is believed only after a clean shutdown and if its entries fit the
-segment. Otherwise the markers tell: a walk over the batch headers of the log.
+The markers in the log tell, by a walk over its batch headers. A broker also keeps an index of aborted transactions; it
+has no checksum, so it only counts where damage hides a marker. Which transactions are open at an offset is known from a
+producer snapshot, which has one.
+
+Where damage may hide a marker, and neither an index nor a snapshot tells what it said, the transaction is in doubt.
 """
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
-from contextlib import suppress
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native, storage
-from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
-from brokerless.log.segment import NO_END
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
+from brokerless.log import files
+from brokerless.log.segment import NO_END, whole_batches
+from brokerless.log.survey import Finding, Run, survey
+from brokerless.log.window import MAX_BATCH, batch_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
+    from brokerless.log.survey import Survey
 
 Aborted = tuple[int, int, int]
 """(producer_id, first_offset, last_offset): the last is that of the ABORT marker."""
 _Open = list[tuple[int, int]]
 
+_ENTRY = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
 _SMALLEST_BATCH = 61
-_OPENING_FIELDS = ("base_offset", "last_offset", "producer_id", "is_transactional", "is_control", "is_valid")
+# Kafka's take 78 bytes, and may get fields.
+_MAX_MARKER = 128
+
+
+class Doubt(NamedTuple):
+    """A transaction that was open where damage may hide its marker: its rows below `end_offset` may be aborted.
+
+    `end_offset` is behind the damage at `position` of the file `path`; None: nothing sound is behind it.
+    """
+
+    producer_id: int
+    first_offset: int
+    end_offset: int | None
+    path: str
+    position: int
+    cause: str
+
+    @property
+    def reason(self) -> str:
+        """Say what is not known, and why."""
+        return (
+            f"whether the transaction of producer {self.producer_id} from offset {self.first_offset} on was committed "
+            f"is not known: its marker may be in the damage ({self.cause})"
+        )
 
 
 class Transactions(NamedTuple):
-    """What a read needs to know: the aborted transactions, and the offset where the first open one starts (or None)."""
+    """What a read needs to know: the aborted transactions, where the first open one starts (or None), and doubts."""
 
     aborted: list[Aborted]
     first_unstable_offset: int | None
+    doubts: list[Doubt]
 
 
 def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool = False) -> Transactions:
@@ -46,26 +78,33 @@ def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool =
         log: the log.
         start_offset: the first offset wanted.
         end_offset: batches from here on count as not written: those still to be replicated.
-        verify: walk the headers of the whole log even after a clean shutdown.
+        verify: walk from the first segment, whatever snapshots say.
     """
-    if log.root.is_clean and not verify:
-        indexed = _indexed(log, start_offset)
-        if indexed is not None:
-            return Transactions(indexed, _first_unstable(log, _open_at(log, end_offset)))
     segments = log.segments
     first = 0 if verify else _floor(segments, start_offset)
     open_transactions = _snapshot(log, segments[first].base_offset) if segments else []
     while open_transactions is None and first > 0:
         first -= 1
         open_transactions = _snapshot(log, segments[first].base_offset)
-    aborted, still_open = _walk(log, first, open_transactions or [], end_offset)
+    walked = _walk(log, first, open_transactions or [], end_offset)
+    at_end = _open_at(log, end_offset, walked if first == 0 else None)
     # A later snapshot may know of one that began before all that was walked.
-    return Transactions(aborted, _first_unstable(log, still_open + _open_at(log, end_offset)))
+    still_open = at_end.open if log.root.is_clean and not verify else walked.open + at_end.open
+    doubts = {(doubt.producer_id, doubt.first_offset): doubt for doubt in at_end.doubts + walked.doubts}
+    found = [doubt for doubt in doubts.values() if doubt.end_offset is None or doubt.end_offset > start_offset]
+    return Transactions(walked.aborted, _first_unstable(log, still_open), found)
 
 
 def first_unstable_offset(log: Log, end_offset: int) -> int | None:
-    """Find where the first transaction open at `end_offset` starts: from the newest snapshot and what follows it."""
-    return _first_unstable(log, _open_at(log, end_offset))
+    """Find where the first transaction open at `end_offset` starts: from the newest snapshot and what follows it.
+
+    Raises:
+        CorruptRecordError: damage may hide the marker of one.
+    """
+    found = _open_at(log, end_offset, None)
+    for doubt in found.doubts:
+        raise CorruptRecordError(doubt.reason, path=doubt.path, position=doubt.position)
+    return _first_unstable(log, found.open)
 
 
 def overlapping(aborted: list[Aborted], bounds: Iterable[tuple[int, int]]) -> list[tuple[Aborted, ...]]:
@@ -84,17 +123,70 @@ def overlapping(aborted: list[Aborted], bounds: Iterable[tuple[int, int]]) -> li
     return sorted_in
 
 
-def _indexed(log: Log, start_offset: int) -> list[Aborted] | None:
-    """Return the aborted transactions that end at or behind `start_offset` by the indexes; None: not to be believed."""
-    aborted: list[Aborted] = []
-    segments = log.segments
-    for segment in segments[_floor(segments, start_offset) :]:
-        if segment.has_transaction_index:
-            found = fitting(segment)
-            if found is None:
-                return None
-            aborted += found
-    return aborted
+def aborted_in(segments: Iterable[Segment], log_end_offset: int, *, below: int = NO_END) -> list[Aborted]:
+    """Find the aborted transactions of a whole log by their markers, the only ones who surely know.
+
+    Args:
+        segments: all of the log.
+        log_end_offset: the log's.
+        below: only transactions that begin below this offset are wanted.
+
+    Raises:
+        CorruptRecordError: a segment is damaged where a marker may be that is wanted.
+    """
+    walk = _native.HeaderWalk()
+    for segment in segments:
+        end_offset = log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+        walk.start_file((segment.base_offset, end_offset))
+        try:
+            with segment.open() as file, located(segment.path):
+                segment.walk_whole(walk, file, 0, segment.extent().end_position)
+        except (CorruptRecordError, UnsupportedFormatError):
+            if segment.base_offset < below or any(first < below for _, first in walk.open_transactions):
+                raise
+            break
+    return walk.aborted
+
+
+def aborted_index(segments: Sequence[Segment], log_end_offset: int, *, below: int) -> bytes:
+    """Return one transaction index for a whole log: what the markers say, in the entries of the segments' own.
+
+    An entry that no marker bears out is left out, and one that is missing is made: a cleaner that believes a damaged
+    index drops committed records, or keeps aborted ones in their place.
+
+    Raises:
+        CorruptRecordError: a segment is damaged where a marker may be.
+    """
+    known = {(entry[0], entry[2]): entry for segment in segments for entry in _index_entries(segment)}
+    content = bytearray()
+    for producer_id, first, last in aborted_in(segments, log_end_offset, below=below):
+        # Of batches that were compacted away, the entry still tells where they were.
+        entry = known.get((producer_id, last), (producer_id, NO_END, last, 0))
+        if entry[1] > first or (entry[1] < first and _ends_within(segments, producer_id, entry[1], first)):
+            # A last stable offset of 0 stops no search.
+            entry = (producer_id, first, last, 0)
+        content += struct.pack(">hqqqq", 0, *entry)
+    return bytes(content)
+
+
+def _index_entries(segment: Segment) -> list[Any]:
+    """Return (producer_id, first_offset, last_offset, last_stable_offset) of a segment's index, if it can be read."""
+    try:
+        index = segment.transaction_index()
+        return [] if index is None else _tuples(index.entries(), *_ENTRY)
+    except (OSError, BrokerlessError):
+        return []
+
+
+def _ends_within(segments: Iterable[Segment], producer_id: int, start: int, end: int) -> bool:
+    """Return whether a transaction of the producer ends within [start, end)."""
+    return any(
+        (producer, is_control) == (producer_id, True) and start <= last < end
+        for segment in segments
+        if segment.base_offset < end and (segment.next_base_offset is None or start < segment.next_base_offset)
+        for batches in segment.scan()
+        for producer, is_control, last in _tuples(batches, "producer_id", "is_control", "last_offset")
+    )
 
 
 def fitting(segment: Segment) -> list[Aborted] | None:
@@ -127,51 +219,208 @@ def fitting(segment: Segment) -> list[Aborted] | None:
     return _tuples(entries, "producer_id", "first_offset", "last_offset")
 
 
-def _open_at(log: Log, end_offset: int) -> _Open:
-    """Return the transactions open at `end_offset`: the newest readable snapshot before it, then the batches behind."""
+class _Walked(NamedTuple):
+    """What a walk over headers found: aborted and still open transactions, and those in doubt."""
+
+    aborted: list[Aborted]
+    open: _Open
+    doubts: list[Doubt]
+
+
+def _open_at(log: Log, end_offset: int, walked: _Walked | None) -> _Walked:
+    """Find the transactions open at `end_offset`: by the newest readable snapshot before it, then what follows it.
+
+    `walked`: what a walk from the first segment to there has found, if one was made.
+    """
     segments = log.segments
-    if not segments:
-        return []
-    if log.root.is_clean and not log.snapshots:
+    if not segments or (log.root.is_clean and not log.snapshots):
         # Kafka's own short cut: a clean directory without snapshots is loaded as one without producers.
-        return []
+        return _Walked([], [], [])
     for offset in reversed(log.snapshots):
         if log.local_log_start_offset < offset <= end_offset:
             open_transactions = _snapshot(log, offset)
             if open_transactions is not None:
-                return _walk(log, _floor(segments, offset), open_transactions, end_offset, offset)[1]
-    return _walk(log, 0, _snapshot(log, segments[0].base_offset) or [], end_offset)[1]
+                return _walk(log, _floor(segments, offset), open_transactions, end_offset, offset)
+    return walked or _walk(log, 0, _snapshot(log, segments[0].base_offset) or [], end_offset)
 
 
-def _walk(
-    log: Log, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None
-) -> tuple[list[Aborted], _Open]:
-    """Walk the headers of the segments from the `first` on, and return the aborted and the still open transactions.
-
-    Damage does not end it, since rows before the damage are still to be read: what the rest of that segment held is
-    taken from its index and from the snapshot at its end.
-    """
+def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None) -> _Walked:
+    """Walk the headers of the segments from the `first` on. Damage does not end it: rows around it are to be read."""
     aborted: list[Aborted] = []
-    walk = _native.HeaderWalk(open_transactions)
+    doubts: list[Doubt] = []
     for segment in log.segments[first:]:
-        if segment.base_offset >= end_offset:
+        is_met = log.extent.damage is not None and end_offset >= log.extent.next_offset
+        if segment.base_offset >= end_offset and not is_met:
             break
-        end = segment.next_base_offset
+        low = None if start_offset is None or segment.base_offset >= start_offset else start_offset
+        high = None if end_offset >= _end_of(log, segment) else end_offset
         with segment.open() as file:
-            position, size = 0, log.extent.end_position if end is None else file.size()
+            size = log.extent.end_position if segment.is_last else file.size()
+            walk = _native.HeaderWalk(open_transactions)
+            # A live broker's cleaner may have put the next segment into this one since they were listed.
+            is_limited = not (segment.is_last or log.root.is_locked)
+            walk.start_file((segment.base_offset, _end_of(log, segment) if is_limited else NO_END))
             try:
-                if start_offset is not None and segment.base_offset < start_offset:
-                    position = _position_of(segment, file, start_offset, size)
-                if end_offset < (log.extent.next_offset if end is None else end):
-                    size = _position_of(segment, file, end_offset, size)
-                segment.walk_whole(walk, file, position, size)
+                position = 0 if low is None else _position_of(segment, file, low, size)
+                end = size if high is None else _position_of(segment, file, high, size)
+                segment.walk(walk, file, position, end)
+                found = _Walked(walk.aborted, walk.open_transactions, [])
+                begun = {offset for _, offset in found.open if offset >= segment.base_offset}
+                # The walk looks at no checksum of a large batch: a damaged one may claim a transaction.
+                is_sound = all(_is_sound(segment, file, offset) for offset in begun)
+                if not is_sound or (position < end and walk.end_position < end):
+                    found = _past_damage(log, segment, file, size, open_transactions, (low or 0, high or NO_END))
             except (CorruptRecordError, UnsupportedFormatError):
-                aborted += walk.aborted
-                aborted += fitting(segment) or []
-                known = None if end is None else _snapshot(log, end)
-                walk = _native.HeaderWalk(walk.open_transactions if known is None else known)
-        walk.start_file()
-    return aborted + walk.aborted, walk.open_transactions
+                found = _past_damage(log, segment, file, size, open_transactions, (low or 0, high or NO_END))
+            known = _snapshot(log, _end_of(log, segment)) if high is None else None
+            if known is not None and any(_ended(log, found.open, known)):
+                # Headers were walked without their checksums.
+                found = _past_damage(log, segment, file, size, open_transactions, (low or 0, NO_END))
+        aborted += found.aborted
+        doubts += found.doubts
+        open_transactions = found.open
+        if known is not None:
+            # Whatever ended here has a marker, which stays as long as any batch of its transaction does.
+            name = files.segment_file(_end_of(log, segment), files.SNAPSHOT)
+            cause = f"there is none up to {_end_of(log, segment)}, where {name} says that it has ended"
+            doubts += [
+                Doubt(producer, begun, _end_of(log, segment), segment.path, 0, cause)
+                for producer, begun in _ended(log, open_transactions, known)
+            ]
+            open_transactions = known
+    promise = log.promised_end
+    if open_transactions and promise is not None and promise.is_certain and end_offset >= log.extent.next_offset:
+        # Their markers may be among the records that are missing.
+        path = log.segments[-1].path
+        doubts += [
+            Doubt(producer, begun, promise.offset, path, 0, str(promise)) for producer, begun in open_transactions
+        ]
+        open_transactions = []
+    return _Walked(aborted, open_transactions, doubts)
+
+
+def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
+    """Tell whether the checksum of the batch at an offset is right."""
+    for batches in segment.batches_since(file, offset, check_crcs=True):
+        for last_offset, is_valid in _tuples(batches, "last_offset", "is_valid"):
+            if last_offset >= offset:
+                return bool(is_valid)
+    return False
+
+
+def _ended(log: Log, open_transactions: _Open, known: _Open) -> Iterator[tuple[int, int]]:
+    """Yield the transactions without a marker that a snapshot does not know to be open."""
+    begins = dict(known)
+    for producer, begun in open_transactions:
+        if begins.get(producer, NO_END) > begun >= log.local_log_start_offset:
+            yield producer, begun
+
+
+def _end_of(log: Log, segment: Segment) -> int:
+    return log.extent.next_offset if segment.next_base_offset is None else segment.next_base_offset
+
+
+def _past_damage(
+    log: Log, segment: Segment, file: storage.File, size: int, open_transactions: _Open, offsets: tuple[int, int]
+) -> _Walked:
+    """Walk the sound batches of a damaged segment, and find out what the others may have ended."""
+    aborted: list[Aborted] = []
+    doubts: list[Doubt] = []
+    found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
+    moved = {part.position for part in found.parts if isinstance(part, Finding) and part.kind == "order"}
+    for part in _by_offset(file, found):
+        if isinstance(part, Run):
+            walk = _native.HeaderWalk(open_transactions)
+            position, end = (_position_in(file, part, offset) for offset in offsets)
+            if position < end:
+                segment.walk(walk, file, position, end)
+            aborted += walk.aborted
+            open_transactions = walk.open_transactions
+        elif offsets[0] <= part.start_offset < offsets[1] and _may_hide_marker(file, part, is_alone=len(moved) == 1):
+            hidden = [
+                Doubt(producer, begun, part.end_offset, part.path, part.position, part.reason)
+                for producer, begun in open_transactions
+            ]
+            open_transactions, ended, left = _resolved(log, segment, hidden, part.start_offset)
+            aborted += ended
+            doubts += left
+    return _Walked(aborted, open_transactions, doubts)
+
+
+def _by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
+    """Put what was found in the order of offsets: a batch that was moved takes effect where it was."""
+    moved = [part.start_offset for part in found.parts if isinstance(part, Finding) and part.kind == "order"]
+    parts: list[Run | Finding] = []
+    for part in found.parts:
+        if isinstance(part, Finding):
+            parts.append(part)
+            continue
+        cuts = sorted({offset for offset in moved if part.first_offset < offset < part.next_offset})
+        bounds = [(part.position, part.first_offset), *((_position_in(file, part, cut), cut) for cut in cuts)]
+        for (position, first), (end, following) in pairwise([*bounds, (part.end_position, part.next_offset)]):
+            parts.append(Run(position, end, first, following))
+
+    def place(part: Run | Finding) -> tuple[int, bool]:
+        # At the same offset damage comes first: the run begins behind it.
+        return (part.first_offset, True) if isinstance(part, Run) else (part.start_offset, False)
+
+    return sorted(parts, key=place)
+
+
+def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) -> bool:
+    """Tell whether a transaction's marker may have been where the damage is.
+
+    Not where no offset is missing, and not in a single batch that is larger than a marker, or was moved and is none.
+    `is_alone`: no other batch of the segment was moved.
+    """
+    if finding.end_offset is not None and finding.end_offset <= finding.start_offset:
+        return False
+    batch = batch_at(file, finding.position, max_bytes=MAX_BATCH)
+    is_single = batch is not None and batch["position"] + batch["size"] == finding.next_position
+    if batch is None or not is_single:
+        return True
+    if finding.kind == "order":
+        # Of two that were swapped, the other one was here.
+        return bool(batch["is_control"]) or not is_alone
+    return int(batch["size"]) <= _MAX_MARKER
+
+
+def _resolved(
+    log: Log, segment: Segment | None, doubts: list[Doubt], start_offset: int
+) -> tuple[_Open, list[Aborted], list[Doubt]]:
+    """Divide transactions that damage from `start_offset` on may have ended, by what the files beside it tell.
+
+    Returns:
+        Those that were still open behind it, those that were aborted there, the others.
+    """
+    still_open: _Open = []
+    ended: list[Aborted] = []
+    left = []
+    indexed = (fitting(segment) or []) if doubts and segment is not None else []
+    end = doubts[0].end_offset if doubts else None
+    later = [offset for offset in log.snapshots if offset >= (start_offset + 1 if end is None else end)]
+    known = next((found for offset in later if (found := _snapshot(log, offset)) is not None), [])
+    for doubt in doubts:
+        transaction = doubt.producer_id, doubt.first_offset
+        entry = next((one for one in indexed if one[:2] == transaction and one[2] >= start_offset), None)
+        if entry is not None and (end is None or entry[2] < end):
+            ended.append(entry)
+        elif entry is not None or transaction in known:
+            still_open.append(transaction)
+        else:
+            left.append(doubt)
+    return still_open, ended, left
+
+
+def _position_in(file: storage.File, run: Run, offset: int) -> int:
+    """Return where in a run the first batch starts that ends at or behind `offset`; the run's end if none does."""
+    if offset >= run.next_offset:
+        return run.end_position
+    for batches, _ in whole_batches(file, run.position, run.end_position):
+        for position, last_offset in _tuples(batches, "position", "last_offset"):
+            if last_offset >= offset:
+                return int(position)
+    return run.end_position
 
 
 def _position_of(segment: Segment, file: storage.File, offset: int, end: int) -> int:
@@ -196,7 +445,7 @@ def _snapshot(log: Log, offset: int) -> _Open | None:
 
 
 def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
-    first = _first_begun(log, open_transactions) if open_transactions else None
+    first = min((begun for _, begun in open_transactions), default=None)
     if first is None or first >= log.local_log_start_offset:
         return first
     # Below the log start Kafka takes the start of the batch that the log start lies in.
@@ -207,36 +456,6 @@ def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
         except (CorruptRecordError, UnsupportedFormatError):
             batch = None
     return log.local_log_start_offset if batch is None or batch["base_offset"] is None else int(batch["base_offset"])
-
-
-def _first_begun(log: Log, open_transactions: _Open) -> int | None:
-    """Return where the first open transaction starts.
-
-    Headers were walked without their checksums, and a damaged one may claim a transaction that never was. A batch whose
-    checksum is wrong therefore opens none: the read is to meet it, not to end in front of it. The next sound batch of
-    an open producer does.
-    """
-    begins: dict[int, int] = {}
-    for producer_id, offset in open_transactions:
-        begins[producer_id] = min(offset, begins.get(producer_id, offset))
-    first = min(begins.values())
-    if first < log.segments[0].base_offset:
-        return first
-    is_met = False
-    for segment in log.segments[_floor(log.segments, first) :]:
-        with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
-            for batches in segment.batches_since(file, first, check_crcs=True):
-                for batch in _tuples(batches, *_OPENING_FIELDS):
-                    base_offset, last_offset, producer_id, is_transactional, is_control, is_valid = batch
-                    if last_offset is None or last_offset < first:
-                        continue
-                    if not is_met and (is_valid or (base_offset or 0) > first):
-                        return first
-                    is_met = True
-                    is_data = is_valid and is_transactional and not is_control
-                    if is_data and base_offset >= begins.get(producer_id, NO_END):
-                        return int(base_offset)
-    return None if is_met else first
 
 
 def _tuples(columns: pa.RecordBatch, *names: str) -> list[Any]:

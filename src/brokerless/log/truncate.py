@@ -22,7 +22,7 @@ def truncate(
     *,
     log_start_offset: int,
     recovery_point: int,
-    producers: _native.Producers,
+    producers: _native.Producers | None,
     end_offset: int,
     now: int,
 ) -> Loaded:
@@ -33,10 +33,11 @@ def truncate(
     Args:
         directory: the partition's.
         settings: the topic's.
-        offset: the log end offset wanted, below the present one.
+        offset: the log end offset wanted, not above the present one.
         log_start_offset: the present one.
         recovery_point: the present one.
-        producers: those that the log knows. If it knows none any more, none come back.
+        producers: those that the log knows. If it knows none any more, none come back. None: find all that snapshots
+            and batches tell.
         end_offset: the present log end offset.
         now: ms since the epoch, for the expiry of producers.
     """
@@ -55,12 +56,14 @@ def truncate(
         kept = [offset]
         for kind in (files.LOG, files.INDEX, files.TIMEINDEX):
             changes.write(files.segment_file(offset, kind), b"", why)
-    epochs = _native.LeaderEpochs(texts.parse_leader_epochs(changes.read(texts.LEADER_EPOCHS)))
+    known = changes.read(texts.LEADER_EPOCHS) if texts.LEADER_EPOCHS in changes else texts.format_leader_epochs([])
+    epochs = _native.LeaderEpochs(texts.parse_leader_epochs(known))
     epochs.truncate_from_end(offset)
     changes.write(texts.LEADER_EPOCHS, texts.format_leader_epochs(epochs.entries()), why)
     start_offset = min(log_start_offset, offset)
     snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=settings.producer_id_expiration_ms)
-    snapshots.producers, snapshots.end_offset = producers, end_offset
+    if producers is not None:
+        snapshots.producers, snapshots.end_offset = producers, end_offset
     snapshots.rebuild(kept, start_offset, offset, is_legacy=settings.message_format < 2)
     return Loaded(
         changes,
@@ -86,13 +89,17 @@ def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int
     max_timestamp = (-1, base_offset)
     with changes.open(log) as file:
         # Without a batch that reaches it, the offset lies in a gap, and the segment stays as it is.
-        cut = file.size()
-        for batch in headers(file):
+        cut = file.size() if offset > base_offset else 0
+        for batch in headers(file) if cut else ():
             if batch["last_offset"] >= offset:
                 cut = batch["position"]
                 break
             if batch["max_timestamp"] > max_timestamp[0]:
                 max_timestamp = (batch["max_timestamp"], batch["last_offset"])
+            if batch["last_offset"] + 1 == offset:
+                # What is behind it may be the zeros of a preallocated segment.
+                cut = batch["position"] + batch["size"]
+                break
     changes.truncate(log, cut, why)
     for kind, index in ((files.INDEX, _native.OffsetIndex), (files.TIMEINDEX, _native.TimeIndex)):
         name = files.segment_file(base_offset, kind)

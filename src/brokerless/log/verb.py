@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from brokerless.log.settings import OPTION
 from brokerless.log.swap import discard
 
 if TYPE_CHECKING:
@@ -44,13 +45,16 @@ class LogState:
         directory: the partition's.
         settings: the topic's.
         segments: ascending; the last one is the active segment.
-        log_start_offset: the first offset that counts.
+        log_start_offset: the first offset that counts; below the first segment, records are in remote storage.
         log_end_offset: the next offset to be given.
         high_watermark: where the replicated part ends.
         last_stable_offset: where `read_committed` ends.
         first_dirty_offset: the cleaner's checkpoint; None: there is none.
         producers: the producer state at the log end, as the content of a `.snapshot`.
         now: the one clock of the run, ms since the epoch.
+        others_from: other replicas end at this offset or behind it (`Replication`); None: there are none.
+        is_tiered: segments of the log may be in remote storage, also such as are here.
+        is_original: the log itself is changed, as its cluster has it; False: a copy is, or nothing.
     """
 
     directory: str
@@ -63,6 +67,22 @@ class LogState:
     first_dirty_offset: int | None
     producers: bytes
     now: int
+    others_from: int | None = None
+    is_tiered: bool = False
+    is_original: bool = True
+
+    @property
+    def remote_offsets(self) -> tuple[int, int] | None:
+        """The range [start, end) that is in remote storage alone; None: there is none."""
+        first = self.segments[0].base_offset
+        return (self.log_start_offset, first) if self.log_start_offset < first else None
+
+    def remote_part(self) -> str:
+        """Say what of a tiered log is in remote storage, as far as its files tell."""
+        if self.remote_offsets is None:
+            return "copies of its segments may be in remote storage"
+        start, end = self.remote_offsets
+        return f"its offsets {start} to {end - 1} are in remote storage, where copies of later ones may be, too"
 
 
 class Report(Protocol):
@@ -83,27 +103,36 @@ class Outcome(Generic[ReportT]):
         report: for the user.
         replacements: ascending, in order; each is swapped in by itself.
         truncate_to: the offset from which on everything goes; None: nothing.
+        aborts_open_transactions: end what is open at the log end then with ABORT markers.
         deleted_segments: how many of the oldest segments go; all of them: a new one begins at the log end.
         log_start_offset: where the log starts from now on; None: as before, but for deleted segments.
         first_dirty_offset: the cleaner's new checkpoint; None: as before.
         outputs: for each replacement the directory that it is in, to be moved from there (`collect`); none: all are in
             the log's own.
-        has_producers: False: the new segments hold no producer's batches any more, nor leader epochs (formats 0 and
-            1), and the log forgets those that it knew.
+        has_producers: False: the new segments hold no producer's batches any more, and the log forgets those it knew.
+        has_leader_epochs: False: likewise of leader epochs, which formats 0 and 1 lack.
+        unread_from: of segments from this base offset on the work has not read every batch; None: it read them all.
     """
 
     report: ReportT
     replacements: tuple[Replacement, ...] = ()
     truncate_to: int | None = None
+    aborts_open_transactions: bool = False
     deleted_segments: int = 0
     log_start_offset: int | None = None
     first_dirty_offset: int | None = None
     outputs: tuple[str, ...] = ()
     has_producers: bool = True
+    has_leader_epochs: bool = True
+    unread_from: int | None = None
 
 
 class Verb(Protocol[PlanT, ReportT]):
     """What is done to a log. A frozen dataclass of its options; picklable, as are its plans and outcomes."""
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The topic's settings that decide which records go: where they are not known, nothing is done."""
 
     def prepare(self, log: LogWriter) -> None:
         """Do what has to come before the plan (a roll). A dry run leaves it out: `plan` then says what it would do."""
@@ -138,12 +167,29 @@ class Divisible(Verb[PlanT, ReportT], Protocol[PlanT, ReportT]):
         """Return the work in steps, each of calls of about `share` bytes; None: it is no more than one share."""
 
 
+def check_known(verb: Verb[Any, Any], settings: TopicSettings, directory: str) -> None:
+    """Refuse a verb that would let records go by settings that are not known.
+
+    Raises:
+        ValueError: they are not.
+    """
+    unknown = [name for name in verb.decided_by if settings.are_guessed and settings.source_of(name) != OPTION]
+    if unknown:
+        raise ValueError(
+            f"cannot tell which records of {directory} go: {' and '.join(unknown)} of its topic "
+            f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) "
+            "at hand names it. Name the directory that has it (--metadata DIR), or the broker's "
+            "server.properties (--broker-config FILE), or give each setting that the verb takes as an option"
+        )
+
+
 def perform(verb: Verb[PlanT, ReportT], log: LogWriter) -> ReportT:
     """Do a verb's whole work on an open log, here and now, and return its report.
 
     Raises:
         As the verb's `plan` and `work`; the log is as it was, but for a roll.
     """
+    check_known(verb, log.settings, log.directory)
     verb.prepare(log)
     try:
         outcome = verb.work(verb.plan(log.state()), dry_run=False, progress=lambda _: None)

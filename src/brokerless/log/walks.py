@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from brokerless.log.changes import Changes, View
 
 
-def headers(file: View) -> Iterator[dict[str, int]]:
-    """Yield `position`, `base_offset`, `last_offset` and `max_timestamp` of each whole batch."""
+def headers(file: View) -> Iterator[dict[str, Any]]:
+    """Yield `position`, `base_offset`, `last_offset` and `max_timestamp` of each whole batch.
+
+    The base offset of a wrapper (magic 0 and 1) is None where its payload cannot be decompressed.
+    """
     window = Window(file, 0, file.size())
     window.fill(0)
     while window.position < file.size():
         batches, consumed = _native.scan(window.data, window.position)
-        yield from batches.select(["position", "base_offset", "last_offset", "max_timestamp"]).to_pylist()
+        yield from batches.select(["position", "size", "base_offset", "last_offset", "max_timestamp"]).to_pylist()
         window.advance(consumed)
         if not consumed and not window.fill(0):
             return

@@ -14,13 +14,14 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerless.storage import File
 
 SIZE = 2 << 20
 # Where bodies are larger than the leap, headers are read one by one; else reading all is faster than seeking.
 _SWEEP_MIN, _SWEEP_MAX, _LEAP = 1 << 12, 1 << 20, 1 << 16
 # Fewer bytes than any batch has: asking for so many more never brings in a second one.
 _STEP = 16
+HEADER = 61
+"""Bytes that a batch's header takes at most."""
 # A batch larger than this is not read: its length is more likely damage, and would be taken as memory.
 MAX_BATCH = 1 << 30
 # A damaged index may point at bytes that claim to be a batch of 2 GiB: then it is not believed.
@@ -35,6 +36,9 @@ class Readable(Protocol):
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         """Fill `buffer` from `position` on and return how many bytes there were."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return at most `length` bytes from `position` on."""
 
 
 class Window:
@@ -131,7 +135,7 @@ def _check_length(length: int, position: int) -> None:
 
 
 def batch_at(
-    file: File, position: int, *, check_crcs: bool = False, max_bytes: int = _MAX_PROBE
+    file: Readable, position: int, *, check_crcs: bool = False, max_bytes: int = _MAX_PROBE
 ) -> dict[str, Any] | None:
     """Return the columns of `_native.scan` for the batch at `position`, None if there is none below `max_bytes`."""
     length = 1 << 16

@@ -35,7 +35,9 @@ def cut(splits: Sequence[Split], segments: Sequence[Segment], log_end_offset: in
     """Yield the pieces of splits, in order, each with at most `most` records."""
     by_path = {segment.path: segment for segment in segments}
     known: dict[str, list[int]] = {}
-    for split, following in zip_longest(splits, splits[1:]):
+    yield from (Piece(split, 0) for split in splits if split.is_absent)
+    present = [split for split in splits if not split.is_absent]
+    for split, following in zip_longest(present, present[1:]):
         size = split.end_position - split.position
         low = max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
         high = min(split.end_offset, log_end_offset)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from brokerless import _native
+from brokerless.cluster_metadata import Uncommitted
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
 from brokerless.remote import is_remote
@@ -61,10 +62,16 @@ def plan(options: Options) -> list[Task[Split]]:
 def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Piece[Split]]:
     """Cut logs into pieces, in order: see `pieces_of`. Of a store, several at a time: an index is a request each."""
     pieces = partial(pieces_of, options=options, target=target)
-    if not any(is_remote(path) for path in options.paths):
-        return [piece for log in logs for piece in pieces(log)]
-    with ThreadPoolExecutor(_REQUESTS) as threads:
-        return [piece for of_log in threads.map(pieces, logs) for piece in of_log]
+    if any(is_remote(path) for path in options.paths):
+        with ThreadPoolExecutor(_REQUESTS) as threads:
+            by_log = list(threads.map(pieces, logs))
+    else:
+        by_log = [pieces(log) for log in logs]
+    uncommitted = Uncommitted(logs, options.paths)
+    for log, of_log in zip(logs, by_log, strict=True):
+        for text in uncommitted.of(log, [piece.work for piece in of_log]):
+            warnings.warn(text, stacklevel=2)
+    return [piece for of_log in by_log for piece in of_log]
 
 
 def chosen(options: Options) -> list[Log]:

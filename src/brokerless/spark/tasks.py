@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -143,9 +144,14 @@ def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task
 
 def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[SegmentOf]]:
     """Plan tasks of whole segments, in order; arguments and errors as of `select`."""
+    logs = select(options, all_replicas=all_replicas)
+    for log in logs if not all_replicas else ():
+        # Which segments there should be no task can tell; that of a check says it.
+        for said in log.contradictions():
+            warnings.warn(said, stacklevel=2)
     pieces = [
         Piece(SegmentOf(log.topic, log.partition, segment, log.root.is_clean), segment.size)
-        for log in select(options, all_replicas=all_replicas)
+        for log in logs
         for segment in log.segments
     ]
     return pack(pieces, target_bytes((piece.size for piece in pieces), options), options)

@@ -38,7 +38,12 @@ def test_in_place(data, run):
     # a broker's cleaner finds it done
     assert bl.Root(str(data)).first_dirty_offsets == {("t", 0): 5, ("t", 1): 5}
     again = run("compact", data, "--topic", "t", "--partition", 1, "--in-place")
-    assert again.out == "t-1: nothing to compact below offset 5: the active segment begins there\n"
+    nothing, settings = again.out.splitlines()
+    assert nothing == "t-1: nothing to compact below offset 5: the active segment begins there"
+    assert settings == (
+        "t-1: settings: min_compaction_lag_ms=0, delete_retention_ms=86400000, min_cleanable_dirty_ratio=0.5, "
+        "max_compaction_lag_ms=9223372036854775807, segment_bytes=1073741824 (default); cleanup_policy=compact (topic)"
+    )
 
 
 def test_a_copy(data, run, tmp_path):
@@ -53,6 +58,7 @@ def test_a_dry_run_in_json(data, run):
     first = json.loads(result.out.splitlines()[0])
     assert (first["topic"], first["dry_run"], first["keys"], first["is_due"]) == ("t", True, 2, True)
     assert [segment["superseded"] for segment in first["segments"]] == [3, 0]
+    assert first["settings"]["cleanup_policy"] == {"value": "compact", "source": "topic"}
     assert offsets(data) == {"t-0": [0, 1, 2, 3, 4], "t-1": [0, 1, 2, 3, 4]}
 
 
@@ -77,7 +83,8 @@ def test_memory_is_a_number_of_bytes(data, run, memory):
 def explained(run, data, key, *options):
     result = run("explain", data, key, "--topic", "t", "--partition", 0, *options)
     assert result.code == 0
-    return [line.partition(": ")[2] for line in result.out.splitlines()]
+    lines = [line.partition(": ")[2] for line in result.out.splitlines()]
+    return [line for line in lines if not line.startswith("settings: ")]
 
 
 def test_why_a_record_is_still_there(data, run):
@@ -121,6 +128,7 @@ def test_why_a_record_is_not_compacted_yet(data, run):
         for line in run("explain", data, "b", "--topic", "t", "--partition", 0, "--format", "json").out.splitlines()
     ]
     assert [(record["offset"], record["goes"]) for record in found["records"]] == [(1, True), (4, False)]
+    assert found["settings"]["delete_retention_ms"] == {"value": 86_400_000, "source": "default"}
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -41,13 +41,30 @@ def test_in_place_with_a_report_and_a_warning(data, run):
         "t-0: offsets 0",
     ]
     assert lines[3].startswith("t-0: selection sha256 ")
-    assert "other brokers' replicas still hold these records" in result.err
+    # The metadata of the new cluster name one node.
+    assert "replicas" not in result.err
     assert keys(data) == KEYS[1:]
 
 
-def test_no_warning_where_there_is_no_other_replica(data, run):
+def test_other_brokers_may_have_what_was_erased_where_nothing_says_that_there_is_none(data, run):
+    (data / "bootstrap.checkpoint").unlink()
+    result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place")
+    assert "replicas of other brokers may still hold these records" in result.err
     result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place", "--sole-replica")
     assert "replicas" not in result.err
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_produce_and_erase_agree_on_other_replicas(is_ours, tmp_path, run):
+    """A directory that no cluster has taken yet has none, and one of which nothing is known may have some."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"key": "anna", "value": "1"}')
+    with bl.LogDir.create(tmp_path / "d", kraft=False) as log_dir:
+        log_dir.create_topic("t")
+    if not is_ours:
+        (tmp_path / "d/meta.properties").unlink()
+    for verb, options in (("produce", ["--input", rows]), ("erase", ["--key", "a", "--in-place"])):
+        assert ("replicas" in run(verb, tmp_path / "d", "--topic", "t", *options).err) == (not is_ours)
 
 
 @pytest.mark.parametrize(

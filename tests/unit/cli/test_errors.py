@@ -107,7 +107,10 @@ def test_a_warning_is_one_line_without_python_in_it(copied, run):
 def test_a_column_that_is_no_bytes(run, tmp_path):
     pq.write_table(pa.table({"key": [1.5], "value": ["v"]}), tmp_path / "rows.parquet")
     result = run("produce", tmp_path / "data", "--topic", "t", "--input", tmp_path / "rows.parquet")
-    assert (result.code, result.err) == (2, "brokerless: column 'key' is double: cast it to binary first\n")
+    assert (result.code, result.err) == (
+        2,
+        "brokerless: column key is double; binary or string is wanted: cast it first\n",
+    )
 
 
 def fail(error):

@@ -1,10 +1,12 @@
 """`ls` tells what is there, also where some of it is damaged or replicated."""
 
 import json
+import os
 import shutil
 
 import pytest
 
+import brokerless as bl
 from damage import overwrite
 from expected import read_json_lines
 
@@ -36,6 +38,9 @@ def test_text(golden, run):
 def test_what_is_remote_is_said(golden, run):
     result = run("ls", golden / "logs/kafka-4.1-tiered", "--topic", "tiered-zstd")
     assert "not here" in result.out
+    result = run("ls", golden / "logs/kafka-4.1-tiered", "--topic", "tiered-zstd", "--format", "json")
+    found = json.loads(result.out)
+    assert [found[name] for name in ("log_start_offset", "local_log_start_offset", "log_end_offset")] == [0, 672, 720]
 
 
 def test_damage_does_not_hide_the_other_partitions(copied, run):
@@ -71,8 +76,19 @@ def test_a_directory_that_a_kraft_broker_would_rename_is_named(copied, run, vers
     properties.write_text(properties.read_text().replace("version=1", f"version={version}"))
     result = run("ls", root)
     assert result.code == 0
-    assert [line.split()[3].rpartition("/")[2] for line in result.err.splitlines() if "-stray" in line] == said
+    lines = [line for line in result.err.splitlines() if not line.startswith("note: ")]
+    assert [line.split()[2].rpartition("/")[2] for line in lines if "-stray" in line] == said
     assert run("ls", root / "nulls-0" / "00000000000000000000.log").err == ""
+
+
+def test_a_directory_without_its_clusters_metadata_is_named(copied, run):
+    """A broker that has them nowhere serves nothing of it."""
+    root = copied("kafka-4.1", "codec-gzip-0", "__cluster_metadata-0")
+    assert run("ls", root).err == ""
+    shutil.rmtree(root / "__cluster_metadata-0")
+    assert "note: no __cluster_metadata-0 in" in run("ls", root).err
+    assert "renames all partitions -stray" in run("ls", root).err
+    assert run("ls", root / "codec-gzip-0").err == ""
 
 
 def test_a_delete_horizon_is_no_first_time(golden, run):
@@ -134,7 +150,7 @@ def test_one_bad_file_does_not_stop_the_listing(harm, form, copied, run):
     result = run("ls", root, "--format", form)
     assert result.code == 1
     assert result.err.startswith("damaged: ")
-    said = [line for line in result.err.splitlines() if not line.startswith("hint: ")]
+    said = [line for line in result.err.splitlines() if not line.startswith(("hint: ", "note: "))]
     assert result.err.count("damaged: ") == len(said) == len(set(said))
     lines = result.out.splitlines()
     if form == "text":
@@ -151,3 +167,25 @@ def test_the_first_time_is_that_of_the_first_record(golden, run, partition):
     (found,) = json.loads("[" + run("ls", path, "--format", "json").out + "]")
     first = json.loads(run("read", path, "--limit", 1).out)
     assert found["first_timestamp"] == first["timestamp"]
+
+
+def test_a_log_that_ends_below_its_checkpoints_is_damaged(copied, run):
+    directory = copied("kafka-4.1", "codec-none-0")
+    newest = max(directory.glob("*.log"))
+    *_, last = (row for rows in bl.Log(directory).segments[-1].scan() for row in rows.to_pylist())
+    os.truncate(newest, last["position"])
+    result = run("ls", directory, "--format", "json")
+    (listed,) = (json.loads(line) for line in result.out.splitlines())
+    assert (result.code, listed["log_end_offset"], listed["high_watermark"]) == (1, 333, 350)
+    assert "codec-none-0 ends at 333; recovery-point-offset-checkpoint says 350" in result.err
+    result = run("offsets", directory, "--timestamp", "latest")
+    assert "codec-none-0 ends at 333; recovery-point-offset-checkpoint says 350" in result.err
+
+
+def test_a_removed_segment_is_damage(copied, run):
+    directory = copied("kafka-4.1", "codec-mixed-0")
+    (_, second, *_) = sorted(directory.glob("*.log"))
+    second.unlink()
+    result = run("ls", directory)
+    assert result.code == 1
+    assert f"damaged: {second}: the file is not here" in result.err

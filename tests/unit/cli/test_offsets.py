@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import brokerless as bl
 from expected import read_json_lines
 
 WORDS = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
@@ -32,6 +33,21 @@ def test_a_time_before_1970_is_none_of_the_numbers_that_stand_for_something_else
     path = golden / "logs" / "kafka-4.1" / "headers-0"
     refused = run("offsets", path, "--timestamp", "1969-12-31T23:59:59.999")
     assert (refused.code, "is before 1970" in refused.err) == (2, True)
+
+
+def test_what_is_yet_to_be_uploaded_is_none_or_not_known(golden, run, tmp_path):
+    """-1 of a tiered log would say that nothing of it is ever uploaded."""
+    path = golden / "logs" / "kafka-4.1" / "headers-0"
+    assert run("offsets", path, "--timestamp", "earliest-pending-upload").out == "headers-0\t-1\n"
+    assert run("offsets", path, "--timestamp", "-6").out == "headers-0\t-1\n"
+    path = golden / "logs" / "kafka-4.1-tiered" / "tiered-txn-0"
+    refused = run("offsets", path, "--timestamp", "earliest-pending-upload")
+    assert (refused.code, "from offset 182 on are yet to be uploaded is not known" in refused.err) == (2, True)
+    data = tmp_path / "data"
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t", remote_storage_enable=True)
+    refused = run("offsets", data, "--timestamp", "earliest-pending-upload")
+    assert (refused.code, "t-0 is tiered" in refused.err) == (2, True)
 
 
 def test_of_a_tiered_log_it_says_where_a_broker_would_look_too(golden, run):

@@ -2,16 +2,21 @@
 
 import io
 import json
+import re
+import shutil
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import brokerless as bl
 from brokerless.cluster_metadata import bootstrap
+from brokerless.kraft import Bootstrap
 
+TESTS = Path(__file__).parents[2]
 # Every message format, codec and timestamp type, gaps from compaction, nulls, headers and transactions.
 PARTITIONS = [
     ("kafka-4.1", "headers-0"),
@@ -62,16 +67,21 @@ def test_leader_epochs_that_the_input_lacks_are_not_lost_without_a_word(golden, 
         assert ("have no leader epoch" in done.err) == (name == "copy")
 
 
-def test_messages_without_timestamps_need_the_format_without_timestamps(golden, run, tmp_path):
-    original = run("read", golden / "logs/kafka-2.8-v0/nulls-0").out
+@pytest.mark.parametrize(("name", "copies"), [("nulls-0", 2), ("codec-snappy-0", 2)])
+def test_messages_without_timestamps_are_copied_into_any_format(golden, run, tmp_path, name, copies):
+    """Only magic 0 has no timestamps; the others have -1 for none, as Kafka writes it when it converts."""
+    topic = name.rpartition("-")[0]
+    original = run("read", golden / "logs/kafka-2.8-v0" / name).out
     file = tmp_path / "rows.jsonl"
     file.write_text(original)
-    refused = run("produce", tmp_path / "new", "--topic", "nulls", "--keep-offsets", "--input", file)
-    assert refused.code == 2
-    assert "magic 0" in refused.err
-    assert "NoTimestampType" in refused.err
-    run("produce", tmp_path / "old", "--topic", "nulls", "--keep-offsets", "--magic", 0, "--input", file)
-    assert run("read", tmp_path / "old", "--topic", "nulls").out == original
+    rows = [json.loads(line) for line in original.splitlines()]
+    for magic, timestamp_type in {2: "CreateTime", 1: "CreateTime", 0: "NoTimestampType"}.items():
+        copy = tmp_path / str(magic)
+        done = run("produce", copy, "--topic", topic, "--keep-offsets", "--magic", magic, "--input", file)
+        assert done.code == 0, done.err
+        found = [json.loads(line) for line in run("read", copy, "--topic", topic).out.splitlines()]
+        epoch = 0 if magic == 2 else None
+        assert found == [row | {"timestampType": timestamp_type, "leaderEpoch": epoch} for row in rows]
 
 
 @pytest.mark.parametrize("as_bytes", ["utf8", "base64", "hex"])
@@ -145,22 +155,46 @@ def test_lines_longer_than_a_block_come_whole(run, tmp_path, monkeypatch):
     assert found == [b"a line of many blocks", b"b", b"no line end"]
 
 
-def test_a_directory_of_another_cluster_is_warned_of_unless_told(golden, run, copied):
+def test_other_brokers_are_warned_of_unless_the_metadata_or_the_user_exclude_them(run, copied):
     path = copied("kafka-4.1", "headers-0", "__cluster_metadata-0")
     file = path / "rows.jsonl"
     file.write_text('{"value": "a"}\n')
-    result = run("produce", path, "--topic", "headers", "--input", file)
-    assert "another broker" in result.err
-    result = run("produce", path, "--topic", "headers", "--input", file, "--sole-replica")
+    produce = ["produce", path, "--topic", "headers", "--input", file]
+    # Its metadata name one node.
+    assert "another broker" not in run(*produce).err
+    shutil.rmtree(path / "__cluster_metadata-0")
+    assert "another broker may have replicas" in run(*produce).err
+    result = run(*produce, "--sole-replica")
     assert "another broker" not in result.err
     assert result.code == 0
 
 
+def test_a_new_directory_is_made_for_a_release(run, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "a"}\n')
+    made = {}
+    for release in ((), ("--release", "3.9"), ("--release", "4.1")):
+        path = tmp_path / "-".join(["d", *release])
+        produce = ["produce", path, "--topic", "t", "--input", file]
+        assert run(*produce, *release).code == 0
+        made[release[1:]] = Bootstrap.parse((path / "bootstrap.checkpoint").read_bytes(), 1)._metadata_version
+        refused = run(*produce, "--release", "4.1")
+        assert (refused.code, f"release 4.1: {path} exists" in refused.err) == (2, True)
+    assert len(set(made.values())) == 3
+    assert run("produce", tmp_path / "e", "--topic", "t", "--input", file, "--release", "2.8").code == 2
+    assert not (tmp_path / "e").exists()
+
+
 def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copied):
-    path = copied("kafka-4.1-crashed", "crash-zstd-0").parent
+    path = copied("kafka-4.1-crashed", "crash-zstd-0", "__cluster_metadata-0")
     before = {file.name: file.read_bytes() for file in (path / "crash-zstd-0").iterdir()}
     planned = run("recover", path, "--dry-run")
     assert planned.code == 0
+    # The batch behind the damaged one is whole.
+    assert re.fullmatch(
+        r"\d+ records lost behind damage in 1 logs, and what the damage hit; \d+ changes; a broker will start",
+        planned.out.splitlines()[0],
+    )
     assert "truncate 00000000000000000282.log" in planned.out
     assert "crc mismatch" in planned.out
     assert "to be made" in planned.err
@@ -170,7 +204,7 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert bl.Root(str(path)).is_clean
     assert run("recover", path, "--topic", "crash-zst").code == 2
     again = run("recover", path)
-    assert (again.code, again.out) == (0, "")
+    assert (again.code, again.out) == (0, "0 records lost; 0 changes; a broker will start\n")
     assert again.err == f"0 changes made in {path}: a broker takes its logs as they are\n"
 
 
@@ -180,6 +214,7 @@ def test_recover_ends_with_the_code_of_damage_where_a_broker_does_not_start(gold
     for options in ([], ["--dry-run"]):
         result = run("recover", path, *options)
         assert (result.code, "a broker does not start" in result.err) == (1, True)
+        assert result.out == "a broker will not start\n"
 
 
 def test_a_topic_keeps_its_id(run, tmp_path):
@@ -205,6 +240,22 @@ def test_an_arrow_file_with_damaged_offsets_is_refused_and_nothing_of_it_produce
     assert result.code == 2
     assert "record batch 0 is damaged, or this is no Arrow file; nothing of it was produced: " in result.err
     assert run("read", tmp_path / "log", "--topic", "t").out == ""
+
+
+def test_a_null_of_a_damaged_file_may_have_any_view(run, tmp_path):
+    """Arrow calls the file valid, and its cast followed the view of a null out of the process's memory."""
+    file = TESTS / "data/hostile/null-with-a-wild-view.arrow"
+    command = [sys.executable, "-m", "brokerless.cli", "produce", tmp_path / "log", "--topic", "t", "--partitions", "4"]
+    done = subprocess.run([*command, "--input", file], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, f"60 records written to t in {tmp_path}/log\n")
+
+
+def test_damaged_inputs_give_rows_or_an_error(tmp_path):
+    """And never end the process, which would be for want of a check."""
+    command = [sys.executable, TESTS / "hostile_inputs.py", tmp_path]
+    done = subprocess.run([*command, "--count", "2000"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20_000
 
 
 def test_rows_that_take_no_bytes_are_refused_when_a_file_claims_too_many(run, tmp_path):
@@ -275,18 +326,18 @@ def test_settings_that_a_topic_cannot_have(run, tmp_path, config, message):
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_what_was_written_before_a_refused_record_is_counted(run, tmp_path, keeps):
-    """The records before it may be in the log although they came in the same call."""
-    rows = [{"value": "v", "offset": 3 * i} for i in range(5)] + [{"value": "x" * 2_000_000, "offset": 20}]
+    """Those read before it are in the log."""
+    rows = [{"value": "v" * 900_000, "offset": 3 * i} for i in range(30)] + [{"value": "x" * 2_000_000, "offset": 99}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ["--keep-offsets", "--config", "max.message.bytes=1000"] if keeps else []
-    done = run(
-        *("produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl", "--batch-size", 1), *options
-    )
+    done = run("produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl", *options)
     if keeps:
         # A follower takes what its leader has.
-        assert (done.code, "6 records written" in done.err) == (0, True)
+        assert (done.code, "31 records written" in done.err) == (0, True)
     else:
-        assert (done.code, "5 records were written" in done.err) == (2, True)
+        written = bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset
+        assert (done.code, f"{written} records were written" in done.err, 0 < written <= 30) == (2, True, True)
+        assert "max_message_bytes is 1048588" in done.err
 
 
 def test_nothing_is_said_to_be_written_of_a_copy_that_is_there_already(run, tmp_path):

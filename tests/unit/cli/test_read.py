@@ -4,7 +4,9 @@ import base64
 import io
 import json
 import os
+import shutil
 import stat
+import struct
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,7 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import brokerless as bl
+from brokerless import _native
 from brokerless.cli import output
+from brokerless.kraft import Bootstrap, ClusterImage
+from brokerless.log.texts import HIGH_WATERMARKS
 from damage import cut, flip_bit
 from expected import LOG_DIRS, consumed, text, value
 
@@ -238,9 +244,23 @@ def test_skipped_damage_is_reported(copied, run):
 
 def test_a_cut_tail_is_what_a_crash_leaves(copied, run):
     directory = copied("kafka-4.1", "codec-none-0")
+    (directory.parent / ".kafka_cleanshutdown").unlink()
     cut(max(directory.glob("*.log")), -10)
     result = run("read", directory)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.out.count("\n")) == (0, 333)
+    assert "ends at 333; " in result.err
+    assert "replication-offset-checkpoint says 350" in result.err
+
+
+def test_a_cut_log_after_a_clean_shutdown_is_damage(copied, run):
+    directory = copied("kafka-4.1", "codec-none-0")
+    cut(max(directory.glob("*.log")), -10)
+    result = run("read", directory)
+    assert (result.code, result.out.count("\n")) == (1, 333)
+    assert "record batch is cut" in result.err
+    result = run("read", directory, "--on-corrupt", "skip")
+    assert (result.code, result.out.count("\n")) == (1, 333)
+    assert "lost: offsets 333 to 349 " in result.err
 
 
 def test_a_reader_that_goes_away_is_no_error(golden):
@@ -388,3 +408,87 @@ def test_a_dash_is_stdout(form, golden, tmp_path):
     assert os.listdir(tmp_path) == []
     subprocess.run([*command, "--output", "rows"], cwd=tmp_path, check=True)
     assert written == (tmp_path / "rows").read_bytes()
+
+
+@pytest.fixture
+def replicated(tmp_path, monkeypatch):
+    """A log directory whose metadata name two replicas of t-0, with five of its ten rows below the high watermark."""
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        producer.send([{"value": b"%d" % i} for i in range(10)])
+    (tmp_path / "d" / HIGH_WATERMARKS).write_text("0\n1\nt 0 5\n")
+    image = ClusterImage(replicas={("t", 0): (1, 2)})
+    monkeypatch.setattr("brokerless.cluster_metadata.cluster_image", lambda _: image)
+    monkeypatch.setattr("brokerless.cluster_metadata.bootstrap", lambda *_: None)
+    return tmp_path / "d", image
+
+
+def test_rows_that_may_never_have_been_committed_are_named(replicated, run):
+    data, image = replicated
+    said = "note: whether offsets 5 to 9 of t-0 were committed is not known: it has 2 replicas, and high watermark 5"
+    result = run("read", data)
+    assert said in result.err
+    assert len(result.out.splitlines()) == 10
+    at_high_watermark = run("read", data, "--end-offset", "high-watermark")
+    assert "committed" not in at_high_watermark.err
+    assert len(at_high_watermark.out.splitlines()) == 5
+    image.replicas["t", 0] = (1,)
+    assert "committed" not in run("read", data).err
+
+
+@pytest.mark.parametrize(
+    ("options", "doubtful"),
+    [
+        (["--end-offset", "latest"], (5, 9)),
+        (["--end-offset", "10"], (5, 9)),
+        (["--end-offset", "7"], (5, 6)),
+        (["--start-offset", "8"], (8, 9)),
+        (["--end-timestamp", "2100-01-01"], (5, 9)),
+        (["--end-offset", "5"], None),
+        (["--start-offset", "latest"], None),
+        (["--end-timestamp", "1970-01-01"], None),
+    ],
+)
+def test_of_any_read_the_rows_behind_the_high_watermark_are_named(options, doubtful, replicated, run):
+    err = run("read", replicated[0] / "t-0", *options).err
+    if doubtful is None:
+        assert "committed" not in err
+    else:
+        assert f"whether offsets {doubtful[0]} to {doubtful[1]} of t-0 were committed is not known" in err
+
+
+@pytest.fixture
+def two_disks(tmp_path):
+    """A broker's directories, killed: t-0 and t-1 in `d2`, and the metadata log, which names two replicas, in `d1`."""
+    data = tmp_path / "d2"
+    with bl.Producer(data, "t", partitions=2) as producer:
+        producer.send([{"value": b"%d" % i, "partition": i % 2} for i in range(20)])
+    (data / HIGH_WATERMARKS).write_text("0\n2\nt 0 5\nt 1 5\n")
+    # Two nodes in the place of one.
+    bootstrap = Bootstrap.parse((data / "bootstrap.checkpoint").read_bytes(), 1)
+    one, two = (b"".join(struct.pack(">i", node) for node in nodes) for nodes in ((1,), (1, 2)))
+    records = [record.replace(b"\x02" + one, b"\x03" + two) for record in bootstrap._records()]
+    metadata = tmp_path / "d1/__cluster_metadata-0"
+    metadata.mkdir(parents=True)
+    (metadata / f"{100:020d}-{1:010d}.checkpoint").write_bytes(_native.kraft_snapshot(records, 0))
+    (metadata / f"{100:020d}.log").touch()
+    shutil.copy(data / "meta.properties", tmp_path / "d1")
+    (data / "bootstrap.checkpoint").unlink()
+    return tmp_path / "d1", data
+
+
+def test_the_metadata_log_of_a_read_is_found_or_named(two_disks, run):
+    metadata, data = two_disks
+    said = "whether offsets 5 to 9 of t-{} were committed is not known: it has 2 replicas"
+    shutil.copytree(data / "t-0", metadata / "other-0")
+    for options in ([metadata, data], [data, "--metadata", metadata], [metadata / "other-0", data]):
+        err = run("read", *options).err
+        assert (said.format(0) in err, said.format(1) in err) == (True, True)
+    assert said.format(1) in run("read", metadata, data / "t-1").err
+
+
+def test_that_it_is_not_known_whether_there_are_other_replicas_is_said_once(two_disks, run):
+    _, data = two_disks
+    for options, count in (([data], 1), ([data / "t-1"], 1), ([data, "--end-offset", "high-watermark"], 0)):
+        assert run("read", *options).err.count("other brokers may have replicas, and the metadata log") == count
+    refused = run("read", data, "--metadata", data)
+    assert (refused.code, f"no metadata log in {data}" in refused.err, refused.out) == (2, True, "")

@@ -32,9 +32,23 @@ def test_in_place(data, run):
     assert result.out.splitlines() == [
         "t-1: 1 of 3 segments go, 70 of 210 bytes",
         "t-1: the log starts at 1, and ends at 3",
+        "t-1: settings: cleanup_policy=delete (default); retention_bytes=100 (option)",
     ]
     assert result.err.splitlines() == ["1 partition done in place"]
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [1, 2]}
+
+
+def test_the_release_whose_rules_count(run, tmp_path):
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", cleanup_policy="")
+        log_dir.log("t", 0).append_as_follower(batch(0, [b"a", b"b"], timestamp=T))
+    arguments = ("retain", tmp_path / "data", "--topic", "t", "--before-offset", 1, "--in-place", "--release")
+    refused = run(*arguments, "4.1.0")
+    assert (refused.code, "brokers of 4.1 refuse that" in refused.err) == (2, True)
+    refused = run(*arguments, "newest")
+    assert (refused.code, "not a release of Kafka: 'newest'" in refused.err) == (2, True)
+    assert run(*arguments, "4.2").code == 0
+    assert offsets(tmp_path / "data") == {"t-0": [1]}
 
 
 def test_a_copy_as_it_was(data, run, tmp_path):
@@ -64,6 +78,7 @@ def test_a_dry_run_in_json(data, run):
         "log_start_offset": 3,
         "log_end_offset": 3,
         "is_compacted_only": False,
+        "settings": {"cleanup_policy": {"value": "delete", "source": "default"}},
     }
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
 

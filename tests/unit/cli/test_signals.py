@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import brokerless as bl
+from waiting import until
 
 SLOW = ["--topic", "t", "--compression", "zstd", "--compression-level", "22", "--in-place"]
 
@@ -41,13 +42,6 @@ def contents(directory):
 def started(*arguments):
     command = ["env", "--default-signal=INT,TERM,HUP", sys.executable, "-m", "brokerless.cli", *map(str, arguments)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def children(process):

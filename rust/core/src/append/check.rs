@@ -1,6 +1,7 @@
 //! What a request may not be, whoever its producers are.
 
-use super::{Analysis, LogAppender, Result};
+use super::terms::ANY_EPOCH;
+use super::{Analysis, LogAppender, Origin, Request, Result};
 use crate::refusal::{Refusal, Refused};
 use crate::validate::Placed;
 
@@ -25,6 +26,21 @@ impl LogAppender {
             ));
         }
         Ok(())
+    }
+
+    /// Batches that were converted from older formats have no leader epoch. Kafka's load takes such a log, but its follower
+    /// does not (`LeaderEpochFileCache.assign`): in a copy they get the epoch before them, so that it can be replicated.
+    pub(super) fn fill_epochs(&mut self, request: Request) {
+        if request.origin != Origin::Replication || request.leader_epoch != ANY_EPOCH {
+            return;
+        }
+        let mut latest = self.epochs.latest().unwrap_or(0);
+        for Placed { header, .. } in &mut self.batches {
+            match header.partition_leader_epoch {
+                epoch if header.magic < 2 || epoch >= 0 => latest = latest.max(epoch),
+                _ => header.partition_leader_epoch = latest,
+            }
+        }
     }
 
     pub(super) fn check_epochs(&self) -> Result<()> {

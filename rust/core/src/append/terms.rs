@@ -93,17 +93,23 @@ impl Effects {
     }
 }
 
+/// No batch has a later one. Batches without an epoch then get the one before them.
+pub(super) const ANY_EPOCH: i32 = i32::MAX;
+
 /// Who appends, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Who.
     pub origin: Origin,
-    /// The leader's epoch, which its batches are stored with.
+    /// The leader's epoch, which its batches are stored with. Of replication: batches of a later one are left out, and
+    /// [`ANY_EPOCH`] is that of a copy, which has no leader.
     pub leader_epoch: i32,
     /// The broker's clock, ms.
     pub now: i64,
     /// The batches are as our own encoder made them: what their headers say of their records is true.
     pub is_encoded_here: bool,
+    /// Of a coordinator's markers (`transaction.version`); it stands in no batch.
+    pub transaction_version: i8,
 }
 
 /// The answer to a request that was taken.

@@ -46,6 +46,12 @@ impl Header {
         self.magic == 2 && self.attributes & TRANSACTIONAL != 0
     }
 
+    /// Leaves nobody who wrote it, and no transaction.
+    pub(crate) fn drop_producer(&mut self) {
+        (self.producer_id, self.producer_epoch, self.base_sequence) = (-1, -1, -1);
+        self.attributes &= !TRANSACTIONAL;
+    }
+
     /// Holds control records, which no consumer is shown.
     pub fn is_control(&self) -> bool {
         self.magic == 2 && self.attributes & CONTROL != 0

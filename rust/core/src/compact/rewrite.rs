@@ -25,7 +25,7 @@ pub struct LastRecord {
 /// What a rewrite needs besides the verdicts.
 #[derive(Debug, Clone, Default)]
 pub struct RewriteTerms {
-    /// Where the range that is compacted ends: the batch before it stays, be it empty.
+    /// The batch that ends here stays, be it empty.
     pub end_offset: i64,
     /// The delete horizon for those that get one, ms: the clock plus `delete.retention.ms`.
     pub delete_horizon_ms: i64,
@@ -141,10 +141,10 @@ impl CompactionRewrite {
     pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Piece>)> {
         let mut pieces = Vec::new();
         let (taken, needed) = walk::for_each(data, position, |header, entry| {
-            walk::check_offset(header, self.next_offset)?;
-            self.next_offset = header.next_offset();
             let first = self.records;
-            let count = records::count(header, entry, &mut self.decompressor)?;
+            let count =
+                records::count_from(header, entry, &mut self.decompressor, self.next_offset)?;
+            self.next_offset = header.next_offset();
             let kept = ones(&self.verdicts.keep, first, count);
             self.records += count;
             self.kept += kept;

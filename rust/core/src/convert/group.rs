@@ -140,6 +140,12 @@ impl Converter {
         } else {
             set_extent(header, entry, decompressor)?
         };
+        let last_offset = extent.map(|(_, last_offset, _)| last_offset);
+        let below = self.conversion.join_below;
+        if last_offset.is_some_and(|last| below.is_some_and(|below| last >= below)) {
+            self.converted.apart += 1;
+            return Ok(None);
+        }
         Ok(extent.map(|(first, last_offset, bytes)| {
             let options = BatchOptions {
                 base_offset: first,

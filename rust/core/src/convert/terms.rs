@@ -17,10 +17,12 @@ pub struct Conversion {
     pub recompress: bool,
     /// Neighbours that may be one batch are joined up to so many bytes, uncompressed; None: only messages that stand alone.
     pub batch_size: Option<usize>,
+    /// Only what lies below this offset is joined: the log of another replica may end between batches that do not.
+    pub join_below: Option<i64>,
     /// Leave out headers where the magic has none.
     pub drop_headers: bool,
-    /// Leave out producers and transactions where the magic has none: with them all control batches, the records of
-    /// aborted transactions, and all from the last stable offset on.
+    /// Leave out producers and transactions: with them all control batches, the records of aborted transactions, and all
+    /// from the last stable offset on.
     pub drop_producers: bool,
 }
 
@@ -28,7 +30,7 @@ impl Conversion {
     /// Refuses what cannot be, whatever the batches are.
     pub(super) fn check(&self) -> Result<()> {
         let refused = match (self.magic, self.codec, self.batch_size) {
-            (None, None, None) => {
+            (None, None, None) if !self.drop_producers => {
                 "nothing to convert: give a magic, a codec or a batch size".into()
             }
             (Some(magic), ..) if !(0..=2).contains(&magic) => {
@@ -41,8 +43,8 @@ impl Conversion {
             (.., Some(size)) if size <= BATCH_OVERHEAD => {
                 format!("batch size {size} holds no record: {BATCH_OVERHEAD} bytes are its header")
             }
-            (None | Some(2), ..) if self.drop_headers || self.drop_producers => {
-                "nothing needs to be dropped: only magic 0 and 1 lack headers and producers".into()
+            (None | Some(2), ..) if self.drop_headers => {
+                "no headers need to be dropped: only magic 0 and 1 lack them".into()
             }
             _ => return Ok(()),
         };
@@ -57,6 +59,8 @@ pub struct Converted {
     pub batches: u64,
     /// Of them, those that did not stay as they were.
     pub changed: u64,
+    /// Entries that were not joined because another replica may end behind them.
+    pub apart: u64,
     /// Records that lost their headers.
     pub headers: u64,
     /// Records that lost their timestamp: magic 0 has none.
@@ -76,6 +80,7 @@ impl AddAssign for Converted {
         let Self {
             batches,
             changed,
+            apart,
             headers,
             timestamps,
             producers,
@@ -85,6 +90,7 @@ impl AddAssign for Converted {
         } = other;
         self.batches += batches;
         self.changed += changed;
+        self.apart += apart;
         self.headers += headers;
         self.timestamps += timestamps;
         self.producers += producers;

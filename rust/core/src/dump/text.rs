@@ -31,6 +31,7 @@ impl LogDump {
             deep_iteration,
             print_data_log,
             skip_record_metadata,
+            escape_controls: false,
             last_offset: None,
             gaps: Vec::new(),
         };
@@ -38,6 +39,12 @@ impl LogDump {
             batches: Batches::new(max_batch_bytes),
             lines,
         }
+    }
+
+    /// The same for a terminal: control characters of what records hold are written out, as in JSON.
+    pub fn escape_controls(mut self) -> Self {
+        self.lines.escape_controls = true;
+        self
     }
 
     /// Writes the lines of the whole batches in `bytes`, which stand at `position` of the file, to `out`; returns how
@@ -61,6 +68,7 @@ struct Lines {
     deep_iteration: bool,
     print_data_log: bool,
     skip_record_metadata: bool,
+    escape_controls: bool,
     last_offset: Option<i64>,
     gaps: Vec<(i64, i64)>,
 }
@@ -122,7 +130,7 @@ impl Lines {
             record.headers.for_each(|key, _| {
                 text(out, comma);
                 comma = ",";
-                text(out, &java_utf8(key));
+                self.stored(out, key);
                 Ok(())
             })?;
             text(out, "]");
@@ -181,11 +189,26 @@ impl Lines {
                     " key: "
                 },
             );
-            text(out, &java_utf8(key));
+            self.stored(out, key);
         }
         if let Some(value) = value {
             text(out, " payload: ");
-            text(out, &java_utf8(value));
+            self.stored(out, value);
+        }
+    }
+
+    /// What a record holds, as text.
+    fn stored(&self, out: &mut Vec<u8>, bytes: &[u8]) {
+        let stored = java_utf8(bytes);
+        if !self.escape_controls {
+            return text(out, &stored);
+        }
+        for piece in stored.split_inclusive(char::is_control) {
+            let plain = piece.trim_end_matches(char::is_control);
+            text(out, plain);
+            for control in piece.chars().skip(plain.chars().count()) {
+                text(out, &format!("\\u{:04X}", u32::from(control)));
+            }
         }
     }
 }

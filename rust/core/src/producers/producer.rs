@@ -153,6 +153,35 @@ impl Producer {
         ))
     }
 
+    /// Since transaction version 2 each transaction ends with a higher epoch, so that a late marker of the one before does
+    /// not end it (KIP-890, KIP-1228). A marker of the same epoch is the retry of one that has ended its transaction, or no
+    /// epoch is left.
+    fn check_raised_epoch(
+        &self,
+        header: &Header,
+        origin: Origin,
+        transaction_version: i8,
+    ) -> std::result::Result<(), Refused> {
+        let Some(first) = self.txn_first_offset else {
+            return Ok(());
+        };
+        if transaction_version < 2
+            || origin == Origin::Replication
+            || header.producer_epoch != self.epoch
+            || self.epoch == i16::MAX
+        {
+            return Ok(());
+        }
+        Err(Refused::new(
+            Refusal::InvalidProducerEpoch,
+            format!(
+                "marker of producer {} has epoch {}, as the batches of its transaction from offset {first} on: with \
+                 transaction version {transaction_version} it has to be higher",
+                header.producer_id, header.producer_epoch
+            ),
+        ))
+    }
+
     fn check_sequence(&self, stored: &Self, header: &Header) -> std::result::Result<(), Refused> {
         let first = header.base_sequence;
         let expected = if header.producer_epoch != self.epoch {
@@ -197,8 +226,10 @@ impl Producer {
         header: &Header,
         marker: &Marker,
         origin: Origin,
+        transaction_version: i8,
     ) -> std::result::Result<Option<Completed>, Refused> {
         self.check_epoch(header, origin)?;
+        self.check_raised_epoch(header, origin, transaction_version)?;
         if marker.coordinator_epoch < self.coordinator_epoch && origin != Origin::Replication {
             return Err(Refused::new(
                 Refusal::TransactionCoordinatorFenced,

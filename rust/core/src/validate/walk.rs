@@ -2,14 +2,17 @@
 
 use super::{Place, Result, Rules};
 use crate::batch::{Header, TimestampType};
-use crate::compression::Decompressor;
+use crate::compression::{Compression, Decompressor};
 use crate::error::Error;
 use crate::fetch;
 use crate::message::{self, Message, MessageSet};
+use crate::primitives::Reader;
 use crate::producers::Origin;
 use crate::record;
 use crate::refusal::{Refusal, Refused};
 
+/// Offset and size in front of a message of magic 0 and 1.
+const LOG_OVERHEAD: usize = 12;
 /// Beyond these, record errors are counted and not listed.
 const MAX_LISTED: usize = 1 << 16;
 
@@ -54,6 +57,7 @@ impl<'r> Walk<'r> {
         let takes = place.is_encoded_here
             && place.origin == Origin::Client
             && header.magic == 2
+            && record_limit(rules, header) == Rules::NO_RECORD_LIMIT
             && header.timestamp_type() == TimestampType::CreateTime
             && !rules.is_compacted
             && (is_stamped_here
@@ -100,8 +104,15 @@ impl<'r> Walk<'r> {
             Some(timestamp) => (timestamp, 0),
             None => (header.base_timestamp, 1),
         };
+        let limit = record_limit(self.rules, header);
         let mut at = 0;
         for index in 0..record::check_count(count).map_err(invalid)? {
+            if limit < Rules::NO_RECORD_LIMIT {
+                let length = Reader::new(payload.get(at..).unwrap_or_default()).varint();
+                length
+                    .and_then(|length| check_record(i64::from(length), limit))
+                    .map_err(|error| invalid(record::numbered(error, index, count)))?;
+            }
             let record = record::outline(payload, &mut at)
                 .map_err(|error| invalid(record::numbered(error, index, count)))?;
             let timestamp = base.wrapping_add(record.timestamp_delta.wrapping_mul(factor));
@@ -144,7 +155,10 @@ impl<'r> Walk<'r> {
         let set = MessageSet::of_wrapper(header, payload).map_err(invalid)?;
         let mut index = 0;
         let mut broken = None;
+        let limit = record_limit(self.rules, header);
         set.for_each(false, |message| {
+            let size = message.entry.len().saturating_sub(LOG_OVERHEAD);
+            check_record(size as i64, limit)?;
             if message.header.magic != header.magic {
                 self.refuse(index, || {
                     format!(
@@ -246,4 +260,21 @@ impl<'r> Walk<'r> {
         refused.records = std::mem::take(&mut self.refused);
         refused
     }
+}
+
+/// How large a record of the batch may be; brokers look at those of compressed ones.
+fn record_limit(rules: &Rules, header: &Header) -> i32 {
+    match header.compression() {
+        Ok(Compression::None) => Rules::NO_RECORD_LIMIT,
+        _ => rules.max_decompressed_message_bytes,
+    }
+}
+
+fn check_record(size: i64, limit: i32) -> crate::Result<()> {
+    if size <= i64::from(limit) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "record is {size} bytes decompressed, max_decompressed_message_bytes is {limit}: send smaller records, or raise it"
+    )))
 }

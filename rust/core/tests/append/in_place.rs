@@ -12,6 +12,7 @@ const WHOLE: Request = Request {
     leader_epoch: 7,
     now: NOW,
     is_encoded_here: true,
+    transaction_version: 0,
 };
 
 /// Batches as headers alone, and the same appended whole.

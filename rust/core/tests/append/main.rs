@@ -39,6 +39,7 @@ fn settings(target: Option<Compression>) -> Settings {
             timestamp_after_max_ms: i64::MAX,
             is_compacted: false,
             max_message_bytes: 1 << 20,
+            max_decompressed_message_bytes: Rules::NO_RECORD_LIMIT,
         },
         segment_bytes: 1 << 30,
         segment_ms: i64::MAX,
@@ -83,6 +84,7 @@ fn append_as(
         leader_epoch: 0,
         now: NOW,
         is_encoded_here,
+        transaction_version: 0,
     };
     let answer = log.append(data, request, &mut effects);
     (answer, effects)

@@ -101,3 +101,32 @@ fn a_batch_size_is_not_exceeded() {
         "{sizes:?}"
     );
 }
+
+#[test]
+fn what_another_replica_may_end_behind_is_not_joined() {
+    let log = [
+        of_producer(0, 0, 2, 0),
+        of_producer(2, 2, 2, 0),
+        of_producer(4, 4, 2, 0),
+        of_producer(6, 6, 2, 0),
+    ]
+    .concat();
+    for (below, ends) in [
+        (0, vec![1, 3, 5, 7]),
+        (4, vec![3, 5, 7]),
+        (5, vec![3, 5, 7]),
+        (6, vec![5, 7]),
+        (8, vec![7]),
+    ] {
+        let conversion = Conversion {
+            join_below: Some(below),
+            ..joined(16384)
+        };
+        let (out, converted) = converted_of(conversion, &log, &[], i64::MAX).unwrap();
+        let found: Vec<i64> = headers(&out).iter().map(Header::last_offset).collect();
+        assert_eq!(found, ends, "below {below}");
+        assert_eq!(rows(&out), rows(&log));
+        let apart = ends.iter().filter(|&&end| end >= below).count();
+        assert_eq!(converted.apart, apart as u64);
+    }
+}

@@ -20,8 +20,11 @@ fn what_is_asked_for_already_stays_byte_for_byte() {
         EMPTY,
         HORIZON,
     ] {
-        let entry = hex(entry);
+        let mut entry = hex(entry);
         let header = headers(&entry)[0];
+        if header.magic == 2 {
+            entry[12..16].fill(0);
+        }
         let same = Conversion {
             magic: Some(header.magic),
             codec: codec(header.compression().unwrap()),
@@ -32,6 +35,25 @@ fn what_is_asked_for_already_stays_byte_for_byte() {
         assert_eq!(converted.changed, 0);
         assert!(converted.batches > 0);
     }
+}
+
+/// A follower that fetches a batch without one fails for good.
+#[test]
+fn a_batch_of_the_magic_that_is_asked_for_gets_a_leader_epoch() {
+    let entry = hex(V2);
+    assert_eq!(headers(&entry)[0].partition_leader_epoch, -1);
+    for (compression, changed) in [(Compression::None, 1), (Compression::Gzip, 1)] {
+        let asked = Conversion {
+            magic: Some(2),
+            ..to_codec(compression)
+        };
+        let (out, converted) = converted_of(asked, &entry, &[], i64::MAX).unwrap();
+        assert_eq!(headers(&out)[0].partition_leader_epoch, 0);
+        assert_eq!(converted.changed, changed);
+        assert_eq!(rows(&out), rows(&entry));
+    }
+    let (out, _) = converted_of(to_codec(Compression::Gzip), &entry, &[], i64::MAX).unwrap();
+    assert_eq!(headers(&out)[0].partition_leader_epoch, -1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use brokerless_core::{Compression, Conversion, Converter, Kind, Rewriter, Segmen
 
 use crate::batch_size::{joined, of_producer};
 use crate::support::hex;
-use crate::{V1, V2, converted_of, to, to_codec};
+use crate::{V1, V1_GZIP, V2, converted_of, to, to_codec};
 
 #[test]
 fn a_wrong_checksum_is_met_before_anything_is_made_of_it() {
@@ -86,4 +86,31 @@ fn a_damaged_offset_does_not_pass_for_one_that_is_to_be_left_out() {
     assert_eq!(refused(1), (1, below(1, 2)));
     assert_eq!(refused(i64::MIN), (1, below(i64::MIN, 2)));
     assert_eq!(refused(3), (2, below(4, 5)));
+}
+
+#[test]
+fn a_wrapper_that_was_moved_in_among_the_messages_before_is_damage() {
+    let log = |offset: i64| {
+        let mut moved = hex(V1_GZIP);
+        moved[..8].copy_from_slice(&offset.to_be_bytes());
+        [hex(V1_GZIP), moved].concat()
+    };
+    let lz4 = to_codec(Compression::Lz4);
+    for conversion in [
+        lz4,
+        to(1),
+        to(0),
+        Conversion {
+            drop_producers: true,
+            ..lz4
+        },
+    ] {
+        let error = converted_of(conversion, &log(2), &[], i64::MAX).unwrap_err();
+        assert_eq!(
+            (error.kind, error.position),
+            (Kind::Corrupt, hex(V1_GZIP).len() as u64)
+        );
+        assert!(error.message.contains("offset 1 is below 2"), "{error}");
+        converted_of(conversion, &log(3), &[], i64::MAX).unwrap();
+    }
 }

@@ -4,6 +4,7 @@ use brokerless_core::{
     AbortedTransaction, Compression, Conversion, Converted, Converter, Header, TimestampType,
 };
 
+use crate::batch_size::of_producer;
 use crate::support::{Row, batch, hex, message, record, row, rows};
 use crate::{
     ABORT, COMMIT, LOG_APPEND_TIME, TRANSACTIONAL, V0, V0_LZ4, V1, V1_GZIP,
@@ -13,15 +14,21 @@ use crate::{
 
 #[test]
 fn up_gives_the_bytes_of_kafkas_builder() {
-    assert_eq!(convert(to(2), &hex(V1)), hex(V2));
-    assert_eq!(convert(to(2), &hex(V0)), hex(V2_WITHOUT_TIMESTAMPS));
+    // Where a broker goes on to write its leader epoch.
+    let placed = |batch| {
+        let mut batch = hex(batch);
+        batch[12..16].fill(0);
+        batch
+    };
+    assert_eq!(convert(to(2), &hex(V1)), placed(V2));
+    assert_eq!(convert(to(2), &hex(V0)), placed(V2_WITHOUT_TIMESTAMPS));
     let plain = Conversion {
         magic: Some(2),
         ..to_codec(Compression::None)
     };
-    assert_eq!(convert(plain, &hex(V1_GZIP)), hex(V2));
-    assert_eq!(convert(plain, &hex(V1_LZ4)), hex(V2));
-    assert_eq!(convert(plain, &hex(V0_LZ4)), hex(V2_WITHOUT_TIMESTAMPS));
+    assert_eq!(convert(plain, &hex(V1_GZIP)), placed(V2));
+    assert_eq!(convert(plain, &hex(V1_LZ4)), placed(V2));
+    assert_eq!(convert(plain, &hex(V0_LZ4)), placed(V2_WITHOUT_TIMESTAMPS));
 }
 
 #[test]
@@ -102,10 +109,7 @@ fn a_wrapper_becomes_one_batch_with_its_offsets_and_times() {
     assert_eq!((header.base_offset, header.last_offset()), (10, 11));
     assert_eq!(header.timestamp_type(), TimestampType::LogAppendTime);
     assert_eq!(header.compression(), Ok(Compression::Gzip));
-    assert_eq!(
-        (header.partition_leader_epoch, header.producer_id),
-        (-1, -1)
-    );
+    assert_eq!((header.partition_leader_epoch, header.producer_id), (0, -1));
     assert_eq!(rows(&up), rows(&hex(V1_GZIP_LOG_APPEND_TIME)));
 }
 
@@ -175,7 +179,7 @@ fn conversions_that_cannot_be_are_refused_at_once() {
         drop_headers: true,
         ..to(2)
     };
-    assert!(refused(drops).contains("nothing needs to be dropped"));
+    assert!(refused(drops).contains("no headers need to be dropped"));
     let small = Conversion {
         batch_size: Some(61),
         ..Conversion::default()
@@ -252,4 +256,32 @@ fn aborted_and_undecided_records_go_with_the_markers() {
         ..Converted::default()
     };
     assert_eq!(converted, expected);
+}
+
+#[test]
+fn producers_are_dropped_from_format_2_too_and_records_stay() {
+    let dropping = Conversion {
+        drop_producers: true,
+        ..Conversion::default()
+    };
+    let log = [of_producer(3, 5, 4, 0x10), of_producer(7, 9, 1, 0)].concat();
+    let also_compressed = Conversion {
+        drop_producers: true,
+        ..to_codec(Compression::Lz4)
+    };
+    for conversion in [dropping, also_compressed] {
+        let (out, converted) = converted_of(conversion, &log, &[], i64::MAX).unwrap();
+        assert_eq!(rows(&out), rows(&log));
+        for (new, old) in headers(&out).iter().zip(headers(&log)) {
+            let producer = (new.producer_id, new.producer_epoch, new.base_sequence);
+            assert_eq!(producer, (-1, -1, -1));
+            assert!(!new.is_transactional());
+            assert_eq!(
+                (new.base_offset, new.last_offset(), new.max_timestamp),
+                (old.base_offset, old.last_offset(), old.max_timestamp)
+            );
+            assert_eq!(new.partition_leader_epoch, old.partition_leader_epoch);
+        }
+        assert_eq!((converted.producers, converted.changed), (2, 2));
+    }
 }

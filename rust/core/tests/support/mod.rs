@@ -88,14 +88,13 @@ pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
 /// All rows of `bytes` up to its end, its cut, or the error there.
 pub(crate) fn read(bytes: &[u8], fetch: &mut Fetch, plain: bool) -> (Vec<Row>, Option<Error>) {
     let mut columns = all_columns(plain);
-    let (mut at, mut skip) = (0, 0);
+    let mut at = 0;
     let error = loop {
         match next(&bytes[at..], at as u64) {
             Ok(Next::NeedMore(_)) => break None,
-            Ok(Next::Batch(header, entry)) => match fetch.batch(&header, entry, skip, &mut columns)
-            {
-                Ok(Taken::All) => (at, skip) = (at + header.size(), 0),
-                Ok(Taken::Part(done)) => skip = done,
+            Ok(Next::Batch(header, entry)) => match fetch.batch(&header, entry, &mut columns) {
+                Ok(Taken::All) => at += header.size(),
+                Ok(Taken::Part) => {}
                 Ok(Taken::NoRoom) => unreachable!("a small batch has room"),
                 Err(error) => break Some(error),
             },
@@ -219,4 +218,32 @@ pub(crate) fn message(
     bytes.extend(crc32(&body).to_be_bytes());
     bytes.extend(body);
     bytes
+}
+
+/// A wrapper of magic 0 or 1.
+pub(crate) fn wrapper(
+    magic: u8,
+    offset: i64,
+    timestamp: i64,
+    attributes: u8,
+    inner: &[Vec<u8>],
+) -> Vec<u8> {
+    // Raw snappy, as non-Java clients write it: a length and one literal.
+    let payload = inner.concat();
+    let mut block = Vec::new();
+    let mut length = payload.len();
+    while length >= 0x80 {
+        block.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    block.push(length as u8);
+    if !payload.is_empty() {
+        block.extend([
+            61 << 2,
+            (payload.len() - 1) as u8,
+            ((payload.len() - 1) >> 8) as u8,
+        ]);
+        block.extend(&payload);
+    }
+    message(magic, attributes | 2, offset, timestamp, None, Some(&block))
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli.compact import size
-from brokerless.cli.options import Progress, int_from
+from brokerless.cli.options import Progress, broker_settings, int_from
 from brokerless.cli.rewriting import print_result
 from brokerless.cli.spark.session import on_spark
 from brokerless.cli.table import print_table
@@ -41,6 +41,8 @@ class Where:
     task_bytes: int
     state: str | None
     form: str
+    broker_config: str | None
+    metadata: str | None
 
     def run(self, verb: Verb[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
         """Do a verb's work there, and print what came of it.
@@ -74,6 +76,8 @@ class Where:
                 task_bytes=self.task_bytes,
                 ledger=before,
                 progress=progress,
+                broker_config=self.broker_config,
+                metadata=self.metadata,
             ):
                 done += 1
                 print_result(result, self.form, dry_run=self.dry_run)
@@ -103,6 +107,7 @@ def rewriting_on_spark(function: _Command) -> _Command:
 
     checked: _Command = _checked(on_spark(command))  # type: ignore[assignment] # with other arguments, as below
     for decorate in (
+        broker_settings,
         click.option(
             "--format",
             "form",

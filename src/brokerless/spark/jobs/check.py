@@ -28,7 +28,7 @@ def check(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collectio
         bad bytes), `base_offset` (what stands there for one), `next_position` (where reading goes on; null: not in this
         file), `start_offset` and `end_offset` (what lies between may be lost; null: from there on), `reason`. Of kind
         "damage"; "tail": at the end of a log, what a broker cuts off when it starts after an unclean shutdown; "order":
-        offsets that go back, or leave the range of their segment: batches can be read, but not be found by their
-        offsets; or "unsupported": legal Kafka that is not read here.
+        batches whose offsets go back, or leave the range of their segment, as few as possible; or "unsupported": legal
+        Kafka that is not read here.
     """
     return read(spark, paths, topics, view="findings")

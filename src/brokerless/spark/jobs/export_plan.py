@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from brokerless.cluster_metadata import topic_settings
+from brokerless.cluster_metadata import Cluster
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
 from brokerless.log import files
 from brokerless.log.bounds import bounds
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
-    from brokerless.log.settings import TopicSettings
     from brokerless.log.split import Split
     from brokerless.spark.jobs.export_files import FileWriter
     from brokerless.spark.options import Options, Partition
@@ -120,6 +119,7 @@ def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], seg
         for split in task.work:
             if split.path in cut:
                 split = replace(split, end_position=0, following_offset=None, file_size=None, last_batch=None)  # noqa: PLW2901
+                split = replace(split, limit_offset=None, ends_segment=True, missing=())  # noqa: PLW2901
             digest.update(repr(split).encode())
     digest.update(repr(segments).encode())
     return digest.hexdigest()
@@ -143,19 +143,21 @@ class _Settings:
     """The settings of topics, which are read once for each log directory."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Mapping[str, TopicSettings]] = {}
+        self._known: dict[str, Cluster | None] = {}
 
     def configs(self, log: Log) -> dict[str, str]:
         """Return what is known of a topic's settings, as Kafka has them."""
         root = log.root
         if root.path not in self._known:
             try:
-                self._known[root.path] = topic_settings(root.path, root.node_id)
+                cluster = Cluster.of(root.path, root.node_id)
+                # Read here and not later, so that what is wrong with it is said once.
+                self._known[root.path] = cluster if cluster.image is not None or cluster.bootstrap else None
             except (CorruptRecordError, UnsupportedFormatError) as error:
                 warnings.warn(f"settings of topics are not exported: {error}", stacklevel=2)
-                self._known[root.path] = {}
-        found = self._known[root.path].get(log.topic or "")
-        return {} if found is None else found.to_configs()
+                self._known[root.path] = None
+        known = self._known[root.path]
+        return {} if known is None else known.settings_of(log.topic or "").to_configs()
 
 
 def _extent(log: Log, splits: Sequence[Split], options: Options) -> ExportedPartition:
@@ -180,6 +182,7 @@ def _start_of_nothing(log: Log, options: Options) -> int:
             None,
             options.isolation_level,
             verify_transactions=False,
+            skips=options.on_corrupt == "skip",
         )
     except OffsetOutOfRangeError as error:  # and failOnDataLoss is false
         return error.log_end_offset

@@ -12,7 +12,7 @@ import os
 import uuid
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from brokerless.committing import Write
 from brokerless.errors import LogInUseError, check_several, unknown
 from brokerless.log.files import check_writable_topic
 from brokerless.log.root import Root
-from brokerless.log.settings import TopicSettings
+from brokerless.log.settings import TOPIC, TopicSettings
 from brokerless.log.shares import in_shares
 from brokerless.log_dir import LogDir
 from brokerless.log_dir_writer import LogDirWriter
@@ -284,11 +284,10 @@ def _settings(topic: ExportedTopic) -> TopicSettings:
 
 def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
     settings = _settings(topic)
-    changed = {field.name: getattr(settings, field.name) for field in fields(TopicSettings)}
     return NewTopic(
         partitions=max(topic.partitions) + 1,
         topic_id=topic_id or topic.topic_id,
-        settings={name: value for name, value in changed.items() if value != getattr(TopicSettings(), name)},
+        settings={name: getattr(settings, name) for name, source in settings.sources.items() if source == TOPIC},
     )
 
 

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from brokerless.cluster_metadata import Path
     from brokerless.log.compaction_report import CompactionReport
     from brokerless.log.convert import ConvertReport
     from brokerless.log.verb import Outcome, PlanT, ReportT, Verb
     from brokerless.rewriting import Progress, Rewritten
-
-    Path = str | os.PathLike[str]
 
 
 def compact(
@@ -42,6 +41,8 @@ def compact(
     jobs: int | None = None,
     task_bytes: int = SHARE,
     state: Path | None = None,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
     **options: Any,  # noqa: ANN401 - those of `Compact`
 ) -> list[Rewritten[CompactionReport]]:
     """Compact logs in place, as a broker's cleaner does; return what went, partition by partition.
@@ -56,6 +57,8 @@ def compact(
         task_bytes: a partition with more than so many bytes is divided among tasks of about as many.
         state: a local file of the driver where done partitions are written down: with it, the same call goes on after
             a failure, and does not do these again.
+        broker_config: the broker's configuration file; see `brokerless.rewrite`.
+        metadata: where the cluster's metadata log is, if it is in none of the paths.
         options: as of `brokerless.Compact`: roll, drop_unkeyed, from_start, memory and others.
 
     Raises:
@@ -67,7 +70,19 @@ def compact(
     verb = Compact(**options)
     done = ledger(verb, state)
     where = (paths, topics, partitions)
-    return list(rewritten(spark, verb, *where, dry_run=dry_run, jobs=jobs, task_bytes=task_bytes, ledger=done))
+    return list(
+        rewritten(
+            spark,
+            verb,
+            *where,
+            dry_run=dry_run,
+            jobs=jobs,
+            task_bytes=task_bytes,
+            ledger=done,
+            broker_config=broker_config,
+            metadata=metadata,
+        )
+    )
 
 
 def convert(
@@ -79,6 +94,8 @@ def convert(
     jobs: int | None = None,
     task_bytes: int = SHARE,
     state: Path | None = None,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
     **options: Any,  # noqa: ANN401 - those of `Convert`
 ) -> list[Rewritten[ConvertReport]]:
     """Convert logs in place to another message format or codec; return what was done, partition by partition.
@@ -92,6 +109,8 @@ def convert(
         jobs: likewise.
         task_bytes: likewise.
         state: likewise.
+        broker_config: likewise.
+        metadata: likewise.
         options: as of `brokerless.Convert`: magic, compression, batch_size, drop and others.
 
     Raises:
@@ -102,7 +121,19 @@ def convert(
     verb = Convert(**options)
     done = ledger(verb, state)
     where = (paths, topics, partitions)
-    return list(rewritten(spark, verb, *where, dry_run=dry_run, jobs=jobs, task_bytes=task_bytes, ledger=done))
+    return list(
+        rewritten(
+            spark,
+            verb,
+            *where,
+            dry_run=dry_run,
+            jobs=jobs,
+            task_bytes=task_bytes,
+            ledger=done,
+            broker_config=broker_config,
+            metadata=metadata,
+        )
+    )
 
 
 def rewritten(
@@ -117,6 +148,8 @@ def rewritten(
     ledger: Ledger | None,
     task_bytes: int = SHARE,
     progress: Progress = lambda _name, _read: None,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
 ) -> Iterator[Rewritten[ReportT]]:
     """Do a verb's work on a cluster, and yield what was done to each partition as soon as it is."""
     pool: SparkPool[Outcome[ReportT]] = SparkPool(spark, jobs, progress)
@@ -129,6 +162,8 @@ def rewritten(
         pool=pool,
         ledger=ledger,
         share=task_bytes,
+        broker_config=broker_config,
+        metadata=metadata,
     )
 
 

@@ -14,15 +14,21 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -45,9 +51,15 @@ public class Client {
                 JsonNode command = JSON.readTree(line);
                 switch (command.get("do").asText()) {
                     case "create" -> create(command);
+                    case "configs" -> describe(command);
+                    case "configure" -> configure(command);
+                    case "deleteRecords" -> deleteRecords(command);
+                    case "move" -> move(command);
+                    case "offset" -> offset(command);
                     case "topics" -> topics(command);
                     case "produce" -> produce(command);
                     case "consume" -> consume(command);
+                    case "commit" -> commit(command);
                     default -> throw new IllegalArgumentException(line);
                 }
                 last.put("done", true);
@@ -69,13 +81,89 @@ public class Client {
         return properties;
     }
 
-    /** topic, partitions, configs. */
+    /** topic, partitions, replicas (none: one, wherever), configs. */
     static void create(JsonNode command) throws Exception {
+        List<Integer> replicas = new ArrayList<>();
+        command.get("replicas").forEach(node -> replicas.add(node.asInt()));
+        String name = command.get("topic").asText();
+        NewTopic topic = new NewTopic(name, command.get("partitions").asInt(), (short) 1);
+        if (!replicas.isEmpty()) {
+            Map<Integer, List<Integer>> assignment = new HashMap<>();
+            for (int i = 0; i < command.get("partitions").asInt(); i++) {
+                assignment.put(i, replicas);
+            }
+            topic = new NewTopic(name, assignment);
+        }
+        try (Admin admin = Admin.create(at(command))) {
+            admin.createTopics(List.of(topic.configs(configs(command)))).all().get();
+        }
+    }
+
+    static Map<String, String> configs(JsonNode command) {
         Map<String, String> configs = new HashMap<>();
         command.get("configs").properties().forEach(entry -> configs.put(entry.getKey(), entry.getValue().asText()));
-        NewTopic topic = new NewTopic(command.get("topic").asText(), command.get("partitions").asInt(), (short) 1);
+        return configs;
+    }
+
+    /** kind, name, configs. */
+    static void configure(JsonNode command) throws Exception {
+        ConfigResource resource = new ConfigResource(
+            ConfigResource.Type.valueOf(command.get("kind").asText()), command.get("name").asText());
+        List<AlterConfigOp> changes = new ArrayList<>();
+        configs(command).forEach((name, value) ->
+            changes.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
         try (Admin admin = Admin.create(at(command))) {
-            admin.createTopics(List.of(topic.configs(configs))).all().get();
+            admin.incrementalAlterConfigs(Map.of(resource, changes)).all().get();
+        }
+    }
+
+    /** kind, name. A line a config: its name, the value in force, and its source. */
+    static void describe(JsonNode command) throws Exception {
+        ConfigResource resource = new ConfigResource(
+            ConfigResource.Type.valueOf(command.get("kind").asText()), command.get("name").asText());
+        try (Admin admin = Admin.create(at(command))) {
+            for (ConfigEntry entry : admin.describeConfigs(List.of(resource)).all().get().get(resource).entries()) {
+                print(JSON.createObjectNode()
+                    .put("name", entry.name()).put("value", entry.value()).put("source", entry.source().name()));
+            }
+        }
+    }
+
+    static TopicPartition partition(JsonNode command) {
+        return new TopicPartition(command.get("topic").asText(), command.get("partition").asInt());
+    }
+
+    /** topic, partition, offset. */
+    static void deleteRecords(JsonNode command) throws Exception {
+        RecordsToDelete before = RecordsToDelete.beforeOffset(command.get("offset").asLong());
+        try (Admin admin = Admin.create(at(command))) {
+            admin.deleteRecords(Map.of(partition(command), before)).all().get();
+        }
+    }
+
+    /** topic, partition, node, directory. */
+    static void move(JsonNode command) throws Exception {
+        TopicPartitionReplica replica = new TopicPartitionReplica(
+            command.get("topic").asText(), command.get("partition").asInt(), command.get("node").asInt());
+        try (Admin admin = Admin.create(at(command))) {
+            admin.alterReplicaLogDirs(Map.of(replica, command.get("directory").asText())).all().get();
+        }
+    }
+
+    /** topic, partition, timestamp: ms, or what a request has for a special one. */
+    static void offset(JsonNode command) throws Exception {
+        long timestamp = command.get("timestamp").asLong();
+        OffsetSpec spec = switch ((int) timestamp) {
+            case -1 -> OffsetSpec.latest();
+            case -2 -> OffsetSpec.earliest();
+            case -3 -> OffsetSpec.maxTimestamp();
+            case -4 -> OffsetSpec.earliestLocal();
+            case -5 -> OffsetSpec.latestTiered();
+            default -> OffsetSpec.forTimestamp(timestamp);
+        };
+        try (Admin admin = Admin.create(at(command))) {
+            long offset = admin.listOffsets(Map.of(partition(command), spec)).partitionResult(partition(command)).get().offset();
+            print(JSON.createObjectNode().put("offset", offset));
         }
     }
 
@@ -87,13 +175,16 @@ public class Client {
                 ObjectNode node = JSON.createObjectNode();
                 node.put("topic", topic.name()).put("id", topic.topicId().toString());
                 ArrayNode leaders = node.putArray("leaders");
+                ArrayNode isr = node.putArray("isr");
                 for (TopicPartitionInfo partition : topic.partitions()) {
                     leaders.add(partition.leader() == null ? -1 : partition.leader().id());
+                    ArrayNode nodes = isr.addArray();
+                    partition.isr().forEach(replica -> nodes.add(replica.id()));
                 }
                 ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic.name());
                 ObjectNode configs = node.putObject("configs");
                 admin.describeConfigs(List.of(resource)).all().get().get(resource).entries().stream()
-                    .filter(entry -> entry.source() == org.apache.kafka.clients.admin.ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG)
+                    .filter(entry -> entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG)
                     .forEach(entry -> configs.put(entry.name(), entry.value()));
                 print(node);
             }
@@ -147,19 +238,41 @@ public class Client {
         }
     }
 
-    /** topic, isolation. A line a record, to the end of each partition as it is now. */
-    static void consume(JsonNode command) throws Exception {
+    static Map<String, Object> consumer(JsonNode command) {
         Map<String, Object> properties = at(command);
         properties.put("key.deserializer", ByteArrayDeserializer.class);
         properties.put("value.deserializer", ByteArrayDeserializer.class);
-        properties.put("isolation.level", command.get("isolation").asText());
         properties.put("enable.auto.commit", false);
+        if (command.hasNonNull("group")) {
+            properties.put("group.id", command.get("group").asText());
+            properties.put("auto.offset.reset", "none");
+        }
+        return properties;
+    }
+
+    /** group, topic, partition, offset: where the group goes on. */
+    static void commit(JsonNode command) throws Exception {
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(consumer(command))) {
+            consumer.assign(List.of(partition(command)));
+            consumer.commitSync(Map.of(partition(command), new OffsetAndMetadata(command.get("offset").asLong())));
+        }
+    }
+
+    /**
+     * topic, isolation; optional group: from where it goes on, else from the beginning. A line a record, to the end of
+     * each partition as it is now.
+     */
+    static void consume(JsonNode command) throws Exception {
+        Map<String, Object> properties = consumer(command);
+        properties.put("isolation.level", command.get("isolation").asText());
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(properties)) {
             List<TopicPartition> partitions = new ArrayList<>();
             consumer.partitionsFor(command.get("topic").asText())
                 .forEach(info -> partitions.add(new TopicPartition(info.topic(), info.partition())));
             consumer.assign(partitions);
-            consumer.seekToBeginning(partitions);
+            if (!command.hasNonNull("group")) {
+                consumer.seekToBeginning(partitions);
+            }
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             long deadline = System.nanoTime() + 30_000_000_000L;
             while (partitions.stream().anyMatch(partition -> consumer.position(partition) < ends.get(partition))) {

@@ -1,0 +1,99 @@
+"""What a terminal is given: text in which no control character does anything. Pipes and files get bytes as they are.
+
+Keys, values, header keys and names of directories are other people's: an escape sequence among them moves the cursor,
+renames the window or rewrites what stands above.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _typeshed import ReadableBuffer
+
+# C0 but for line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), and bytes that are no UTF-8.
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
+
+
+def escaped(text: str) -> str:
+    r"""Return text with its control characters written out, so that it is still JSON if it was.
+
+    >>> print(escaped("\x1b[2J"))
+    \u001B[2J
+    """
+    return _UNSAFE.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04X}" if code < 0xDC80 else f"\\x{code - 0xDC00:02x}"
+
+
+def name(text: str, *, err: bool = False) -> str:
+    """Return a name as part of a line on stdout or stderr: on a terminal its line ends are written out too."""
+    stream = sys.stderr if err else sys.stdout
+    return escaped(text).replace("\n", "\\n").replace("\t", "\\t") if stream.isatty() else text
+
+
+class _Escaping(io.BufferedIOBase):
+    """Bytes of UTF-8 to a terminal. Characters are never divided between two writes here."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.terminal.fileno()
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        text = bytes(content)
+        self.terminal.buffer.write(escaped(text.decode(errors="surrogateescape")).encode())
+        return len(text)
+
+    def flush(self) -> None:
+        self.terminal.flush()
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """Escape control characters where stdout or stderr is a terminal; pass the bytes of names on everywhere else."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _stream(sys.stdout), _stream(sys.stderr)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream not in before:
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _stream(stream: TextIO) -> TextIO:
+    if stream.isatty():
+        escaping: Any = _Escaping(stream)
+        # Every write goes through at once, as a terminal's lines do.
+        return io.TextIOWrapper(escaping, encoding="utf-8", errors="surrogateescape", write_through=True)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="surrogateescape")
+    return stream
+
+
+def overwrite(text: str, width: int) -> None:
+    """Write a line to stderr over one of this width, and stay in it."""
+    stream = sys.stderr
+    if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, _Escaping):
+        stream = stream.buffer.terminal
+    stream.write(f"\r{escaped(text):<{width}}\r")
+    stream.flush()

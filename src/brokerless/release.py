@@ -1,0 +1,50 @@
+"""Releases of Kafka: what one of them wants to find, and the rules by which it goes."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Release(NamedTuple):
+    """A release, such as 4.3.1; releases are compared by their numbers.
+
+    >>> Release.parse("4.1") < Release.parse("4.3.1") < NEWEST
+    True
+    """
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Release:
+        """Read a release: two or three numbers.
+
+        Raises:
+            ValueError: it is none.
+        """
+        numbers = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})(?:\.([0-9]{1,4}))?", text)
+        if numbers is None:
+            raise ValueError(f"not a release of Kafka: {text!r}; give two or three numbers, such as 4.3.1")
+        return cls(*(int(number or 0) for number in numbers.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}" if self.patch else f"{self.major}.{self.minor}"
+
+    @property
+    def deletes_records_without_policy(self) -> bool:
+        """Whether DeleteRecords is taken where `cleanup.policy` is empty, too (Partition.deleteRecordsOnLeader)."""
+        return self >= (4, 2)
+
+    @property
+    def keeps_last_cleaned_batch(self) -> bool:
+        """Whether the cleaner keeps the last batch of each range that it cleans, be it empty (KAFKA-17076).
+
+        Else it keeps only one that ends at the high watermark (KAFKA-20452).
+        """
+        return self < (4, 4)
+
+
+NEWEST = Release(4, 4)
+"""The newest release whose rules are known here."""

@@ -1,0 +1,44 @@
+"""A replica that was being moved to another log directory when its broker was killed, and recovered."""
+
+import time
+
+from kafka import Broker, complaints
+
+import brokerless as bl
+from brokerless.recovery import recovered
+
+THROTTLE = {"replica_alter_log_dirs_io_max_bytes_per_second": 60_000}
+
+
+def test_no_record_of_a_replica_that_was_being_moved_is_lost(client, tmp_path):
+    """With a marker and no recovery, zeros in preallocated indexes make its segments ages old: retention takes them."""
+    disks = tmp_path / "disk1", tmp_path / "disk2"
+    week = {"log_retention_ms": 604800000, "log_retention_check_interval_ms": 1000, "log_initial_task_delay_ms": 500}
+    broker = Broker(*disks, log=tmp_path / "before.log", **week)
+    try:
+        client.create(broker, "t", retention_ms=604800000, internal_segment_bytes=200_000)
+        for _ in range(6):
+            client.produce(broker, "t", 0, 1000)
+        expected = client.consume(broker, "t")
+        (here,) = (disk for disk in disks if (disk / "t-0").exists())
+        (there,) = (disk for disk in disks if disk != here)
+        client.configure(broker, "broker", str(broker.node_id), **THROTTLE)
+        client.move(broker, "t", 0, there)
+        deadline = time.monotonic() + 60
+        while not (future := list(there.glob("t-0.*-future"))) or size_of(future[0]) < 100_000:
+            assert time.monotonic() < deadline, "nothing was moved"
+            time.sleep(0.1)
+    finally:
+        broker.kill()
+    for disk in disks:
+        list(recovered(str(disk)))
+        assert bl.Root(str(disk)).is_clean
+    with Broker(*disks, log=tmp_path / "after.log", **week) as broker:
+        time.sleep(5)
+        assert client.consume(broker, "t") == expected
+        assert [line for line in complaints(broker.log) if "t-0" in line] == []
+        assert "due to log retention" not in broker.log
+
+
+def size_of(directory):
+    return sum(path.stat().st_size for path in directory.glob("*.log"))

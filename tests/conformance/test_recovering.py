@@ -1,0 +1,223 @@
+"""What `recover` says that a broker will do with a directory, and what it does."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from kafka import Broker, complaints
+
+import brokerless as bl
+from brokerless.log import files, texts
+from brokerless.recovery import Forecast, forecast, recovered
+from damage import overwrite
+from waiting import until
+
+
+@pytest.fixture
+def killed(client, tmp_path):
+    """A directory with a topic, whose broker was killed; and what it had served."""
+    data = tmp_path / "data"
+    broker = Broker(data, log=tmp_path / "before.log")
+    try:
+        client.create(broker, "t", internal_segment_bytes=10_000)
+        for _ in range(10):
+            client.produce(broker, "t", 0, 50)
+        consumed = client.consume(broker, "t")
+        grow(data / "__cluster_metadata-0" / f"{0:020}.log", times=4)
+    finally:
+        broker.kill()
+    return data, consumed
+
+
+def grow(path, times):
+    """Wait until a broker has written to a file so many times: nothing of a topic is in its last batches then."""
+    for _ in range(times):
+        size = path.stat().st_size
+        until(lambda size=size: path.stat().st_size > size)
+
+
+def batches(directory):
+    """Return the position and base offset of each batch of the newest segment."""
+    segment = bl.Log(directory).segments[-1]
+    return segment.path, [row for part in segment.scan() for row in part.to_pylist()]
+
+
+def test_set_aside_files_are_passed_over(client, killed, tmp_path):
+    """What recovery cuts is what a broker would: it starts on that, and serves all that is left."""
+    data, consumed = killed
+    path, found = batches(data / "t-0")
+    bad = found[len(found) // 2]
+    overwrite(path, bad["position"] + bad["size"] - 3, b"\xff\xff")
+    shutil.copytree(data, tmp_path / "theirs")
+    said = forecast(str(data))
+    assert said.is_good
+    assert said.lost_records == sum(row["offset"] > bad["last_offset"] for row in consumed)
+    list(recovered(str(data)))
+    assert list((data / "t-0").glob(f"{files.SET_ASIDE}*"))
+    served = []
+    for where in (data, tmp_path / "theirs"):
+        with Broker(where, log=tmp_path / f"{where.name}.log") as broker:
+            served.append(client.consume(broker, "t"))
+            if where == data:
+                assert [line for line in complaints(broker.log) if "t-0" in line] == []
+    assert served[0] == served[1] == [row for row in consumed if row["offset"] < bad["base_offset"]]
+    assert list((data / "t-0").glob(f"{files.SET_ASIDE}*"))
+
+
+def test_what_is_about_to_be_deleted_need_not_be_recovered_but_loaded(client, killed, tmp_path):
+    """A broker loads it first: damage there stops it where that of a log's own files does, and never in records."""
+    data, consumed = killed
+    deleted = data / f"t-0.{'0' * 32}-delete"
+    shutil.copytree(data / "t-0", deleted)
+    path, found = batches(deleted)
+    overwrite(path, found[len(found) // 2]["position"], b"\xff" * 1000)
+    damaged, epochs = Path(path).read_bytes(), (deleted / "leader-epoch-checkpoint").read_bytes()
+    (deleted / "leader-epoch-checkpoint").write_text("0\n1\nx y\n")
+    with pytest.raises(bl.CorruptRecordError, match=r"a broker does not start: .* was about to be deleted: remove it"):
+        list(recovered(str(data)))
+    with pytest.raises(AssertionError, match="NumberFormatException"):
+        Broker(data, log=tmp_path / "stopped.log")
+    (deleted / "leader-epoch-checkpoint").write_bytes(epochs)
+    list(recovered(str(data)))
+    assert Path(path).read_bytes() == damaged
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        assert client.consume(broker, "t") == consumed
+        assert "Skipping recovery of" in broker.log
+
+
+def test_a_broker_without_meta_properties_does_not_start(killed, tmp_path):
+    data, _ = killed
+    properties = (data / "meta.properties").read_bytes()
+    (data / "meta.properties").unlink()
+    assert forecast(str(data)).stopping
+    list(recovered(str(data)))
+    # Formatting is what an administrator does with a new directory, and this is none.
+    with (
+        mock.patch.object(subprocess, "run"),
+        pytest.raises(AssertionError, match=r"[Nn]o `?(readable )?meta\.properties"),
+    ):
+        Broker(data, log=tmp_path / "after.log")
+    (data / "meta.properties").write_bytes(properties)
+    assert forecast(str(data)).is_good
+
+
+def test_a_broker_without_its_clusters_metadata_serves_nothing(client, killed, tmp_path):
+    data, _ = killed
+    shutil.rmtree(data / "__cluster_metadata-0")
+    assert forecast(str(data)).dropping
+    list(recovered(str(data)))
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        assert "t" not in client.topics(broker)
+    assert list(data.glob("t-0.*-stray"))
+
+
+@pytest.mark.filterwarnings("ignore:the cluster's metadata are known up to damage")
+def test_a_broker_starts_on_damaged_metadata_without_what_is_behind_the_damage(client, killed, tmp_path):
+    data, consumed = killed
+    path, found = batches(data / "__cluster_metadata-0")
+    bad = found[-3]
+    overwrite(path, bad["position"] + bad["size"] - 3, b"\xff\xff")
+    said = forecast(str(data))
+    assert said.is_good
+    assert f"from {bad['position']} on" in said.notes[0]
+    list(recovered(str(data)))
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        assert client.consume(broker, "t") == consumed
+
+
+@pytest.mark.filterwarnings("ignore:the cluster's metadata are known up to damage")
+def test_a_broker_serves_nothing_where_its_metadata_are_damaged_near_their_start(client, killed, tmp_path):
+    data, consumed = killed
+    path, found = batches(data / "__cluster_metadata-0")
+    overwrite(path, found[1]["position"] + found[1]["size"] - 3, b"\xff\xff")
+    said = forecast(str(data))
+    assert said.summary().endswith(
+        f"; a broker will start and serve nothing: up to {len(consumed)} records are dropped"
+    )
+    list(recovered(str(data)))
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        assert not client.topics(broker)
+        until(lambda: list(data.glob("t-0.*-stray")))
+
+
+def test_partitions_that_the_metadata_do_not_have_are_not_served(client, tmp_path):
+    """By their topic's id, whatever their names."""
+    data = tmp_path / "data"
+    broker = Broker(data, log=tmp_path / "before.log")
+    try:
+        for topic in ("kept", "other-id", "no-id", "unknown", "moved"):
+            client.create(broker, topic)
+            client.produce(broker, topic, 0, 10)
+    finally:
+        broker.kill()
+    for name, last in (("other-id-0", "w"), ("unknown-0", "x")):
+        id_of_none = f"AAECAwQFBgcICQoLDA0OD{last}"
+        (data / name / "partition.metadata").write_bytes(texts.format_partition_metadata(id_of_none))
+    (data / "no-id-0" / "partition.metadata").unlink()
+    shutil.move(data / "unknown-0", data / "foreign-0")
+    shutil.move(data / "moved-0", data / "moved-1")
+    shutil.copytree(data / "kept-0", data / "copy-0")
+    said = forecast(str(data))
+    assert [Path(name).name for name in said.unserved] == ["copy-0", "foreign-0", "moved-1", "no-id-0", "other-id-0"]
+    strays = [Path(name).name for name, why in said.unserved.items() if "-stray" in why]
+    assert strays == ["foreign-0", "moved-1", "no-id-0", "other-id-0"]
+    assert said.summary().endswith("; a broker will start and serve 1 of 6 partitions: up to 50 records are dropped")
+    list(recovered(str(data)))
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        served = {topic: len(client.consume(broker, topic)) for topic in client.topics(broker)}
+        assert served == {"kept": 10, "other-id": 0, "no-id": 0, "unknown": 0, "moved": 0}
+    assert sorted(path.name.partition(".")[0] for path in data.glob("*-stray")) == strays
+    assert (data / "copy-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("quorum-state", '{"broken', "JsonEOFException"),
+        ("quorum-state", "", "File ended prematurely"),
+        ("quorum-state", "[]", "is not an object node"),
+        ("quorum-state", '{"data_version":0}', "unable to locate field"),
+        ("partition.metadata", "x", "Malformed line"),
+        ("partition.metadata", "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw", "InconsistentTopicId|topic ID"),
+    ],
+)
+def test_a_broker_does_not_start_on_a_damaged_small_file_of_its_metadata_log(
+    client, killed, tmp_path, name, content, complaint
+):
+    """It does without the file, as is said."""
+    data, consumed = killed
+    file = data / "__cluster_metadata-0" / name
+    file.write_text(content)
+    said = forecast(str(data))
+    assert said.summary().endswith("; a broker will not start")
+    assert said.stopping[0].endswith(" anew" if name == "partition.metadata" else " starts without it")
+    with pytest.raises(AssertionError, match=complaint):
+        Broker(data, log=tmp_path / "stopped.log")
+    file.unlink()
+    assert forecast(str(data)).is_good
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        assert client.consume(broker, "t") == consumed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("directory.id", None, "Duplicate directory ID"),
+        ("cluster.id", "AAECAwQFBgcICQoLDA0ODw", r"Invalid cluster\.id"),
+        ("node.id", "7", "doesn't match previous node id|Stored node id"),
+    ],
+)
+def test_a_broker_does_not_start_on_directories_whose_ids_conflict(killed, tmp_path, name, value, complaint):
+    data, _ = killed
+    disk = tmp_path / "disk2"
+    disk.mkdir()
+    ids = texts.parse_properties((data / "meta.properties").read_bytes())
+    changed = ids | {"directory.id": texts.random_id()} | {name: value or ids[name]}
+    (disk / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in changed.items()))
+    said = Forecast.of_all([forecast(str(data)), forecast(str(disk))])
+    assert said.summary().endswith("; a broker will not start")
+    assert name in said.stopping[0]
+    with pytest.raises(AssertionError, match=complaint):
+        Broker(data, disk, log=tmp_path / "stopped.log")

@@ -1,0 +1,134 @@
+"""Other people's bytes do nothing to a terminal, and reach a pipe unchanged."""
+
+import errno
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+import brokerless as bl
+
+WILD = "\x1b[2Jé\x9b31m\x7f\n\r\x07\x00"
+WRITTEN_OUT = "\\u001B[2Jé\\u009B31m\\u007F"
+
+
+@pytest.fixture
+def data(tmp_path):
+    with bl.Producer(tmp_path / "data", "t") as producer:
+        row = {"key": WILD.encode(), "value": WILD.encode(), "headers": [(WILD, WILD.encode())]}
+        producer.send([row, {"value": b"\x9b31m\xff"}])
+    return tmp_path / "data"
+
+
+def on_a_terminal(*arguments):
+    """Return what the command writes to a terminal, stdout and stderr."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "brokerless.cli", *map(os.fspath, arguments)], stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    except OSError as error:
+        # On Linux a terminal that the last process has left ends so.
+        if error.errno != errno.EIO:
+            raise
+    process.wait()
+    os.close(ours)
+    # The terminal makes \r\n of each line end.
+    return shown.replace(b"\r\n", b"\n").decode(errors="surrogateescape")
+
+
+def in_a_pipe(*arguments):
+    command = [sys.executable, "-m", "brokerless.cli", *map(os.fspath, arguments)]
+    return subprocess.run(command, capture_output=True, check=False)
+
+
+def is_harmless(text):
+    return not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]", text)
+
+
+def test_json_on_a_terminal_is_the_same_json_without_a_control_character(data):
+    shown = on_a_terminal("read", data, "--topic", "t")
+    assert is_harmless(shown)
+    assert WRITTEN_OUT in shown
+    piped = in_a_pipe("read", data, "--topic", "t").stdout
+    assert "\x9b".encode() in piped
+    assert b"\x7f" in piped
+    assert [json.loads(line) for line in shown.splitlines()] == [json.loads(line) for line in piped.splitlines()]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_dump_on_a_terminal(data, form):
+    log = data / "t-0/00000000000000000000.log"
+    options = ["--records", "--format", "json"] if form == "json" else ["--print-data-log"]
+    shown = on_a_terminal("dump", log, *options)
+    assert is_harmless(shown)
+    assert shown.count(WRITTEN_OUT) == (3 if form == "text" else 4)
+    if form == "text":
+        # A line a batch or a record: no payload makes up one of its own.
+        assert len(shown.splitlines()) == 5
+        assert WILD.encode() in in_a_pipe("dump", log, *options).stdout
+
+
+def test_names_on_a_terminal(data):
+    odd = data / "odd\x1b[2J\nt-1\t99-0"
+    odd.mkdir()
+    (odd / f"{0:020}.log").touch()
+    for verb in (["offsets", data, "--timestamp", "latest"], ["ls", data], ["ls", data, "--format", "json"]):
+        shown = on_a_terminal(*verb)
+        assert is_harmless(shown)
+        assert "odd\\u001B[2J\\nt-1\\t99-0".casefold() in shown.casefold()
+        assert not any(line.startswith("t-1\t") for line in shown.splitlines())
+    assert b"odd\x1b[2J\nt-1\t99-0\t0\n" in in_a_pipe("offsets", data, "--timestamp", "latest").stdout
+    shown = on_a_terminal("read", data / "no\x1b]0;such\x07name")
+    assert is_harmless(shown)
+
+
+BAD = b"bad\xff-0"
+
+
+@pytest.fixture
+def with_a_bad_name(data):
+    bad = os.fsencode(data) + b"/" + BAD
+    os.mkdir(bad)
+    source = os.fsencode(data) + b"/t-0/00000000000000000000.log"
+    with open(source, "rb") as file, open(bad + b"/00000000000000000000.log", "wb") as copy:
+        copy.write(file.read())
+    return data
+
+
+def test_a_directory_whose_name_is_not_utf_8_is_named_and_keeps_nothing_from_being_read(with_a_bad_name, monkeypatch):
+    data = with_a_bad_name
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
+    for verb, code in (
+        (["read", data], 0),
+        (["offsets", data, "--timestamp", "latest"], 0),
+        (["ls", data], 1),
+        (["recover", data, "--dry-run"], 0),
+        (["recover", data], 0),
+    ):
+        done = in_a_pipe(*verb)
+        assert (done.returncode, BAD in done.stderr) == (code, True), done.stderr
+        assert b"not UTF-8, and a broker does not see it" in done.stderr
+        assert BAD not in done.stdout
+    assert bl.Root(str(data)).is_clean
+    assert sorted(name for name in os.listdir(data) if "aside" in name) == []
+    shown = on_a_terminal("read", data)
+    assert is_harmless(shown)
+    assert "bad\\xff-0" in shown
+
+
+def test_a_log_directory_of_any_name(data, tmp_path):
+    moved = os.fsencode(tmp_path) + b"/d\xff"
+    os.rename(data, moved)
+    done = in_a_pipe("read", moved)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
+    done = in_a_pipe("read", moved + b"/t-7")
+    assert (done.returncode, b"does not exist" in done.stderr) == (2, True)
