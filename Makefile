@@ -4,6 +4,8 @@ export PYTHON
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
+# Each process that runs tests may have Spark and two brokers beside it.
+AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist worksteal
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
 .PHONY: setup prerequisites develop demo test hunt lint conformance bench fuzz sanitize docs
@@ -22,7 +24,7 @@ demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
 	cargo test --profile checked --quiet --package brokerless-core
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/test_remote.py
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest $(AT_ONCE)
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
 	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/test_hunting.py
@@ -33,7 +35,7 @@ lint: setup
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, an S3 server, Delta Lake and Iceberg, against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE)
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
 	@tools/prerequisites maven
