@@ -149,7 +149,9 @@ def test_lists_that_claim_headers_that_are_not_there_are_refused():
         Encoder().encode(rows_of([b"x"] * 3, headers=headers), timestamp=T)
 
 
-@pytest.mark.parametrize("wrong", [None, [], pa.table({"value": [b"x"]}), pa.array([b"x"])], ids=lambda wrong: type(wrong).__name__)
+@pytest.mark.parametrize(
+    "wrong", [None, [], pa.table({"value": [b"x"]}), pa.array([b"x"])], ids=lambda wrong: type(wrong).__name__
+)
 def test_what_is_no_record_batch_is_a_type_error(wrong):
     with pytest.raises(TypeError, match=r"^a pyarrow\.RecordBatch is wanted, not "):
         Encoder().encode(wrong, timestamp=T)
