@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Mapping
+from numbers import Number
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
@@ -47,6 +49,8 @@ _SCHEMA = pa.schema(
         pa.field("timestampType", pa.int32()),
     ]
 )
+# Of which dicts may have numbers.
+_WHOLE_NUMBERS = ("timestamp", "partition", "offset", "leaderEpoch", "timestampType")
 _EXPECTED = (
     "an Arrow table, reader or batch, a pandas or Polars frame, a DuckDB relation, or several of them or of dicts"
 )
@@ -101,20 +105,35 @@ def _imported(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - anything
         yield _known(rows)
         return
     _check_objects(rows)
-    try:
-        if hasattr(rows, "__arrow_c_stream__"):
-            batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(rows)
-        else:
-            batches = [pa.record_batch(rows)]
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        if "non-struct" in str(error):
-            raise TypeError(
-                f"rows: {_class_name(rows)} has no columns by name, which rows are ({error}); {_EXPECTED} is expected"
-            ) from error
-        # Where pandas cannot convert a column, the cause comes first and the column last.
-        cause = ": ".join(str(part) for part in reversed(error.args))
-        raise ValueError(f"rows: {_class_name(rows)} cannot be converted to Arrow: {cause}") from error
-    yield from map(_known, batches)
+    batches = _batches(rows)
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            if "non-struct" in str(error):
+                raise TypeError(
+                    f"rows: {_class_name(rows)} has no columns by name, which rows are ({error}); {_EXPECTED} is "
+                    "expected"
+                ) from error
+            if "struct has non-zero null count" in str(error):
+                raise ValueError(f"rows: {_class_name(rows)} has rows that are null: leave them out") from error
+            # Where pandas cannot convert a column, the cause comes first and the column last.
+            cause = ": ".join(str(part) for part in reversed(error.args))
+            raise ValueError(f"rows: {_class_name(rows)} cannot be converted to Arrow: {cause}") from error
+        if batch is None:
+            return
+        yield _known(batch)
+
+
+def _batches(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as above
+    if isinstance(rows, (pa.StructArray, pa.ChunkedArray)) and pa.types.is_struct(rows.type) and not rows.null_count:
+        # A part of one is no batch by the protocol, which has no offset for it.
+        chunks: list[Any] = rows.chunks if isinstance(rows, pa.ChunkedArray) else [rows]
+        yield from map(pa.RecordBatch.from_struct_array, chunks)
+    elif hasattr(rows, "__arrow_c_stream__"):
+        yield from pa.RecordBatchReader.from_stream(rows)
+    else:
+        yield pa.record_batch(rows)
 
 
 def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
@@ -213,11 +232,24 @@ def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
         raise unknown("column", name, _SCHEMA.names)
     if any("value" not in row for row in rows):
         raise ValueError("a row has no value; None is Kafka's null, which deletes its key where logs are compacted")
+    rows = [_with_whole_numbers(row) for row in rows]
     try:
         batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"a row has a value that its column does not take: {error}") from error
     return batch if any("timestamp" in row for row in rows) else batch.drop_columns("timestamp")
+
+
+def _with_whole_numbers(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse a number that is no whole one, which Arrow would cut; take NumPy's for what they are."""
+    given = {name: row[name] for name in _WHOLE_NUMBERS if isinstance(row.get(name), Number)}
+    others = {name: number for name, number in given.items() if not isinstance(number, int)}
+    for name, number in others.items():
+        try:
+            others[name] = operator.index(number)
+        except TypeError:
+            raise ValueError(f"a row has {number!r} as its {name}: a whole number is wanted") from None
+    return {**row, **others} if others else row
 
 
 def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:

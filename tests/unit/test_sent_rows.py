@@ -8,6 +8,7 @@ import time
 import uuid
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -213,6 +214,8 @@ def test_arrow_in_any_form_arrives_with_dicts_between(tmp_path):
         batch,
         pa.RecordBatchReader.from_batches(table.schema, [batch]),
         struct_array,
+        pa.array([{"value": b"0"}, {"value": b"1"}, {"value": b"2"}])[1:],
+        pa.chunked_array([struct_array[:1], struct_array[1:]]),
         [table, batch],
         iter([batch]),
     ]
@@ -338,6 +341,10 @@ REFUSED = [
         {"keep_offsets": True},
         "row 0: there is no timestamp",
     ),
+    (pa.array([{"value": b"x"}, None]), {}, "has rows that are null: leave them out"),
+    (pa.chunked_array([pa.array([{"value": b"x"}, None])]), {}, "has rows that are null: leave them out"),
+    ([{"value": b"x", "timestamp": 1.5}], {}, "a row has 1.5 as its timestamp: a whole number is wanted"),
+    ([{"value": b"x", "partition": 0.5}], {}, "a row has 0.5 as its partition: a whole number is wanted"),
 ]
 
 
@@ -349,6 +356,12 @@ def test_rows_that_no_record_can_be_are_refused_at_once_and_the_others_stay(tmp_
             producer.send(wrong)
         producer.send([{"value": b"after", "offset": 6}])
     assert values(tmp_path) == [b"before", b"after"]
+
+
+def test_whole_numbers_of_numpy_are_numbers(tmp_path):
+    with bl.Producer(tmp_path, "t") as producer:
+        producer.send([{"value": b"x", "timestamp": np.int64(T), "partition": np.uint8(0)}])
+    assert rows(tmp_path)[0]["timestamp"] == AT
 
 
 def test_offsets_are_held_against_those_of_their_own_partition(tmp_path):
