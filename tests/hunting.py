@@ -5,6 +5,7 @@
 - each row outside the damage is there, or its loss is reported, or an error names the damage;
 - each loss that is reported overlaps the damage;
 - no row comes twice, out of order, or is not of the log; no aborted row comes with read_committed;
+- so it is for a read of a range, to the high watermark, and from or up to a time;
 - a read that skips damage returns the same rows whole, by splits and by ranges, but that a range may leave out more
   rows of a transaction whose marker may be in the damage, and reports them;
 - only documented errors are raised, and no verb of the command meets an internal error;
@@ -20,6 +21,7 @@ import random
 import shutil
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import brokerless as bl
@@ -99,6 +101,8 @@ class Original:
         rows: by isolation level, each offset with its key and value.
         stable: the offsets of no aborted or open transaction.
         batches: by the name of their file.
+        times: of rows, by their offsets; empty where they do not rise with these.
+        path: the partition's directory.
     """
 
     log_dir: str
@@ -107,13 +111,21 @@ class Original:
     stable: set = field(default_factory=set)
     batches: dict = field(default_factory=dict)
     end_offset: int = 0
+    times: dict = field(default_factory=dict)
+    path: Path = Path()
+
+    def offsets(self, level, options):
+        """Return the offsets that a read returns."""
+        with quiet():
+            reader = bl.Log(self.path).read(isolation_level=level, columns=COLUMNS, **options)
+            return [offset for offset, _ in rows_of(reader)]
 
 
 def original(golden, log_dir, name):
     """Read a golden partition."""
-    found = Original(log_dir, name)
+    found = Original(log_dir, name, path=golden / "logs" / log_dir / name)
     with quiet():
-        log = bl.Log(golden / "logs" / log_dir / name)
+        log = bl.Log(found.path)
         found.end_offset = log.log_end_offset
         for level in LEVELS:
             found.rows[level] = dict(rows_of(log.read(isolation_level=level, columns=COLUMNS)))
@@ -135,7 +147,19 @@ def original(golden, log_dir, name):
                 is_of = any(row["producerId"] == p and first <= row["offset"] < last for p, first, last in unstable)
                 if not (row["isTransactional"] and is_of):
                     found.stable.add(row["offset"])
+        # Markers count where a time is looked up.
+        latest = [row["max_timestamp"] for rows in log.scan() for row in rows.to_pylist()]
+        times = dict(_times(log))
+        is_rising = all(found == sorted(found) and min(found, default=0) >= 0 for found in (latest, [*times.values()]))
+        found.times = times if is_rising else {}
     return found
+
+
+def _times(log):
+    """Yield the offset and the time of each row, in ms."""
+    for rows in log.read(columns=["offset", "timestamp"]):
+        times = rows["timestamp"].cast("int64").to_pylist()
+        yield from zip(rows["offset"].to_pylist(), times, strict=True)
 
 
 def _base(row):
@@ -313,6 +337,7 @@ class Hunt:
 
     def __init__(self, seed, golden, to, originals):
         self.chance = random.Random(f"damage {seed}")
+        self.ranges = random.Random(f"ranges {seed}")
         log_dir, name = self.chance.choice(PARTITIONS)
         if (log_dir, name) not in originals:
             originals[log_dir, name] = original(golden, log_dir, name)
@@ -347,6 +372,7 @@ class Hunt:
                 for level in LEVELS[:1] if self.damage.is_gone else LEVELS:
                     self._raising(level)
                     self._skipping(level)
+                    self._limited(level)
                 self._verb(*self.chance.choice(VERBS))
                 self.chance.choice([self._rewriting, self._rewriting, self._producing, self._recovering])()
         except Failed:
@@ -510,6 +536,44 @@ class Hunt:
             ]
         if by_ranges != expected:
             self._fail(f"{level}: skip returns other rows by ranges {ends}: {len(by_ranges)} for {len(rows)}")
+
+    def _limited(self, level):
+        """Read a range, by offsets, the high watermark, times: what is not damaged is there, or said to be lost."""
+        start, end = sorted(self.ranges.randrange(self.original.end_offset + 1) for _ in range(2))
+        start = max(start, bl.Log(self.original.path).local_log_start_offset)
+        cases = [{"end_offset": end}, {"start_offset": start}, {"start_offset": start, "end_offset": max(start, end)}]
+        if bl.Log(self.directory).high_watermark is not None and self.damage.spans is not None:
+            cases.append({"end_offset": "high-watermark"})
+        if self.original.times:
+            time = self.ranges.choice(list(self.original.times.values()))
+            cases += [{"start_timestamp": time}, {"end_timestamp": time}]
+        for options in cases:
+            offsets = self.original.offsets(level, options)
+            self._has(level, [offset for offset in offsets if not self._is_damaged(offset)], options)
+
+    def _has(self, level, wanted, options):
+        """Check that a read has rows, or that their loss is said."""
+        for on_corrupt in ("raise", "skip"):
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    rows, lost, error = self._read(level, on_corrupt=on_corrupt, **options)
+                except bl.OffsetOutOfRangeError:
+                    return
+            if _is_said(warned) or (error is not None and on_corrupt == "raise"):
+                continue
+            if error is not None:
+                self._fail(f"{level} {options}: skip raises {error}")
+            self._check_rows(level, rows)
+            there = {offset for offset, _ in rows}
+            spans = [(one.start_offset, one.end_offset or 1 << 63) for one in lost]
+            missing = [
+                offset
+                for offset in wanted
+                if offset not in there and not any(start <= offset < end for start, end in spans)
+            ]
+            if missing:
+                self._fail(f"{level} {options} {on_corrupt}: rows {missing} are missing, lost: {spans}")
 
     def _verb(self, verb, *options):
         """Run a verb: it ends with an exit code that is documented."""

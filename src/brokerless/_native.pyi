@@ -285,8 +285,10 @@ def partition_for_keys(keys: pa.Array[Any], partitions: int) -> pa.Int32Array:
         ValueError: no partitions, keys of another type, or damage: a key outside of the memory that pyarrow has.
     """
 
-def scan(data: _Data, position: int = 0, check_crcs: bool = False) -> tuple[pa.RecordBatch, int]:
-    """Read the headers of whole batches from the start of `data`.
+def scan(
+    data: _Data, position: int = 0, check_crcs: bool = False, max_batches: int = ...
+) -> tuple[pa.RecordBatch, int]:
+    """Read the headers of whole batches from the start of `data`; of `max_batches` at most.
 
     Columns: `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
     compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp

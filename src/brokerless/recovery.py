@@ -14,6 +14,7 @@ from brokerless.log import files, journal, texts
 from brokerless.log.journal import Journal
 from brokerless.log.load import load
 from brokerless.log.lock import check_free
+from brokerless.log.log import Log
 from brokerless.log.open_log import now_ms
 from brokerless.log.root import Root
 from brokerless.log.settings import TopicSettings
@@ -149,21 +150,24 @@ def recovered(
     Args:
         path: the log directory.
         topics: only these; none: all.
-        force: recover a directory that was shut down cleanly even where a broker would serve what is cut off, or
-            records are missing.
+        force: recover a directory that was shut down cleanly even where a broker would serve what is cut off, and
+            any where records are missing.
         broker_config: the broker's configuration file; see `LogDirWriter`.
         metadata: where the cluster's metadata log is; likewise.
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
         CorruptRecordError: a broker would not start on a log, and those before it are recovered; or a file of the
-            directory is damaged, and nothing is changed; or it was shut down cleanly, and records would be lost.
+            directory is damaged, and nothing is changed; or, unless forced, it was shut down cleanly and records would
+            be lost, or records are missing.
         ValueError: an unknown topic, or no log directory.
     """
     root = _checked(path, topics, broker_config, metadata)
     absent = _absent(root)
     if root.had_marker and not force:
         _check_clean(root, forecast(path, topics, broker_config=broker_config, metadata=metadata))
+    elif not force:
+        _check_missing(root, topics)
     with LogDirWriter(
         path, sole_replica=None, recover=True, broker_config=broker_config, metadata=metadata
     ) as directory:
@@ -185,11 +189,27 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
             "and sets aside what it cuts",
             path=root.path,
         )
-    if found.missing:
+    _refuse_missing(root, found.missing, "was shut down cleanly, and ")
+
+
+def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
+    """Refuse to forget what logs lack that a crash has left, or the copy of a running broker's files."""
+    there = Root(root.path)
+    missing = []
+    names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
+    names += [name for name, (topic, _) in root.leftovers.items() if not topics or topic in topics]
+    for name in names:
+        # What is damaged recovery tells.
+        with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
+            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).missing]
+    _refuse_missing(root, missing)
+
+
+def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> None:
+    if missing:
         raise CorruptRecordError(
-            f"was shut down cleanly, and records are missing: {'; '.join(found.missing)}. A broker goes on without "
-            "them, and without a word. Nothing was changed; put back what was removed or cut, or --force takes the "
-            "logs as they are",
+            f"{when}records are missing: {'; '.join(missing)}. A broker goes on without them, and without a word. "
+            "Nothing was changed; put back what was removed or cut, or --force takes the logs as they are",
             path=root.path,
         )
 
@@ -244,6 +264,7 @@ def forecast(
             root.recovery_points.get(key, 0),
             root.log_start_offsets.get(key),
             high_watermark=root.high_watermarks.get(key),
+            first_dirty_offset=root.first_dirty_offsets.get(key),
         )
         loaded = left = look()
         if root.had_marker:
@@ -261,7 +282,9 @@ def forecast(
     for name, (topic, _) in root.leftovers.items():
         if not topics or topic in topics:
             offsets = root.leftover_offsets(name)
-            _foresee(found, name, _loaded(root, name, root.settings_of(topic), *offsets))
+            loaded = _loaded(root, name, root.settings_of(topic), *offsets)
+            _foresee(found, name, loaded)
+            found.missing += [f"{name}: {said}" for said in loaded.missing]
     return found
 
 
@@ -308,6 +331,7 @@ def _loaded(
     recovery_point: int,
     log_start_offset: int | None,
     high_watermark: int | None = None,
+    first_dirty_offset: int | None = None,
     is_clean: bool = False,
 ) -> Loaded:
     """Work out what recovering a partition directory would change."""
@@ -319,6 +343,7 @@ def _loaded(
         log_start_offset=log_start_offset,
         now=now_ms(),
         high_watermark=high_watermark,
+        first_dirty_offset=first_dirty_offset,
     )
 
 

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import brokerless as bl
+from damage import flip_bit, remove
 
 pytest.importorskip("pyspark")
 
@@ -228,3 +229,36 @@ def test_a_topic_that_is_named_and_goes_is_loss_and_at_the_start_an_error(path, 
     following, _ = follower(path, failOnDataLoss="false", **chosen)
     with pytest.warns(UserWarning, match="u-0 is gone"):
         assert following.latest(start) == start
+
+
+def test_damage_at_the_end_of_a_log_is_said_before_a_batch_ends_there(path):
+    """No task meets it: the batch ends before it, and so would each one after that."""
+    send(path, 4, partitions=1)
+    send(path, 4, partitions=1)
+    (log,) = (path / "t-0").glob("*.log")
+    end = log.stat().st_size
+    flip_bit(log, end - 1)
+    following, _ = follower(path, startingOffsets="earliest")
+    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+        following.latest({"t": {"0": 0}})
+    following, options = follower(path, startingOffsets="earliest", onCorrupt="skip")
+    start = following.initial()
+    with pytest.warns(UserWarning, match=r"t-0: .*crc mismatch"):
+        latest = following.latest(start)
+    assert latest == {"t": {"0": 4}}
+    assert len(values(following, options, start, latest)) == 4
+    assert following.latest(start) == latest
+
+
+def test_records_missing_before_a_log_that_is_read_from_its_start_are_said(path):
+    send(path, 4, partitions=1)
+    with bl.LogDir.open(path) as log_dir:
+        log_dir.log("t", 0).roll()
+    send(path, 4, partitions=1)
+    remove(path / "t-0" / f"{0:020d}.log")
+    following, _ = follower(path, startingOffsets="earliest")
+    with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+        following.initial()
+    following, _ = follower(path, startingOffsets="earliest", onCorrupt="skip")
+    with pytest.warns(UserWarning, match=r"t-0: .*indexes of it are"):
+        assert following.initial() == {"t": {"0": 4}}

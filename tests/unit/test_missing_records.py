@@ -161,7 +161,11 @@ def test_a_segment_that_is_gone_after_a_crash_is_refused_too(data):
     remove(data / texts.CLEAN_SHUTDOWN)
     with bl.LogDir.open(data, sole_replica=True) as log_dir, pytest.raises(bl.CorruptRecordError, match=missing):
         log_dir.log("t", 0)
-    list(recovered(str(data)))
+    before = contents(data)
+    with pytest.raises(bl.CorruptRecordError, match=r"records are missing.*Nothing was changed"):
+        list(recovered(str(data)))
+    assert contents(data) == before
+    list(recovered(str(data), force=True))
     assert values(data / "t-0") == [0, 1, 2, 6, 7, 8]
 
 

@@ -9,7 +9,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native, storage
 from brokerless.log import files, texts
-from brokerless.recovery import planned, recovered
+from brokerless.recovery import forecast, planned, recovered
 from building import batch
 
 CRASHED, RECOVERED = "kafka-4.1-crashed", "kafka-4.1-recovered"
@@ -327,3 +327,15 @@ def test_what_is_no_file_is_passed_over_and_what_cannot_be_read_is_refused(tmp_p
         with pytest.raises(PermissionError, match=r"mine\.txt"):
             dict(recover(str(path)))
     assert bl.Root(str(path)).is_clean
+
+
+def test_a_replica_on_its_way_here_that_lacks_a_segment_is_not_recovered_without_a_word(leftover):
+    lost = sorted(leftover.glob("*.log"))[1]
+    lost.unlink()
+    said = f"{leftover.name}: offsets 1 to 1 are lost: {lost.name} is not here, and indexes of it are"
+    assert forecast(str(leftover.parent)).missing == [said]
+    with pytest.raises(bl.CorruptRecordError, match=rf"records are missing.*{lost.name}.*Nothing was changed"):
+        list(recovered(str(leftover.parent)))
+    assert not bl.Root(str(leftover.parent)).is_clean
+    list(recovered(str(leftover.parent), force=True))
+    assert bl.Root(str(leftover.parent)).is_clean

@@ -337,6 +337,20 @@ def test_damage_in_a_large_batch_puts_no_transaction_in_doubt(tmp_path):
     assert lost_of(reader) == [(1, 2)]
 
 
+def test_a_missing_segment_that_may_have_had_the_marker_is_a_doubt(tmp_path):
+    """Its indexes tell of it. Without its marker, the transaction seems open, and the read ends there in silence."""
+    directory = write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"]), data(1, 7)]).parent
+    write_segment(directory, 2, [marker(2, 7, commit=True), batch(3, [b"x"])])
+    write_segment(directory, 4, [batch(4, [b"x"])])
+    (directory / f"{2:020d}.index").touch()
+    damage.remove(directory / f"{2:020d}.log")
+    with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+        committed(bl.Log(directory))
+    reader = bl.Log(directory).read(isolation_level="read_committed", columns=["offset"], on_corrupt="skip")
+    assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 4]
+    assert {(1, 4), (2, 4)} == {(lost.start_offset, lost.end_offset) for lost in reader.lost}
+
+
 def test_a_marker_that_a_snapshot_knows_of_and_is_not_there_is_missed(tmp_path):
     """Whole batches were taken out: nothing else tells of them."""
     directory = write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"]), data(1, 1)]).parent

@@ -23,15 +23,16 @@ struct Batch {
 }
 
 #[pyfunction]
-#[pyo3(signature = (data, position=0, check_crcs=false))]
+#[pyo3(signature = (data, position=0, check_crcs=false, max_batches=usize::MAX))]
 pub(crate) fn scan<'py>(
     py: Python<'py>,
     data: Bytes,
     position: u64,
     check_crcs: bool,
+    max_batches: usize,
 ) -> PyResult<(Bound<'py, PyAny>, usize)> {
     let (batches, consumed) = py
-        .detach(|| batches(data.as_slice(), position, check_crcs))
+        .detach(|| batches(data.as_slice(), position, check_crcs, max_batches))
         .map_err(|error| to_py(py, error))?;
     Ok((table(&batches, check_crcs).to_pyarrow(py)?, consumed))
 }
@@ -42,11 +43,16 @@ pub(crate) fn batch_schema(py: Python<'_>, check_crcs: bool) -> PyResult<Bound<'
     table(&[], check_crcs).schema().to_pyarrow(py)
 }
 
-fn batches(data: &[u8], position: u64, check_crcs: bool) -> Result<(Vec<Batch>, usize), Error> {
+fn batches(
+    data: &[u8],
+    position: u64,
+    check_crcs: bool,
+    most: usize,
+) -> Result<(Vec<Batch>, usize), Error> {
     let mut decompressor = Decompressor::new(MAX_WRAPPER_BYTES);
     let mut found = Vec::new();
     let mut consumed = 0;
-    loop {
+    while found.len() < most {
         match next(
             data.get(consumed..).unwrap_or_default(),
             position + consumed as u64,
@@ -64,6 +70,7 @@ fn batches(data: &[u8], position: u64, check_crcs: bool) -> Result<(Vec<Batch>, 
             Err(error) => return Err(error),
         }
     }
+    Ok((found, consumed))
 }
 
 /// Values as Kafka's accessors give them: -1 for what magic 0 and 1 lack, null for what no accessor knows.

@@ -124,6 +124,9 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
 
     walk = known(log.header_walk)
     damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.missing) or ()]
+    end = known(lambda: log.damaged_end)
+    if end is not None and not any(f"{end.path}:{end.position}" in said for said in damage):
+        damage.append(f"{end.path}:{end.position}: {end.reason}")
     return {
         "topic": log.topic,
         "partition": log.partition,

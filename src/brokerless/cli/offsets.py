@@ -61,7 +61,9 @@ def offsets(
         found = log.offsets_for_times(timestamp, isolation_level)
         if timestamp >= 0:
             note_missing(log)
-        for said in log.contradictions():
+        end = log.damaged_end
+        damage = [] if end is None else [f"{end.path}:{end.position}: {end.reason}"]
+        for said in (*damage, *log.contradictions()):
             click.echo(f"note: {said}", err=True)
         if form == "json":
             answer = {

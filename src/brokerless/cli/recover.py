@@ -13,7 +13,9 @@ from brokerless.cli.options import Progress, broker_settings
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option(
-    "--force", is_flag=True, help="Recover a directory that was shut down cleanly even if records are lost with that."
+    "--force",
+    is_flag=True,
+    help="Recover even if a clean directory loses records with that, or records are missing already.",
 )
 @broker_settings
 def recover(
@@ -34,7 +36,8 @@ def recover(
     The first line says how many records are lost, how much is changed, and whether a broker will start. Then each
     change is printed. What is cut off at damage stays in the log's directory, in files named set-aside-*, which brokers
     pass over. A broker recovers nothing in a directory that was shut down cleanly: there, cutting needs --force. So
-    does a log that lacks records which other files tell of: once it is recovered, they do not tell of them any more.
+    does recovering a log, clean or not, that lacks records which other files tell of: once it is recovered, they do not
+    tell of them any more.
 
     Exit code 1: a broker would not start, or would not serve all of the logs; the message says why, and names the cure.
     Name all log.dirs of a broker: only one of them has the cluster's metadata.

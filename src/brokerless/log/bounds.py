@@ -26,7 +26,7 @@ class Bounds(NamedTuple):
 
     `limit` is the lowest end that was asked for. Where it is above the log end offset, damage at the end is met.
     `doubts` are transactions of which it is not known whether they were committed: a read that does not skip them ends
-    at the first.
+    at the first. `is_to_end`: what comes behind the log end might have been read, too.
     """
 
     start_offset: int
@@ -34,6 +34,7 @@ class Bounds(NamedTuple):
     limit: int
     aborted: list[Aborted]
     doubts: list[Doubt]
+    is_to_end: bool
 
     def stretches(self, log: Log) -> list[Stretch]:
         """Return what is read of which segments."""
@@ -49,7 +50,8 @@ class Bounds(NamedTuple):
                     end_offset = min(self.end_offset, following)
                     # A live broker's cleaner may have put the next segment into this one since they were listed.
                     limit = None if log.root.is_locked else following
-                    found.append(Stretch(segment, segment.size, end_offset, following, None, limit, missing))
+                    trusts = log.trusts_index(segment)
+                    found.append(Stretch(segment, segment.size, end_offset, following, None, limit, missing, trusts))
             elif is_open:
                 found.append(Stretch(segment, end, self.limit, known, last_batch, limit_offset, missing))
             elif max(self.start_offset, segment.base_offset) < self.end_offset:
@@ -80,15 +82,22 @@ def bounds(
     if isinstance(end_offset, int):
         limits.append(end_offset)
     if end_timestamp is not None:
-        limits += _at_time(log, end_timestamp, end_offset, is_committed=is_committed)
-    start = _start(log, start_offset, visible)
+        found = end_at(log, end_timestamp, isolation_level, end_offset, skips=skips)
+        limits += [] if found is None else [found]
+    asked = [] if start_timestamp is not None and start_offset in (None, "earliest") else [start_offset]
+    starts = [_start(log, offset, visible) for offset in asked]
     if start_timestamp is not None:
-        start = max([start, *(_at_time(log, start_timestamp, end_offset, is_committed=is_committed) or [visible])])
+        since = start_at(log, start_timestamp, isolation_level, end_offset, skips=skips)
+        starts.append(visible if since is None else since)
+    start = max(starts)
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
+    is_to_end = end_timestamp is None and not isinstance(end_offset, int)
     if is_committed:
         end = visible_end(log.whole, end_offset)
         aborted, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
+        # A marker behind the log end would let the read go on.
+        is_to_end |= unstable is not None and unstable < min(limits, default=NO_END)
         limits += [] if unstable is None else [unstable]
         doubts = [doubt for doubt in doubts if doubt.first_offset < min(limits, default=NO_END)]
     if skips:
@@ -96,7 +105,7 @@ def bounds(
     else:
         limits += [max(start, doubt.first_offset) for doubt in doubts]
     limit = min(limits, default=NO_END)
-    return Bounds(start, min(log.log_end_offset, limit), limit, aborted, doubts)
+    return Bounds(start, min(log.log_end_offset, limit), limit, aborted, doubts, is_to_end)
 
 
 def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
@@ -119,15 +128,20 @@ def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
 
 
 def _high_watermark(log: Log) -> int:
-    """Return the checkpointed high watermark, within the log as it is now."""
+    """Return the checkpointed high watermark; within the log as it is now, unless its end is lost."""
     if log.high_watermark is None:
         raise ValueError(f"no high watermark of {log.name} is checkpointed in {log.root.path}")
-    return min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
+    high_watermark = max(log.high_watermark, log.log_start_offset)
+    return min(high_watermark, log.log_end_offset) if log.lost_end is None else high_watermark
 
 
-def stable_end(log: Log, end_offset: EndOffset | None = None) -> int:
-    """Return where a `read_committed` read ends, but for an offset given as a number."""
-    unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset))
+def stable_end(log: Log, end_offset: EndOffset | None = None, *, skips: bool = False) -> int:
+    """Return where a `read_committed` read ends, but for an offset given as a number.
+
+    Raises:
+        CorruptRecordError: damage may hide the marker of a transaction; with `skips` it counts as ended there.
+    """
+    unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset), skips=skips)
     end = visible_end(log, end_offset)
     return end if unstable is None else min(unstable, end)
 
@@ -159,9 +173,46 @@ def _start(log: Log, start_offset: StartOffset | None, visible: int) -> int:
     return first if start_offset == "earliest" else visible
 
 
-def _at_time(log: Log, timestamp: int, end_offset: EndOffset | None, *, is_committed: bool) -> list[int]:
-    """Return the offset that a broker answers for a time, or nothing."""
+def start_at(
+    log: Log,
+    timestamp: int,
+    isolation_level: IsolationLevel,
+    end_offset: EndOffset | None = None,
+    *,
+    skips: bool,
+) -> int | None:
+    """Return where a read of the records since a time starts; None: there are none.
+
+    Raises:
+        CorruptRecordError: damage, or missing records, where they may be; with `skips` the read starts there, if they
+            are directly before the first record.
+        ValueError: a negative time.
+    """
+    found = _since(log, timestamp, skips=skips)
+    is_answer = found.answer.offset < _end_of_answers(log, isolation_level, end_offset)
+    return found.start_offset if is_answer else None
+
+
+def end_at(
+    log: Log,
+    timestamp: int,
+    isolation_level: IsolationLevel,
+    end_offset: EndOffset | None = None,
+    *,
+    skips: bool,
+) -> int | None:
+    """Return where a read of the records before a time ends, likewise."""
+    offset = _since(log, timestamp, skips=skips).answer.offset
+    return offset if 0 <= offset < _end_of_answers(log, isolation_level, end_offset) else None
+
+
+def _since(log: Log, timestamp: int, *, skips: bool) -> times.Since:
     if timestamp < 0:
         raise ValueError(f"not a time: {timestamp} is not ms since the epoch")
-    found = times.answer(log, timestamp, (stable_end if is_committed else visible_end)(log, end_offset))
-    return [] if found.offset < 0 else [found.offset]
+    return times.since(log, timestamp, skips=skips)
+
+
+def _end_of_answers(log: Log, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
+    """Return the first offset that is no answer to a time. Where a transaction is in doubt, the read itself says so."""
+    is_committed = isolation_level == "read_committed"
+    return stable_end(log, end_offset, skips=True) if is_committed else visible_end(log, end_offset)

@@ -60,7 +60,7 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
             yield Finding("damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST)
-    if not (found.parts and isinstance(found.parts[-1], Finding)):
+    if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment):
         for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
             yield Finding("damage", path, size, None, None, start, end, reason)
     # Behind damage where the log ends, nothing is known to be missing.
@@ -73,6 +73,14 @@ def _limit_offset(segment: Segment) -> int | None:
     with contextlib.suppress(ValueError):
         return Log(os.path.dirname(segment.path)).limit_offset
     return None
+
+
+def _trusts_index(segment: Segment) -> bool:
+    """Tell whether the segment's index is surely of it; see `Log.trusts_index`."""
+    # A file may lie where no partition is.
+    with contextlib.suppress(ValueError):
+        return Log(os.path.dirname(segment.path)).trusts_index(segment)
+    return True
 
 
 def _around(segment: Segment) -> Iterator[Finding]:

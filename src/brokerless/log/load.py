@@ -43,6 +43,7 @@ def load(
     log_start_offset: int | None,
     now: int,
     high_watermark: int | None = None,
+    first_dirty_offset: int | None = None,
 ) -> Loaded:
     """Work out what opening a partition directory does.
 
@@ -54,6 +55,7 @@ def load(
         log_start_offset: as checkpointed; None: the checkpoint does not name the log.
         now: ms since the epoch, for the expiry of producers.
         high_watermark: as checkpointed; None: the checkpoint does not name the log.
+        first_dirty_offset: likewise, by the cleaner's.
 
     Raises:
         CorruptRecordError: a broker would not start on it.
@@ -61,7 +63,9 @@ def load(
     """
     changes = Changes(directory)
     with located(directory):
-        return _Loader(changes, settings, is_clean, recovery_point, log_start_offset, now, high_watermark).load()
+        return _Loader(
+            changes, settings, is_clean, recovery_point, log_start_offset, now, high_watermark, first_dirty_offset
+        ).load()
 
 
 @dataclass
@@ -73,6 +77,7 @@ class _Loader:
     checkpoint: int | None
     now: int
     high_watermark: int | None = None
+    first_dirty_offset: int | None = None
     segments: list[int] = field(default_factory=list)
     cut_short: set[int] = field(default_factory=set)
     reached: dict[int, int] = field(default_factory=dict)
@@ -146,7 +151,10 @@ class _Loader:
                 yield lost_in_words(base_offset, following)
 
     def _cut_segments(self, live: files.LiveFiles) -> Iterator[str]:
-        """Say which older segments end before what their index has; the rule is that of `Segment.entry_behind`."""
+        """Say which older segments end before what their index has.
+
+        The rules are those of `Segment.entry_behind` and `Log.trusts_index`: an index that is not trusted is rebuilt.
+        """
         for base_offset, following in pairwise(sorted(live.kinds)):
             log, index = (files.segment_file(base_offset, kind) for kind in (files.LOG, files.INDEX))
             if following <= self.checkpointed_start or log not in self.changes or index not in self.changes:
@@ -161,7 +169,8 @@ class _Loader:
             if position == size and end_offset <= entry[0]:
                 self.cut_short.add(base_offset)
                 lost = f"offsets {end_offset} to {following - 1} are lost"
-                yield f"{lost}: {log}: {cut_short_in_words(size, entry)}"
+                if self.is_clean or base_offset >= (self.first_dirty_offset or 0):
+                    yield f"{lost}: {log}: {cut_short_in_words(size, entry)}"
 
     def _end_of(self, base_offset: int, live: files.LiveFiles) -> tuple[int, int]:
         """Walk a whole segment, and return the position and the offset behind its last batch."""

@@ -18,7 +18,7 @@ from brokerless.log.reader import Reader
 from brokerless.log.root import Root
 from brokerless.log.segment import NO_END, Extent, Segment, cut_batch
 from brokerless.log.split import Missing, Split, cut_short, make_splits
-from brokerless.log.survey import is_lost, survey
+from brokerless.log.survey import Finding, is_lost, survey
 from brokerless.log.tiering import log_start_offset
 from brokerless.log.window import batch_at
 from brokerless.remote import is_remote
@@ -158,20 +158,43 @@ class Log:
         """Return the path of a producer snapshot."""
         return f"{self._directory}/{files.segment_file(offset, files.SNAPSHOT)}"
 
-    @cached_property
+    @property
     def extent(self) -> Extent:
         """Where the last segment ends: see `Segment.extent`. Behind damage, where the last sound batch ends."""
+        return self._end[0]
+
+    @cached_property
+    def _end(self) -> tuple[Extent, Missing | None]:
+        """Return where the last segment ends, and what damage behind its last sound batch has taken."""
         if not self.segments:
-            return Extent(0, 0)
+            return Extent(0, 0), None
         segment = self.segments[-1]
         with segment.open() as file:
             extent = segment.extent(file, is_clean=self.root.is_clean, limit_offset=self.limit_offset)
             if extent.damage is None:
-                return extent
+                return extent, None
             found = survey(
                 file, segment.path, segment.base_offset, None, extent.end_position, limit_offset=self.limit_offset
             )
-        return extent._replace(next_offset=found.next_offset)
+        last = found.parts[-1] if found.parts else None
+        lost = None
+        if isinstance(last, Finding) and last.end_offset is None:
+            lost = Missing(last.path, found.next_offset, None, last.reason, last.position)
+        return extent._replace(next_offset=found.next_offset), lost
+
+    @property
+    def damaged_end(self) -> Missing | None:
+        """What damage has taken behind the last sound batch; None: the log ends with that batch."""
+        return self._end[1]
+
+    @property
+    def lost_end(self) -> Missing | None:
+        """The records surely lost at the log's end: by damage, or because it ends below where it was closed."""
+        promise = self.promised_end
+        if self.damaged_end is not None or promise is None or not promise.is_certain:
+            return self.damaged_end
+        path = self.segments[-1].path if self.segments else self._directory
+        return Missing(path, self.log_end_offset, promise.offset, str(promise))
 
     @cached_property
     def limit_offset(self) -> int | None:
@@ -259,8 +282,8 @@ class Log:
         # A broker may have written on, or stopped, since some of the files were read: all are, once more.
         return promised_end(Log(self._directory, root=Root(self.root.path)))
 
-    @property
-    def _missing_first(self) -> Missing | None:
+    @cached_property
+    def missing_before(self) -> Missing | None:
         """The records that other files tell of before the first segment, or of a log without segments."""
         if self.is_file or self.root.is_locked:
             return None
@@ -281,24 +304,34 @@ class Log:
     @property
     def missing(self) -> list[Missing]:
         """The records that the directory's own files tell of, and that are not in it. Empty where nothing is known."""
-        found = [] if self._missing_first is None else [self._missing_first]
+        found = [] if self.missing_before is None else [self.missing_before]
         for segment in self.segments:
-            for missing in self.missing_behind(segment):
-                if segment.lost == missing.start_offset:
-                    # A cleaner may have merged it with the one before.
-                    walk = _native.HeaderWalk()
-                    with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
-                        segment.walk(walk, file, 0, file.size())
-                    if (walk.next_offset or 0) > missing.start_offset:
-                        continue
-                found.append(missing)
-            found += self._cut_short(segment)
+            found += self.missing_after(segment)
         return found
+
+    def missing_after(self, segment: Segment) -> list[Missing]:
+        """Return the records that a segment lacks at its end, and those missing behind it."""
+        if segment.limit_offset <= self.log_start_offset:
+            # Deleted records are not missing.
+            return []
+        found = []
+        for missing in self.missing_behind(segment):
+            if segment.lost == missing.start_offset:
+                # A cleaner may have merged it with the one before.
+                walk = _native.HeaderWalk()
+                with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
+                    segment.walk(walk, file, 0, file.size())
+                if (walk.next_offset or 0) > missing.start_offset:
+                    continue
+            found.append(missing)
+        return [*found, *self._cut_short(segment)]
 
     def _cut_short(self, segment: Segment) -> Iterator[Missing]:
         """Yield what an older segment's index tells of behind its end. A read that comes there looks by itself."""
         # Of a store that would be a request a segment.
-        if self.root.is_locked or is_remote(segment.path) or segment.entry_behind(0, segment.size) is None:
+        if not self.trusts_index(segment) or is_remote(segment.path):
+            return
+        if segment.entry_behind(0, segment.size) is None:
             return
         walk = _native.HeaderWalk()
         with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
@@ -306,6 +339,15 @@ class Log:
             segment.walk(walk, file, 0, size)
             if walk.end_position == size:
                 yield from cut_short(segment, walk.next_offset, size)
+
+    def trusts_index(self, segment: Segment) -> bool:
+        """Tell whether a segment's index is surely of its `.log`.
+
+        A cleaner replaces both. A copy of a running broker's files may have the index of before.
+        """
+        if self.root.is_locked:
+            return False
+        return self.root.is_clean or segment.base_offset >= (self._of_partition(self.root.first_dirty_offsets) or 0)
 
     def contradictions(self) -> list[str]:
         """Say what the directory's own files tell of and the log lacks, or may lack after a crash; none: nothing."""
@@ -316,13 +358,17 @@ class Log:
     def missing_behind(self, segment: Segment) -> tuple[Missing, ...]:
         """Return the records behind a segment that the directory's own files tell of and do not hold."""
         found = []
-        if segment.lost is not None and not self.root.is_locked:
+        promise = self.promised_end if segment.is_last else None
+        certain = promise if promise is not None and promise.is_certain else None
+        is_deleted = segment.limit_offset <= self.log_start_offset
+        if segment.lost is not None and not self.root.is_locked and not is_deleted:
             path = Segment(self._directory, segment.lost).path
             if is_lost(path):
-                found.append(Missing(path, segment.lost, segment.next_base_offset, LOST))
-        if segment.is_last and self.promised_end is not None and self.promised_end.is_certain:
-            promise = self.promised_end
-            found.append(Missing(segment.path, self.log_end_offset, promise.offset, str(promise)))
+                end = segment.next_base_offset if certain is None else certain.offset
+                found.append(Missing(path, segment.lost, end, LOST))
+        # Of a newest segment that is gone both tell.
+        if certain is not None and not (found and segment.lost == self.log_end_offset):
+            found.append(Missing(segment.path, self.log_end_offset, certain.offset, str(certain)))
         return tuple(found)
 
     @cached_property
@@ -352,6 +398,7 @@ class Log:
                 checkpointed high watermark. The default is the latter while a live broker holds the directory's lock
                 and has checkpointed one, because what is above may still be truncated, and else the former.
             start_timestamp: start where the broker's look-up of this time (ms) points; no answer: at the log end.
+                Damage directly before that is met, too: records of the time may be in it.
             end_timestamp: end where the look-up of this time points; no answer: at the log end. With offsets
                 too, the narrower counts.
             isolation_level: "read_uncommitted", or "read_committed": without aborted transactions, up to the last
@@ -363,6 +410,8 @@ class Log:
 
         Raises:
             OffsetOutOfRangeError: `start_offset` is below the lowest offset here or above the log end offset.
+            CorruptRecordError: damage, or missing records, where the answer to a time may be; with "skip" they are
+                passed over, and reported where they are directly before it.
             ValueError: an unknown word, a negative time, splits without a byte, or no high watermark where one is
                 asked for.
         """
@@ -379,8 +428,7 @@ class Log:
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
-        is_to_end = end_timestamp is None and not isinstance(end_offset, int)
-        if is_to_end and self.promised_end and not self.promised_end.is_certain:
+        if found.is_to_end and self.promised_end and not self.promised_end.is_certain:
             warnings.warn(str(self.promised_end), stacklevel=2)
         splits = make_splits(
             found.stretches(self),
@@ -391,8 +439,9 @@ class Log:
             target_bytes=target_bytes,
             on_corrupt=on_corrupt,
         )
+        # A time has its own look at what is missing before it.
         is_from_start = start_offset in (None, "earliest") and start_timestamp is None
-        first = self._missing_first if is_from_start else None
+        first = self.missing_before if is_from_start or found.start_offset < self.local_log_start_offset else None
         missing = [] if first is None or found.limit <= first.start_offset else [first]
         # What is in doubt is met behind the rows before it, or, where it is skipped, reported there.
         doubtful = [
@@ -507,6 +556,7 @@ class Log:
             of "latest" is the last one known, 0 where the log knows none (magic 0 and 1).
 
         Raises:
+            CorruptRecordError: damage, or missing records, where the answer may be.
             ValueError: another negative number; -6 of a log with remote segments.
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))

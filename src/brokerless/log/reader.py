@@ -163,7 +163,7 @@ class Reader:
         window = Window(file, start, end)
         while window.position < end:
             reached = max(next_offset, decoder.next_offset)
-            if split.is_bounded and reached >= split.end_offset and _is_behind(split, file, window):
+            if split.is_bounded and reached >= split.end_offset and _is_behind(reached, file, window):
                 return
             rows, consumed = decoder.decode(window.data, window.position)
             if rows is None and not consumed and not window.fill(decoder.needed):
@@ -240,7 +240,7 @@ def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:
     """Yield what the segment's index tells of behind the end of the file, unless a live broker changes both."""
     directory, name = os.path.split(split.path)
     is_older = split.file_size is not None and split.limit_offset is not None
-    if is_older and name == files.segment_file(split.base_offset, files.LOG):
+    if is_older and split.trusts_index and name == files.segment_file(split.base_offset, files.LOG):
         segment = Segment(directory, split.base_offset, split.following_offset, files.LOG | files.INDEX)
         yield from cut_short(segment, next_offset, split.end_position)
 
@@ -316,10 +316,10 @@ def _is_in_one_piece(split: Split) -> bool:
     return is_closed and min(behind, default=NO_END) >= split.following_offset
 
 
-def _is_behind(split: Split, file: File, window: Window) -> bool:
-    """Tell whether all that follows is at or above the end offset: one batch that seems so may have a flipped bit."""
+def _is_behind(reached: int, file: File, window: Window) -> bool:
+    """Tell whether what follows goes on from there: the batch that got there may have been moved by a flipped bit."""
     batch = batch_at(file, window.position)
-    return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= split.end_offset
+    return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= reached
 
 
 def _start(split: Split, file: File) -> tuple[int, int]:

@@ -80,6 +80,7 @@ class Split:
         limit_offset: no batch of the file reaches it; None: not known, a live broker's cleaner may merge segments.
         ends_segment: no other split goes on with the segment.
         missing: records that are missing behind the split.
+        trusts_index: what the segment's index tells of behind the end of the file is missing, too.
 
     >>> import brokerless as bl
     >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
@@ -104,6 +105,7 @@ class Split:
     limit_offset: int | None = None
     ends_segment: bool = True
     missing: tuple[Missing, ...] = ()
+    trusts_index: bool = True
 
     def is_of(self, file: File) -> bool:
         """Tell whether an open file is the one that was planned: the log cleaner puts another one under its name.
@@ -150,6 +152,7 @@ class Stretch(NamedTuple):
     last_batch: tuple[int, bytes] | None = None
     limit_offset: int | None = None
     missing: tuple[Missing, ...] = ()
+    trusts_index: bool = True
 
 
 def make_splits(
@@ -192,6 +195,7 @@ def make_splits(
                     limit_offset=stretch.limit_offset,
                     ends_segment=i + 1 == len(cuts),
                     missing=stretch.missing if i + 1 == len(cuts) else (),
+                    trusts_index=stretch.trusts_index,
                 )
             )
     return splits

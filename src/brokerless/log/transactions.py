@@ -95,14 +95,14 @@ def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool =
     return Transactions(walked.aborted, _first_unstable(log, still_open), found)
 
 
-def first_unstable_offset(log: Log, end_offset: int) -> int | None:
+def first_unstable_offset(log: Log, end_offset: int, *, skips: bool = False) -> int | None:
     """Find where the first transaction open at `end_offset` starts: from the newest snapshot and what follows it.
 
     Raises:
-        CorruptRecordError: damage may hide the marker of one.
+        CorruptRecordError: damage may hide the marker of one; with `skips` it counts as ended.
     """
     found = _open_at(log, end_offset, None)
-    for doubt in found.doubts:
+    for doubt in () if skips else found.doubts:
         raise CorruptRecordError(doubt.reason, path=doubt.path, position=doubt.position)
     return _first_unstable(log, found.open)
 
@@ -268,6 +268,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
                 begun = {offset for _, offset in found.open if offset >= segment.base_offset}
                 # The walk looks at no checksum of a large batch: a damaged one may claim a transaction.
                 is_sound = all(_is_sound(segment, file, offset) for offset in begun)
+                is_sound &= not segment.is_last or log.extent.damage is None
                 if not is_sound or (position < end and walk.end_position < end):
                     found = _past_damage(log, segment, file, size, open_transactions, (low or 0, high or NO_END))
             except (CorruptRecordError, UnsupportedFormatError):
@@ -288,14 +289,14 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
                 for producer, begun in _ended(log, open_transactions, known)
             ]
             open_transactions = known
-    promise = log.promised_end
-    if open_transactions and promise is not None and promise.is_certain and end_offset >= log.extent.next_offset:
-        # Their markers may be among the records that are missing.
-        path = log.segments[-1].path
-        doubts += [
-            Doubt(producer, begun, promise.offset, path, 0, str(promise)) for producer, begun in open_transactions
-        ]
-        open_transactions = []
+        for missing in log.missing_after(segment) if open_transactions and high is None else ():
+            # Their markers may be among the records that are missing.
+            hidden = [
+                Doubt(producer, begun, missing.end_offset, missing.path, missing.position, missing.reason)
+                for producer, begun in open_transactions
+            ]
+            open_transactions, _, left = _resolved(log, None, hidden, missing.start_offset)
+            doubts += left
     return _Walked(aborted, open_transactions, doubts)
 
 

@@ -142,11 +142,11 @@ def batch_at(
     while length <= max_bytes:
         data = file.read(position, length)
         try:
-            batches, consumed = _native.scan(data, position, check_crcs=check_crcs)
+            batches, consumed = _native.scan(data, position, check_crcs=check_crcs, max_batches=1)
         except (CorruptRecordError, UnsupportedFormatError):
             return None
         if consumed:
-            return batches.slice(0, 1).to_pylist()[0]
+            return batches.to_pylist()[0]
         if len(data) < length:
             return None
         length *= 4

@@ -130,6 +130,7 @@ class LogWriter(OpenLog):
             log_start_offset=log_start_offset,
             now=now(),
             high_watermark=high_watermark,
+            first_dirty_offset=first_dirty_offset,
         )
         if not recover:
             loaded.check_missing()

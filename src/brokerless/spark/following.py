@@ -23,8 +23,9 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from brokerless.errors import OffsetOutOfRangeError
+from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
 from brokerless.log.bounds import stable_end, visible_end
+from brokerless.log.reader import Lost
 from brokerless.spark.records import check_partitions, name_of, pieces, start_of
 from brokerless.spark.tasks import pack, select, target_bytes
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from brokerless.log.bounds import EndOffset
     from brokerless.log.log import Log
-    from brokerless.log.split import Split
+    from brokerless.log.split import Missing, Split
     from brokerless.spark.options import Options, Partition
     from brokerless.spark.tasks import Task
 
@@ -65,6 +66,8 @@ class Follower:
         # Those that a batch of an earlier version left out.
         self._left_out: dict[Partition, int] = {}
         self._last_trigger = -float("inf")
+        # Damage that was warned of.
+        self._told: set[Missing] = set()
 
     def initial(self) -> Offsets:
         """Return where a new query starts: by default behind what is there.
@@ -90,6 +93,7 @@ class Follower:
             is_limited: False: as far as there is something, whatever the options say of a batch's size.
 
         Raises:
+            CorruptRecordError: the log is damaged at its end, or ends below where it was closed.
             DataLossError: a partition is gone, or ends before `start`, unless failOnDataLoss is false.
             ValueError: offsets by partition do not name exactly the partitions that a new query reads; or `start` is
                 none.
@@ -168,6 +172,7 @@ class Follower:
         """Return where a log is read on from; what is lost before that is told."""
         first = log.local_log_start_offset
         if begin is None:
+            self._earliest(log)
             if first > 0:
                 self._lost(f"{log.name} appeared, and starts at offset {first}, not 0: what was before is not known")
             return first
@@ -194,11 +199,21 @@ class Follower:
         for by_partition in (start.offsets, start.timestamps):
             # One that has appeared since the query was first started, or `_check_named` refuses it.
             if by_partition is not None and name_of(log) not in by_partition:
-                return log.local_log_start_offset
+                return self._earliest(log)
         first = start_of(log, self._options)
         if isinstance(first, int):
             return first
-        return log.local_log_start_offset if first == "earliest" else self._end(log)
+        return self._earliest(log) if first == "earliest" else self._end(log)
+
+    def _earliest(self, log: Log) -> int:
+        """Return where a log starts here, if no records before that are missing.
+
+        Raises:
+            CorruptRecordError: there are some.
+        """
+        if log.missing_before is not None:
+            self._lost_to_damage(log, log.missing_before)
+        return log.local_log_start_offset
 
     def _found(self) -> dict[Partition, _End]:
         return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
@@ -232,7 +247,26 @@ class Follower:
         if end == "high-watermark" and log.high_watermark is None and (log.root.is_locked or log.root.high_watermarks):
             # A broker checkpoints that of a new partition some seconds after it has made it.
             return log.local_log_start_offset
-        return stable_end(log, end) if self._options.isolation_level == "read_committed" else visible_end(log, end)
+        skips = self._options.skips
+        is_committed = self._options.isolation_level == "read_committed"
+        reached = stable_end(log, end, skips=skips) if is_committed else visible_end(log, end)
+        if log.lost_end is not None and reached >= log.log_end_offset:
+            self._lost_to_damage(log, log.lost_end)
+            return log.log_end_offset
+        return reached
+
+    def _lost_to_damage(self, log: Log, missing: Missing) -> None:
+        """Say that records are lost where no task will meet the damage: at an end of the log.
+
+        Raises:
+            CorruptRecordError: the stream does not skip damage.
+        """
+        if not self._options.skips:
+            raise CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
+        if missing not in self._told:
+            self._told.add(missing)
+            lost = Lost(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
+            warnings.warn(f"{log.name}: {lost}", stacklevel=4)
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
         """Return where each partition goes on; those that appeared, from their start."""
@@ -286,7 +320,7 @@ def _settled(look: Callable[[], _T]) -> _T:
     date.
     """
     for _ in range(_LOOKS - 1):
-        with contextlib.suppress(FileNotFoundError, OffsetOutOfRangeError, ValueError):
+        with contextlib.suppress(FileNotFoundError, CorruptRecordError, OffsetOutOfRangeError, ValueError):
             return look()
         time.sleep(_PAUSE)
     return look()

@@ -106,6 +106,11 @@ class Options:
     max_trigger_delay: float
     given: frozenset[str]
 
+    @property
+    def skips(self) -> bool:
+        """Whether damage is passed over, and reported."""
+        return self.on_corrupt == "skip"
+
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Options:
         """Check `options` and take them apart.

@@ -12,6 +12,7 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.cluster_metadata import Uncommitted
 from brokerless.errors import OffsetOutOfRangeError
+from brokerless.log.bounds import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
 from brokerless.remote import is_remote
 from brokerless.spark.cuts import cut
@@ -200,13 +201,16 @@ def start_of(log: Log, options: Options) -> StartOffset | None:
     timestamp = _timestamp(options.start, log)
     if timestamp is None:
         return cast("StartOffset | None", _offset(options.start, log))
-    found = log.offsets_for_times(timestamp, options.isolation_level).offset
-    if found < 0 and options.no_match == "error":
+    found = start_at(log, timestamp, options.isolation_level, skips=options.skips)
+    if found is None and options.no_match == "error":
         raise ValueError(
             f"no record of {log.name} is at or after {timestamp}: "
             "startingOffsetsByTimestampStrategy=latest starts such a partition at its end"
         )
-    return found if found >= 0 else "latest"
+    if found is not None and found < log.local_log_start_offset:
+        # Of what is missing before the first record.
+        return "earliest"
+    return "latest" if found is None else found
 
 
 def end_of(log: Log, options: Options) -> EndOffset | None:
@@ -214,8 +218,8 @@ def end_of(log: Log, options: Options) -> EndOffset | None:
     timestamp = _timestamp(options.end, log)
     if timestamp is None:
         return cast("EndOffset | None", _offset(options.end, log))
-    found = log.offsets_for_times(timestamp, options.isolation_level).offset
-    return found if found >= 0 else "latest"
+    found = end_at(log, timestamp, options.isolation_level, skips=options.skips)
+    return "latest" if found is None else found
 
 
 def _timestamp(bound: Bound, log: Log) -> int | None:
