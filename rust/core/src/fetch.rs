@@ -43,7 +43,7 @@ pub struct Selection {
     pub start_offset: i64,
     /// First offset not wanted.
     pub end_offset: i64,
-    /// Producer id to its aborted transactions, first and last offset, ascending.
+    /// Producer id to the offset ranges [first, last) of its aborted transactions, ascending and apart.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
 }
 
@@ -59,6 +59,14 @@ impl Selection {
         }
         for ranges in by_producer.values_mut() {
             ranges.sort_unstable();
+            // Of a damaged log, ranges may overlap: one of them tells where a transaction surely was.
+            ranges.dedup_by(|next, before| {
+                let overlaps = next.0 <= before.1;
+                if overlaps {
+                    before.1 = before.1.max(next.1);
+                }
+                overlaps
+            });
         }
         Self {
             start_offset: i64::MIN,

@@ -259,6 +259,11 @@ fn a_transaction_is_dropped_between_its_first_offset_and_its_marker() {
         "in any order"
     );
     assert_eq!(
+        kept(&[aborted(7, 3, 15), aborted(7, 5, 6), aborted(7, 4, 10)]),
+        [20],
+        "one within another, as a damaged log may have them"
+    );
+    assert_eq!(
         kept(&[aborted(8, 0, 100)]),
         [3, 5, 9, 12, 20],
         "another producer's"
