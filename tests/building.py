@@ -21,19 +21,24 @@ def batch(
     control=False,
     keys=None,
     last_offset_delta=None,
+    deltas=None,
     step=1,
 ):
-    """Build a batch with a record a value; record i has the timestamp `timestamp` + i * `step`."""
+    """Build a batch with a record a value; record i has the timestamp `timestamp` + i * `step`.
+
+    `deltas` are the offsets of the records in the batch: all of them, unless some were compacted away.
+    """
+    deltas = deltas or list(range(len(values)))
     records = b"".join(
-        _record(i, i * step, key, value)
-        for i, (key, value) in enumerate(zip(keys or [None] * len(values), values, strict=True))
+        _record(delta, i * step, key, value)
+        for i, (delta, key, value) in enumerate(zip(deltas, keys or [None] * len(values), values, strict=True))
     )
     if producer_epoch is None:
         producer_epoch = 0 if producer_id >= 0 else -1
     body = struct.pack(
         ">hiqqqhii",
         0x10 * transactional | 0x20 * control,
-        len(values) - 1 if last_offset_delta is None else last_offset_delta,
+        max(deltas, default=-1) if last_offset_delta is None else last_offset_delta,
         timestamp,
         timestamp + max(0, len(values) - 1) * step,
         producer_id,
@@ -52,8 +57,8 @@ def marker(offset, producer_id, *, commit, coordinator_epoch=0, **fields):
     return batch(offset, [value], keys=[key], producer_id=producer_id, transactional=True, control=True, **fields)
 
 
-def _record(i, timestamp_delta, key, value):
-    body = b"\0" + _varint(timestamp_delta) + _varint(i) + _bytes(key) + _bytes(value) + _varint(0)
+def _record(offset_delta, timestamp_delta, key, value):
+    body = b"\0" + _varint(timestamp_delta) + _varint(offset_delta) + _bytes(key) + _bytes(value) + _varint(0)
     return _varint(len(body)) + body
 
 

@@ -117,7 +117,7 @@ def test_a_high_watermark_above_a_damaged_end_does_not_hide_what_is_lost(log):
     path, position = start_of(log, 5)
     flip_bit(path, position + 61)
     with pytest.warns(UserWarning, match="t-0 ends at 5; replication-offset-checkpoint says 6"):
-        assert read(log, end_offset="high-watermark", on_corrupt="skip") == ([0, 1, 2, 3, 4], [(5, None)])
+        assert read(log, end_offset="high-watermark", on_corrupt="skip") == ([0, 1, 2, 3, 4], [(5, 6)])
     with (
         pytest.warns(UserWarning, match="t-0 ends at 5; replication-offset-checkpoint says 6"),
         pytest.raises(bl.CorruptRecordError, match="crc mismatch"),
@@ -145,3 +145,95 @@ def test_the_index_of_a_log_that_was_cleaned_since_tells_of_no_loss(log, tmp_pat
     assert read(log) == ([0, 3, 4, 5], [])
     (tmp_path / texts.CLEAN_SHUTDOWN).touch()
     assert bl.Log(log.path).missing
+
+
+def compacted(offset, last_offset):
+    """Return a batch from `offset` on of which only the last record is left."""
+    return batch(offset, [b"x"], timestamp=NOW + last_offset * HOUR, deltas=[last_offset - offset])
+
+
+def test_a_loss_is_met_before_a_batch_that_does_not_begin_with_its_base_offset(log):
+    """The log cleaner keeps base offsets: record 7 is the first one behind the segment that is missing."""
+    write_segment(log.path, 6, [compacted(6, 7), batch(8, [b"8"], timestamp=NOW + 8 * HOUR)], indexed=False)
+    Path(path_of(log, 3)).with_suffix(".index").touch()
+    remove(path_of(log, 3))
+    assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([7, 8], [(3, 6)])
+    for look_up in (lambda: read(log, start_timestamp=NOW + 4 * HOUR), lambda: at(log, 4)):
+        with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+            look_up()
+    assert at(log, 8) == 8
+
+
+def at(log, hours):
+    return bl.Log(log.path).offsets_for_times(NOW + hours * HOUR).offset
+
+
+def test_a_loss_before_an_empty_segment_is_not_forgotten(log):
+    write_segment(log.path, 6, [], indexed=False)
+    Path(path_of(log, 3)).with_suffix(".index").touch()
+    remove(path_of(log, 3))
+    assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([], [(3, 6)])
+    for look_up in (lambda: read(log, start_timestamp=NOW + 4 * HOUR), lambda: at(log, 4)):
+        with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+            look_up()
+
+
+def test_damage_does_not_hide_the_missing_segment_behind_it(log):
+    path, position = start_of(log, 1)
+    flip_bit(path, position + 61)
+    write_segment(log.path, 6, [batch(6, [b"6"], timestamp=NOW + 6 * HOUR)], indexed=False)
+    Path(path_of(log, 3)).with_suffix(".index").touch()
+    remove(path_of(log, 3))
+    assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([6], [(3, 6)])
+
+
+@pytest.mark.parametrize("names", [[texts.RECOVERY_POINTS], [texts.RECOVERY_POINTS, texts.HIGH_WATERMARKS]])
+def test_a_time_is_not_said_to_be_behind_a_log_that_ends_too_early(log, tmp_path, names):
+    for name in names:
+        checkpoint(log, name, 9)
+    (tmp_path / texts.CLEAN_SHUTDOWN).touch()
+    for look_up in (
+        lambda: at(log, 7),
+        lambda: read(log, start_timestamp=NOW + 7 * HOUR),
+        lambda: read(log, start_offset="latest"),
+    ):
+        with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 6"):
+            look_up()
+    assert at(log, 5) == 5
+    assert read(log, start_timestamp=NOW + 7 * HOUR, on_corrupt="skip") == ([], [(6, 9)])
+
+
+def test_a_high_watermark_behind_the_lost_end_is_no_start(log, tmp_path):
+    for name in (texts.RECOVERY_POINTS, texts.HIGH_WATERMARKS):
+        checkpoint(log, name, 9)
+    (tmp_path / texts.CLEAN_SHUTDOWN).touch()
+    with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 6"):
+        read(log, start_offset="latest", end_offset="high-watermark")
+
+
+def test_damage_behind_the_answer_is_none_of_the_look_ups(log):
+    path, position = start_of(log, 5)
+    flip_bit(path, position + 61)
+    assert at(log, 4) == 4
+    assert read(log, end_timestamp=NOW + 4 * HOUR) == ([0, 1, 2, 3], [])
+    reader = bl.Log(log.path).read(start_timestamp=NOW + 4 * HOUR, columns=["offset"])
+    assert next(reader)["offset"].to_pylist() == [4]
+    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+        next(reader)
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize("times", [[5, 5, 5, 5], [5, 4, 3, 2], [5, 9, 2, 1]])
+def test_the_largest_time_of_a_closed_segment_is_its_last_index_entry_or_what_the_headers_say(
+    tmp_path, times, is_indexed
+):
+    directory = tmp_path / "t-0"
+    write_segment(
+        directory, 0, [batch(i, [b"x"], timestamp=NOW + time) for i, time in enumerate(times)], indexed=is_indexed
+    )
+    write_segment(directory, 4, [batch(4, [b"x"], timestamp=NOW + 3)], indexed=is_indexed)
+    log = bl.Log(directory)
+    for wanted in range(11):
+        found = [i for i, time in enumerate([*times, 3]) if time >= wanted]
+        assert log.offsets_for_times(NOW + wanted).offset == (found[0] if found else -1)
+    assert log.offsets_for_times(-3).offset == times.index(max(times))

@@ -116,6 +116,8 @@ def test_recover_goes_on_without_them_where_it_is_told_to(data, lose, run):
     before = contents(data)
     said = run("recover", data, "--dry-run")
     assert said.out.startswith("0 records lost; records are missing already; ")
+    assert (said.code, run("recover", data, "--dry-run", "--force").code) == (1, 0)
+    assert "recovery would be refused" in said.err
     with pytest.raises(bl.CorruptRecordError, match=f"shut down cleanly, and records are missing at .*: {missing}"):
         list(recovered(str(data)))
     assert contents(data) == before

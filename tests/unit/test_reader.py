@@ -1,5 +1,7 @@
 """What damage and tails do to a read."""
 
+import itertools
+
 import pytest
 
 import brokerless as bl
@@ -340,3 +342,22 @@ def test_a_wrong_last_offset_delta_in_the_last_batch_does_not_empty_the_log(dire
     reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
     assert offsets(reader) == list(range(22))
     assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(22, None)]
+
+
+SHAPES = [[1] * 6, [2, 2, 2, 2], [1, 3, 1, 2, 1], [3, 1, 3, 1, 3], [1, 2, 4, 8, 1]]
+
+
+@pytest.mark.parametrize("counts", SHAPES, ids=str)
+def test_a_moved_batch_does_not_take_the_place_of_a_sound_one(tmp_path, counts):
+    """A flipped low bit of a base offset, which no checksum covers: two batches may claim the same offsets then."""
+    starts = [sum(counts[:i]) for i in range(len(counts))]
+    batches = [batch(start, [b"%d" % (start + i) for i in range(n)]) for start, n in zip(starts, counts, strict=True)]
+    for moved, bit in itertools.product(range(len(counts) - 1), range(4)):
+        path = write_segment(tmp_path / f"t-{moved}{bit}", 0, batches)
+        damage.flip_bit(path, sum(map(len, batches[:moved])) + 7, bit)
+        reader = bl.Log(path.parent).read(on_corrupt="skip", columns=["offset", "value"])
+        rows = [(row["offset"], int(row["value"])) for found in reader for row in found.to_pylist()]
+        damaged = range(starts[moved], starts[moved] + counts[moved])
+        assert rows == [(i, i) for i in range(sum(counts)) if i not in damaged], (moved, bit)
+        lost = {offset for one in reader.lost for offset in range(one.start_offset, one.end_offset)}
+        assert lost >= set(damaged), (moved, bit)

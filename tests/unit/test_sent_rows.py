@@ -344,6 +344,8 @@ REFUSED = [
     (pa.array([{"value": b"x"}, None]), {}, "has rows that are null: leave them out"),
     (pa.chunked_array([pa.array([{"value": b"x"}, None])]), {}, "has rows that are null: leave them out"),
     ([{"value": b"x", "timestamp": 1.5}], {}, "a row has 1.5 as its timestamp: a whole number is wanted"),
+    ([{"value": b"x", "timestamp": np.float32(1.5)}], {}, "as its timestamp: a whole number is wanted"),
+    ([{"value": b"x", "partition": np.bool_(True)}], {}, "as its partition: a whole number is wanted"),
     ([{"value": b"x", "partition": 0.5}], {}, "a row has 0.5 as its partition: a whole number is wanted"),
 ]
 
@@ -361,7 +363,8 @@ def test_rows_that_no_record_can_be_are_refused_at_once_and_the_others_stay(tmp_
 def test_whole_numbers_of_numpy_are_numbers(tmp_path):
     with bl.Producer(tmp_path, "t") as producer:
         producer.send([{"value": b"x", "timestamp": np.int64(T), "partition": np.uint8(0)}])
-    assert rows(tmp_path)[0]["timestamp"] == AT
+        producer.send([{"value": b"x", "timestamp": np.datetime64(T, "ms")}])
+    assert [row["timestamp"] for row in rows(tmp_path)] == [AT, AT]
 
 
 def test_offsets_are_held_against_those_of_their_own_partition(tmp_path):

@@ -162,8 +162,9 @@ impl Soundness {
         (places, stays)
     }
 
-    /// Where two neighbours contradict each other, lets that one stay behind which the log goes on: one that a flipped bit has
-    /// moved a little leaves gaps on both sides.
+    /// Where two neighbours contradict each other, lets that one stay behind which the log goes on: one that a flipped
+    /// bit has moved a little leaves gaps on both sides. Where both leave as many, the dropped one should have been in
+    /// the gap: one in front of the first of the two, or behind the second, is nobody's.
     fn prefer_fewer_gaps(&self, places: &[Place], stays: &mut [bool]) {
         let mut kept: Vec<usize> = (0..places.len()).filter(|&i| is_set(stays, i)).collect();
         let dropped: Vec<usize> = (0..places.len()).filter(|&i| !is_set(stays, i)).collect();
@@ -178,13 +179,14 @@ impl Soundness {
                     .get(at + 1)
                     .and_then(|&k| places.get(k))
                     .map(|place| place.first_offset);
-                let gaps = |place: &Place| {
+                let gaps = |place: &Place, is_first: bool| {
+                    let is_before = low < place.first_offset;
                     let is_behind = high.is_some_and(|high| place.next_offset < high);
-                    usize::from(low < place.first_offset) + usize::from(is_behind)
+                    let is_nobodys = if is_first { is_before } else { is_behind };
+                    (usize::from(is_before) + usize::from(is_behind), is_nobodys)
                 };
-                let (Some(other), Some(place)) =
-                    (kept.get(at).and_then(|&k| places.get(k)), places.get(i))
-                else {
+                let Some(k) = kept.get_mut(at) else { continue };
+                let (Some(other), Some(place)) = (places.get(*k), places.get(i)) else {
                     continue;
                 };
                 let fits = low <= place.first_offset
@@ -192,11 +194,9 @@ impl Soundness {
                     && place.next_offset <= high.unwrap_or(self.limit);
                 // What a wrapper leaves before it is not known.
                 let is_told = !place.is_wrapper && !other.is_wrapper;
-                if is_told && fits && gaps(place) < gaps(other) {
-                    if let Some(k) = kept.get_mut(at) {
-                        stays.swap(*k, i);
-                        *k = i;
-                    }
+                if is_told && fits && gaps(place, i < *k) < gaps(other, *k < i) {
+                    stays.swap(*k, i);
+                    *k = i;
                     break;
                 }
             }
@@ -265,6 +265,26 @@ mod tests {
             rising(&[(0, 10), (10, 20), (19, 29), (30, 40)]),
             [true, true, false, true],
             "a bit moved the third one"
+        );
+        assert_eq!(
+            rising(&[(0, 1), (1, 2), (3, 4), (3, 4), (4, 5)]),
+            [true, true, false, true, true],
+            "a bit moved the third one onto the fourth: where it was is a gap"
+        );
+        assert_eq!(
+            rising(&[(0, 1), (1, 2), (2, 3), (2, 3), (4, 5)]),
+            [true, true, true, false, true],
+            "a bit moved the fourth one onto the third"
+        );
+        assert_eq!(
+            rising(&[(2, 4), (2, 4), (4, 6), (6, 8)]),
+            [false, true, true, true],
+            "the first one"
+        );
+        assert_eq!(
+            rising(&[(0, 2), (2, 4), (5, 7), (6, 8)]),
+            [true, true, false, true],
+            "the third one, and the last has its place"
         );
         assert_eq!(rising(&[]), []);
     }

@@ -39,7 +39,8 @@ def recover(
     does recovering a log, clean or not, that lacks records which other files tell of: once it is recovered, they do not
     tell of them any more.
 
-    Exit code 1: a broker would not start, or would not serve all of the logs; the message says why, and names the cure.
+    Exit code 1: a broker would not start, or would not serve all of the logs, or records are missing and --force is not
+    given; the message says why, and names the cure.
     Name all log.dirs of a broker: only one of them has the cluster's metadata.
 
     \b
@@ -86,5 +87,7 @@ def recover(
             if not changes and found.is_good:
                 done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
             click.echo(done, err=True)
-    if not found.is_good:
+    if dry_run and found.missing and not force:
+        click.echo("recovery would be refused: put back what was removed or cut, or use --force", err=True)
+    if not found.is_good or (found.missing and not force):
         raise SystemExit(DAMAGE)

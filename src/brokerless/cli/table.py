@@ -23,4 +23,4 @@ def print_table(
             text.rjust(width) if heading in numbers else text.ljust(width)
             for heading, text, width in zip(headings, row, widths, strict=True)
         )
-        click.echo("  ".join(cells).rstrip(), err=err)
+        click.echo("  ".join(cells).rstrip(), err=err, color=True)

@@ -85,10 +85,12 @@ def bounds(
         found = end_at(log, end_timestamp, isolation_level, end_offset, skips=skips)
         limits += [] if found is None else [found]
     asked = [] if start_timestamp is not None and start_offset in (None, "earliest") else [start_offset]
-    starts = [_start(log, offset, visible) for offset in asked]
+    # A high watermark may be above what the log has lost at its end.
+    latest = min(visible, log.log_end_offset)
+    starts = [_start(log, offset, latest) for offset in asked]
     if start_timestamp is not None:
         since = start_at(log, start_timestamp, isolation_level, end_offset, skips=skips)
-        starts.append(visible if since is None else since)
+        starts.append(latest if since is None else since)
     start = max(starts)
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []

@@ -556,7 +556,8 @@ class Log:
             of "latest" is the last one known, 0 where the log knows none (magic 0 and 1).
 
         Raises:
-            CorruptRecordError: damage, or missing records, where the answer may be.
+            CorruptRecordError: damage, or missing records, directly before the answer, or at the log's end if there is
+                none.
             ValueError: another negative number; -6 of a log with remote segments.
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))

@@ -20,14 +20,17 @@ from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_time, located
 from brokerless.log.segment import NO_END
 from brokerless.log.survey import Finding, survey
-from brokerless.log.window import MAX_BATCH, batch_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
+    from brokerless.log.split import Missing
     from brokerless.storage import File
+
+# Where a batch's header has its format.
+_MAGIC = 16
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 
@@ -51,18 +54,13 @@ NONE = OffsetAndTimestamp(-1)
 class Since(NamedTuple):
     """The first record since a time, and the first offset that may be one: lower where damage is directly before it.
 
-    Without an answer, `start_offset` is that of damage at the end of the log, if there is some, and else None.
+    Without an answer, `start_offset` is that of damage at the end of the log, if there is some, and else None; `lost`
+    are the records missing there.
     """
 
     answer: OffsetAndTimestamp
     start_offset: int | None
-
-
-class _Found(NamedTuple):
-    """An answer, and whether it is the first record of what was searched."""
-
-    answer: OffsetAndTimestamp
-    is_first: bool
+    lost: Missing | None = None
 
 
 def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
@@ -84,7 +82,12 @@ def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
         return NONE
     if timestamp < MAX_TIMESTAMP:
         raise ValueError(f"not a time: {timestamp} is neither ms since the epoch nor one of -1 to -6")
-    found = _latest(log) if timestamp == MAX_TIMESTAMP else since(log, timestamp, skips=False).answer
+    if timestamp == MAX_TIMESTAMP:
+        found = _latest(log)
+    else:
+        found, _, lost = since(log, timestamp, skips=False)
+        if lost is not None:
+            raise _error(lost)
     return found if found.offset < end else NONE
 
 
@@ -102,48 +105,55 @@ def since(log: Log, timestamp: int, *, skips: bool) -> Since:
     Args:
         log: the log.
         timestamp: ms since the epoch.
-        skips: pass over damage; else it is an error where the answer may be in it.
+        skips: pass over damage; else it is an error where the answer may be in it: directly before the answer, or at
+            the log's end if there is none. Times rise in most logs; where they do not, earlier damage may have hidden
+            another answer.
 
     Raises:
-        CorruptRecordError: damage, or missing records, before the answer.
+        CorruptRecordError: damage, or missing records, where the answer may be.
         UnsupportedFormatError: batches before it that are not read here.
     """
-    # What is lost directly before the batch that is looked at.
-    lost = [log.missing_before] if log.missing_before is not None else []
-    lost_from = lost[0].start_offset if lost else None
+    # What is lost directly before the segment that is looked at.
+    lost = log.missing_before
+    lost_from = None if lost is None else lost.start_offset
     for segment, end in _segments(log):
+        found = None
         with segment.open() as file:
             try:
                 found = _first_in(log, segment, file, end, timestamp)
-                if found is not None and found.is_first and lost and not skips:
-                    raise CorruptRecordError(lost[-1].reason, path=lost[-1].path, position=lost[-1].position)
+                is_next = lost_from is not None and _is_first(segment, file, 0, end, found, log.log_start_offset)
+                if found is not None and is_next and lost is not None and not skips:
+                    raise _error(lost)
             except (CorruptRecordError, UnsupportedFormatError):
                 if segment.limit_offset <= log.log_start_offset:
                     continue
                 if not skips:
                     raise
-                lost_from, found = _first_of_sound(log, segment, file, end, timestamp, lost_from)
-                if found is None:
-                    continue
-            if found is not None and found.answer is NONE:
-                # As where a segment without timestamps is as late as its file.
-                return Since(NONE, None)
-            if found is not None:
-                is_next = found.is_first and lost_from is not None
-                return Since(found.answer, lost_from if is_next else found.answer.offset)
-        lost = log.missing_after(segment)
-        lost_from = lost[0].start_offset if lost else None
-    return Since(NONE, lost_from)
+                lost_from, found, is_next = _first_of_sound(log, segment, file, end, timestamp, lost_from)
+        if found is not None:
+            # No answer: a segment without timestamps, or without records, is as late as its file.
+            offset = None if found is NONE else found.offset
+            return Since(found, lost_from if is_next else offset)
+        if not is_next:
+            lost, lost_from = None, None
+        for missing in log.missing_after(segment):
+            lost = missing
+            lost_from = missing.start_offset if lost_from is None else lost_from
+    return Since(NONE, lost_from, lost)
 
 
-def _first_in(log: Log, segment: Segment, file: File, end: int, timestamp: int) -> _Found | None:
+def _error(missing: Missing) -> CorruptRecordError:
+    return CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
+
+
+def _first_in(log: Log, segment: Segment, file: File, end: int, timestamp: int) -> OffsetAndTimestamp | None:
     """Look a time up in a segment, if it is the one to look in; None: it is not, and a later one may be.
 
     Raises:
         CorruptRecordError: damage where the answer may be.
         UnsupportedFormatError: likewise.
     """
-    largest = max_timestamp(segment, file, end, _limit(log, segment))
+    largest = max_timestamp(segment, file, end, _limit(log, segment), enough=timestamp)
     if (largest if largest >= 0 else segment.modified) < timestamp:
         return None
     return _find(log, segment, file, end, timestamp, log.log_start_offset, exact=False)
@@ -151,12 +161,12 @@ def _first_in(log: Log, segment: Segment, file: File, end: int, timestamp: int) 
 
 def _first_of_sound(
     log: Log, segment: Segment, file: File, end: int, timestamp: int, lost_from: int | None
-) -> tuple[int | None, _Found | None]:
+) -> tuple[int | None, OffsetAndTimestamp | None, bool]:
     """Look a time up in the sound batches of a damaged segment.
 
     Returns:
-        The first offset that may be lost directly before the answer, or, if there is none, at the segment's end; and
-        the answer.
+        The first offset that may be lost directly before the answer, or, if there is none, at the segment's end; the
+        answer; whether such an offset is.
     """
     found = survey(
         file,
@@ -166,15 +176,19 @@ def _first_of_sound(
         end,
         limit_offset=log.limit_offset if segment.is_last else None,
     )
+    start_offset = log.log_start_offset
     for part in found.parts:
         if isinstance(part, Finding):
             lost_from = part.start_offset if lost_from is None else min(lost_from, part.start_offset)
             continue
-        answer = _search(segment, file, part.position, part.end_position, None, timestamp, log.log_start_offset)
+        answer = _search(segment, file, part.position, part.end_position, None, timestamp, start_offset)
+        is_next = lost_from is not None and _is_first(
+            segment, file, part.position, part.end_position, answer, start_offset
+        )
         if answer is not None:
-            return lost_from, _Found(answer, _is_first(file, part.position, answer))
-        lost_from = None
-    return lost_from, None
+            return lost_from, answer, is_next
+        lost_from = lost_from if is_next else None
+    return lost_from, None, lost_from is not None
 
 
 def _latest(log: Log) -> OffsetAndTimestamp:
@@ -188,7 +202,7 @@ def _latest(log: Log) -> OffsetAndTimestamp:
     if best is None:
         return NONE
     with best[0].open() as file:
-        return _find(log, best[0], file, best[1], largest, 0, exact=True).answer
+        return _find(log, best[0], file, best[1], largest, 0, exact=True)
 
 
 def _segments(log: Log) -> Iterator[tuple[Segment, int]]:
@@ -210,15 +224,12 @@ def _epoch_of(log: Log, offset: int) -> int | None:
 
 def _find(
     log: Log, segment: Segment, file: File, end: int, timestamp: int, start_offset: int, *, exact: bool
-) -> _Found:
+) -> OffsetAndTimestamp:
     earlier = _entry_before(segment, file, timestamp)
     skip = max(start_offset, segment.base_offset if earlier is None else earlier)
     start = segment.position_before(file, skip)
     order = segment.base_offset, _limit(log, segment)
-    found = _search(segment, file, start, end, order, timestamp, start_offset, exact=exact)
-    if found is None:
-        return _Found(NONE, False)
-    return _Found(found, not start and _is_first(file, 0, found))
+    return _search(segment, file, start, end, order, timestamp, start_offset, exact=exact) or NONE
 
 
 def _search(
@@ -244,8 +255,7 @@ def _search(
         with located(segment.path):
             found, wanted = _native.find_timestamp(data, at, end, timestamp, start_offset, exact)
         if found is not None:
-            following = batch_at(file, at + len(data), max_bytes=MAX_BATCH) if at + len(data) < end else None
-            first = None if following is None else following["base_offset"]
+            first = _base_offset(file, at + len(data)) if at + len(data) < end else None
             if order is not None and first is not None and first < (walk.next_offset or 0):
                 reason = f"offset {first} is below {walk.next_offset}, where the segment goes on"
                 raise CorruptRecordError(reason, path=segment.path, position=at + len(data))
@@ -256,10 +266,18 @@ def _search(
     return None
 
 
-def _is_first(file: File, position: int, found: OffsetAndTimestamp) -> bool:
-    """Tell whether the answer is the first record of the batch at `position`."""
-    batch = batch_at(file, position, max_bytes=MAX_BATCH)
-    return batch is not None and batch["base_offset"] == found.offset
+def _base_offset(file: File, position: int) -> int | None:
+    """Return the base offset of the batch at `position`; None: a wrapper's, which only its messages tell."""
+    header = bytes(file.read(position, _MAGIC + 1))
+    return int.from_bytes(header[:8], "big", signed=True) if header[_MAGIC:] >= b"\2" else None
+
+
+def _is_first(
+    segment: Segment, file: File, position: int, end: int, found: OffsetAndTimestamp | None, start_offset: int
+) -> bool:
+    """Tell whether no record is before the one found; if none was found, whether there is none at all."""
+    first = _search(segment, file, position, end, None, -1, start_offset)
+    return first is None or (found is not None and first.offset == found.offset)
 
 
 def _entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
@@ -282,14 +300,25 @@ def _is_of(segment: Segment, file: File, timestamp: int, offset: int) -> int | N
     return int(batch["position"]) + int(batch["size"])
 
 
-def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END) -> int:
+def _walk(segment: Segment, limit: int) -> _native.HeaderWalk:
+    """Return a walk that wants the offsets of a segment, in rising order."""
+    walk = _native.HeaderWalk()
+    walk.start_file((segment.base_offset, limit))
+    return walk
+
+
+def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *, enough: int | None = None) -> int:
     """Return the largest timestamp of a segment's batches, -1 for none: by its last index entry and what is behind.
+
+    A segment that is closed has its largest timestamp in its last index entry, so there the headers behind it need no
+    checksum unless they say otherwise.
 
     Args:
         segment: the segment.
         file: its `.log`.
         end: where its batches end.
         limit: the first offset that none of them has.
+        enough: any timestamp from this one on will do.
 
     Raises:
         CorruptRecordError: a batch that no index entry speaks for is damaged.
@@ -305,10 +334,17 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END) -
         position = _is_of(segment, file, timestamp, offset)
     if position is None:
         timestamp, position = -1, 0
-    walk = _native.HeaderWalk()
-    walk.start_file((segment.base_offset, limit))
+    if enough is not None and timestamp >= enough:
+        return timestamp
+    if timestamp >= 0 and not segment.is_last:
+        walk = _walk(segment, limit)
+        segment.walk(walk, file, position, end)
+        if walk.max_timestamp <= timestamp and walk.end_position >= end:
+            return timestamp
+    walk = _walk(segment, limit)
     for _ in segment.sound_batches(file, position, end, walk):
-        pass
+        if enough is not None and walk.max_timestamp >= enough:
+            return walk.max_timestamp
     largest = max(timestamp, walk.max_timestamp)
     return largest if largest >= 0 or index is None else _stamped(segment, file, index)
 

@@ -87,6 +87,7 @@ def test_names_on_a_terminal(data):
         assert "odd\\u001B[2J\\nt-1\\t99-0".casefold() in shown.casefold()
         assert not any(line.startswith("t-1\t") for line in shown.splitlines())
     assert b"odd\x1b[2J\nt-1\t99-0\t0\n" in in_a_pipe("offsets", data, "--timestamp", "latest").stdout
+    assert b"odd\x1b[2J\nt-1\t99" in in_a_pipe("ls", data).stdout
     shown = on_a_terminal("read", data / "no\x1b]0;such\x07name")
     assert is_harmless(shown)
 
