@@ -5,7 +5,8 @@
 - each row outside the damage is there, or its loss is reported, or an error names the damage;
 - each loss that is reported overlaps the damage;
 - no row comes twice, out of order, or is not of the log; no aborted row comes with read_committed;
-- so it is for a read of a range, to the high watermark, and from or up to a time;
+- so it is for a read of a range, to the high watermark, and from or up to a time, which reports what is lost in it as a
+  read of all does;
 - a read that skips damage returns the same rows whole, by splits and by ranges, but that a range may leave out more
   rows of a transaction whose marker may be in the damage, and reports them;
 - only documented errors are raised, and no verb of the command meets an internal error;
@@ -492,6 +493,7 @@ class Hunt:
         self._check_rows(level, rows)
         seen = {offset for offset, _ in rows}
         spans = [(one.start_offset, 1 << 63 if one.end_offset is None else one.end_offset) for one in lost]
+        self.lost = spans
 
         def is_lost(offset):
             return any(start <= offset < end for start, end in spans)
@@ -552,7 +554,9 @@ class Hunt:
             cases = [options for options in cases if "end_offset" not in options]
         for options in cases:
             offsets = self.original.offsets(level, options)
-            self._has(level, [offset for offset in offsets if not self._is_damaged(offset)], options)
+            # What a read of all reports as lost, one of a part has to report, too.
+            reported = [offset for offset in offsets if any(start <= offset < end for start, end in self.lost)]
+            self._has(level, sorted({*reported, *(o for o in offsets if not self._is_damaged(o))}), options)
 
     def _is_end_moved(self):
         """Tell whether the last batch was moved where nothing tells of it: its directory was left by a crash."""

@@ -441,8 +441,9 @@ class Log:
         )
         # A time has its own look at what is missing before it.
         is_from_start = start_offset in (None, "earliest") and start_timestamp is None
-        first = self.missing_before if is_from_start or found.start_offset < self.local_log_start_offset else None
-        missing = [] if first is None or found.limit <= first.start_offset else [first]
+        first = self.missing_before
+        is_met = first is not None and (is_from_start or found.start_offset <= first.start_offset)
+        missing = [first] if first is not None and is_met and first.start_offset < found.limit else []
         # What is in doubt is met behind the rows before it, or, where it is skipped, reported there.
         doubtful = [
             Missing(doubt.path, doubt.first_offset, doubt.end_offset, doubt.reason, doubt.position)

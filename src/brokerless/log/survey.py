@@ -9,12 +9,13 @@ No checksum covers base offsets. Where batches contradict each other, as few as 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from brokerless import _native, storage
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log import files
-from brokerless.log.segment import NO_END, cut_batch, limit_of
+from brokerless.log.segment import NO_END, cut_batch, limit_of, whole_batches
 from brokerless.log.window import HEADER, MAX_BATCH, SIZE, Window, batch_at, is_zero_from
 
 if TYPE_CHECKING:
@@ -197,6 +198,42 @@ def _left(offsets: tuple[int, int], others: list[tuple[int, int]]) -> Iterator[t
         start = max(start, high)
     if start < end:
         yield start, end
+
+
+def by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
+    """Put what was found in the order of offsets: a batch that was moved takes effect where it was."""
+    moved = [part.start_offset for part in found.parts if isinstance(part, Finding) and part.kind == "order"]
+    parts: list[Run | Finding] = []
+    for part in found.parts:
+        if isinstance(part, Finding):
+            parts.append(part)
+            continue
+        cuts = sorted({offset for offset in moved if part.first_offset < offset < part.next_offset})
+        bounds = [(part.position, part.first_offset), *((position_in(file, part, cut), cut) for cut in cuts)]
+        for (position, first), (end, following) in pairwise([*bounds, (part.end_position, part.next_offset)]):
+            parts.append(Run(position, end, first, following))
+
+    def place(part: Run | Finding) -> tuple[int, bool]:
+        # At the same offset damage comes first: the run begins behind it.
+        return (part.first_offset, True) if isinstance(part, Run) else (part.start_offset, False)
+
+    return sorted(parts, key=place)
+
+
+def position_in(file: storage.File, run: Run, offset: int) -> int:
+    """Return where in a run the first batch starts that ends at or behind `offset`; the run's end if none does."""
+    if offset >= run.next_offset:
+        return run.end_position
+    for batches, _ in whole_batches(file, run.position, run.end_position):
+        for position, last_offset in tuples(batches, "position", "last_offset"):
+            if last_offset >= offset:
+                return int(position)
+    return run.end_position
+
+
+def tuples(columns: pa.RecordBatch, *names: str) -> list[Any]:
+    """Return the rows of some columns."""
+    return list(zip(*(columns[name].to_pylist() for name in names), strict=True))
 
 
 class _Walk:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_time, located
 from brokerless.log.segment import NO_END
-from brokerless.log.survey import Finding, survey
+from brokerless.log.survey import Finding, by_offset, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,7 +177,7 @@ def _first_of_sound(
         limit_offset=log.limit_offset if segment.is_last else None,
     )
     start_offset = log.log_start_offset
-    for part in found.parts:
+    for part in by_offset(file, found):
         if isinstance(part, Finding):
             lost_from = part.start_offset if lost_from is None else min(lost_from, part.start_offset)
             continue

@@ -12,24 +12,20 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from heapq import heappop, heappush
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native, storage
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log import files
-from brokerless.log.segment import NO_END, whole_batches
-from brokerless.log.survey import Finding, Run, survey
+from brokerless.log.segment import NO_END
+from brokerless.log.survey import Finding, Run, by_offset, position_in, survey, tuples
 from brokerless.log.window import MAX_BATCH, batch_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
-
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
-    from brokerless.log.survey import Survey
 
 Aborted = tuple[int, int, int]
 """(producer_id, first_offset, last_offset): the last is that of the ABORT marker."""
@@ -173,7 +169,7 @@ def _index_entries(segment: Segment) -> list[Any]:
     """Return (producer_id, first_offset, last_offset, last_stable_offset) of a segment's index, if it can be read."""
     try:
         index = segment.transaction_index()
-        return [] if index is None else _tuples(index.entries(), *_ENTRY)
+        return [] if index is None else tuples(index.entries(), *_ENTRY)
     except (OSError, BrokerlessError):
         return []
 
@@ -185,7 +181,7 @@ def _ends_within(segments: Iterable[Segment], producer_id: int, start: int, end:
         for segment in segments
         if segment.base_offset < end and (segment.next_base_offset is None or start < segment.next_base_offset)
         for batches in segment.scan()
-        for producer, is_control, last in _tuples(batches, "producer_id", "is_control", "last_offset")
+        for producer, is_control, last in tuples(batches, "producer_id", "is_control", "last_offset")
     )
 
 
@@ -216,7 +212,7 @@ def fitting(segment: Segment) -> list[Aborted] | None:
         return None
     if not all(pc.all(check, min_count=0).as_py() for check in checks):
         return None
-    return _tuples(entries, "producer_id", "first_offset", "last_offset")
+    return tuples(entries, "producer_id", "first_offset", "last_offset")
 
 
 class _Walked(NamedTuple):
@@ -303,7 +299,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
 def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
     """Tell whether the checksum of the batch at an offset is right."""
     for batches in segment.batches_since(file, offset, check_crcs=True):
-        for last_offset, is_valid in _tuples(batches, "last_offset", "is_valid"):
+        for last_offset, is_valid in tuples(batches, "last_offset", "is_valid"):
             if last_offset >= offset:
                 return bool(is_valid)
     return False
@@ -329,10 +325,10 @@ def _past_damage(
     doubts: list[Doubt] = []
     found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
     moved = {part.position for part in found.parts if isinstance(part, Finding) and part.kind == "order"}
-    for part in _by_offset(file, found):
+    for part in by_offset(file, found):
         if isinstance(part, Run):
             walk = _native.HeaderWalk(open_transactions)
-            position, end = (_position_in(file, part, offset) for offset in offsets)
+            position, end = (position_in(file, part, offset) for offset in offsets)
             if position < end:
                 segment.walk(walk, file, position, end)
             aborted += walk.aborted
@@ -346,26 +342,6 @@ def _past_damage(
             aborted += ended
             doubts += left
     return _Walked(aborted, open_transactions, doubts)
-
-
-def _by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
-    """Put what was found in the order of offsets: a batch that was moved takes effect where it was."""
-    moved = [part.start_offset for part in found.parts if isinstance(part, Finding) and part.kind == "order"]
-    parts: list[Run | Finding] = []
-    for part in found.parts:
-        if isinstance(part, Finding):
-            parts.append(part)
-            continue
-        cuts = sorted({offset for offset in moved if part.first_offset < offset < part.next_offset})
-        bounds = [(part.position, part.first_offset), *((_position_in(file, part, cut), cut) for cut in cuts)]
-        for (position, first), (end, following) in pairwise([*bounds, (part.end_position, part.next_offset)]):
-            parts.append(Run(position, end, first, following))
-
-    def place(part: Run | Finding) -> tuple[int, bool]:
-        # At the same offset damage comes first: the run begins behind it.
-        return (part.first_offset, True) if isinstance(part, Run) else (part.start_offset, False)
-
-    return sorted(parts, key=place)
 
 
 def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) -> bool:
@@ -413,17 +389,6 @@ def _resolved(
     return still_open, ended, left
 
 
-def _position_in(file: storage.File, run: Run, offset: int) -> int:
-    """Return where in a run the first batch starts that ends at or behind `offset`; the run's end if none does."""
-    if offset >= run.next_offset:
-        return run.end_position
-    for batches, _ in whole_batches(file, run.position, run.end_position):
-        for position, last_offset in _tuples(batches, "position", "last_offset"):
-            if last_offset >= offset:
-                return int(position)
-    return run.end_position
-
-
 def _position_of(segment: Segment, file: storage.File, offset: int, end: int) -> int:
     batch = segment.batch_of(file, offset)
     return end if batch is None else min(end, batch["position"])
@@ -442,7 +407,7 @@ def _snapshot(log: Log, offset: int) -> _Open | None:
     except (OSError, BrokerlessError):
         return None
     producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], pa.scalar(0, pa.int64())))
-    return _tuples(producers, "producer_id", "current_txn_first_offset")
+    return tuples(producers, "producer_id", "current_txn_first_offset")
 
 
 def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
@@ -457,10 +422,6 @@ def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
         except (CorruptRecordError, UnsupportedFormatError):
             batch = None
     return log.local_log_start_offset if batch is None or batch["base_offset"] is None else int(batch["base_offset"])
-
-
-def _tuples(columns: pa.RecordBatch, *names: str) -> list[Any]:
-    return list(zip(*(columns[name].to_pylist() for name in names), strict=True))
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:
