@@ -94,7 +94,7 @@ def end_with_an_expired_tombstone(data):
             for row in ({"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}, {"key": b"a", "value": None}):
                 log.append_each(encoder.encode(pa.RecordBatch.from_pylist([row], ROW), timestamp=NOW))
             # stamps it with the time from which on it goes, which is now
-            log.compact(roll=True)
+            log.run(bl.Compact(roll=True))
             if partition == 1:
                 log.append_each(encoder.encode(pa.RecordBatch.from_pylist([row], ROW), timestamp=NOW))
     (data / "cleaner-offset-checkpoint").unlink()

@@ -35,7 +35,7 @@ def start(tmp_path):
         for number in range(4):
             log_dir.log("t", number // 3).append(batch(0, [b"%d" % number], timestamp=NOW))
         log_dir.log("u", 0).append(batch(0, [b"u"], timestamp=NOW))
-        log_dir.log("t", 0).delete_records(1)
+        log_dir.log("t", 0).run(bl.Retain(before_offset=1))
     return tmp_path / "start"
 
 

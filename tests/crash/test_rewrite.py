@@ -143,7 +143,7 @@ def test_a_copy_that_is_rewritten(start, tmp_path):
 def test_deleting_records(start, tmp_path, before, first):
     def work(path):
         with bl.LogDir.open(path, sole_replica=True) as log_dir:
-            log_dir.log("t", 0).delete_records(before)
+            log_dir.log("t", 0).run(bl.Retain(before_offset=before))
 
     old = [i for i in range(12) if i != 9]
     allowed = [[i for i in old if i >= base] for base in sorted({0, 3, 6, 9, before}) if base <= max(before, first)]

@@ -256,7 +256,7 @@ def test_no_record_goes_by_settings_that_are_not_known(data):
         log_dir = bl.LogDir.open(data, sole_replica=True)
     with log_dir:
         with pytest.raises(ValueError, match=words):
-            log_dir.log("plain", 0).compact(roll=True)
+            log_dir.log("plain", 0).run(bl.Compact(roll=True))
         assert log_dir.log("plain", 0).log_end_offset == 2
     assert offsets(data) == [0, 1]
     with pytest.warns(UserWarning, match=UNKNOWN):

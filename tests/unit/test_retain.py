@@ -73,7 +73,7 @@ def test_retention(case, make):
 
 def test_without_a_limit_nothing_goes(make):
     log = make()
-    report = log.retain()
+    report = log.run(bl.Retain())
     assert (report.deleted_segments, report.deleted_size, bases(log)) == (0, 0, [0, 1, 2])
 
 
@@ -113,19 +113,19 @@ def test_deleting_records(tmp_path, before, start, left):
 def test_records_are_deleted_up_to_the_high_watermark(make):
     """DeleteRecords takes -1 for that, and no other negative number."""
     log = make()
-    with pytest.raises(ValueError, match="before offset -2: 0 or more, or -1, is needed"):
-        log.delete_records(-2)
-    assert (log.delete_records(-1), bases(log)) == (3, [2])
+    with pytest.raises(ValueError, match="before_offset=-2: -1 or more needed"):
+        log.run(bl.Retain(before_offset=-2))
+    assert (log.run(bl.Retain(before_offset=-1)).log_start_offset, bases(log)) == (3, [2])
 
 
 def test_without_a_policy_records_are_deleted_as_by_brokers_since_42(make):
     log = make(cleanup_policy="")
     with pytest.raises(ValueError, match=r"its cleanup.policy is empty, and brokers of 4\.1 refuse that"):
-        log.delete_records(1, release="4.1")
+        log.run(bl.Retain(before_offset=1, release="4.1"))
     assert log.log_start_offset == 0
-    assert log.delete_records(1) == 1
+    assert log.run(bl.Retain(before_offset=1)).log_start_offset == 1
     with pytest.raises(ValueError, match="not a release of Kafka: '4'"):
-        log.delete_records(2, release="4")
+        log.run(bl.Retain(before_offset=2, release="4"))
 
 
 def test_what_is_refused(make):
@@ -133,7 +133,7 @@ def test_what_is_refused(make):
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
         perform(Retain(before_offset=1), log)
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
-        log.delete_records(1)
+        log.run(bl.Retain(before_offset=1))
     assert log.log_start_offset == 0
     log.close()
     with opened(Path(log.directory)) as log, pytest.raises(bl.OffsetOutOfRangeError, match="before offset 4"):
@@ -201,7 +201,7 @@ def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     log = opened(tmp_path / "t-0")
     for _ in range(5):
         log.append(batch(0, [b"x"], timestamp=T))
-    log.delete_records(3)
+    log.run(bl.Retain(before_offset=3))
     perform(Until(offset=1), log)
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
 

@@ -190,7 +190,7 @@ def test_a_copy_takes_an_interrupted_swap_for_what_it_is(data, tmp_path):
 
 def test_a_start_offset_that_no_file_holds_is_told(data, tmp_path):
     with bl.LogDir.open(data, sole_replica=True) as log_dir:
-        log_dir.log("t", 0).delete_records(4)
+        log_dir.log("t", 0).run(bl.Retain(before_offset=4))
     (result,) = rewrite(VERB, data / "t-0", to=tmp_path / "copy")
     assert result.unkept_log_start_offset == 4
     (result,) = rewrite(VERB, data, topics=["t"], partitions=[0], to=tmp_path / "new")

@@ -15,18 +15,13 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.log import files
 from brokerless.log.changes import Changes
-from brokerless.log.compact import Compact
-from brokerless.log.convert import Convert
-from brokerless.log.erase import Erase
 from brokerless.log.load import load
 from brokerless.log.open_log import OpenLog, now_ms
 from brokerless.log.replication import SOLE
-from brokerless.log.retain import Retain
 from brokerless.log.segment import segments_in
 from brokerless.log.swap import check, swap
 from brokerless.log.truncate import truncate
 from brokerless.log.verb import LogState, perform
-from brokerless.release import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,16 +29,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from brokerless.log.compaction_report import CompactionReport
-    from brokerless.log.convert import ConvertReport
     from brokerless.log.cuts import Cut
-    from brokerless.log.erase import EraseReport
     from brokerless.log.promises import Promise
     from brokerless.log.replication import Replication
-    from brokerless.log.retain import Retained
     from brokerless.log.settings import TopicSettings
     from brokerless.log.swap import Replacement
-    from brokerless.log.verb import Outcome, Report
+    from brokerless.log.verb import Outcome, PlanT, Report, ReportT, Verb
 
     Origin = Literal["client", "coordinator", "replication"]
 
@@ -468,73 +459,28 @@ class LogWriter(OpenLog):
         elif offset > self.log_start_offset:
             self._start_at(offset)
 
-    def delete_records(self, before: int, *, release: str = str(NEWEST)) -> int:
-        """Let the log start at an offset, and delete the segments that end below it, as DeleteRecords does.
-
-        Where the offset lies within a segment, it is the log start offset's checkpoint that hides what is before it.
+    def run(self, operation: Verb[PlanT, ReportT]) -> ReportT:
+        """Compact, convert, erase or delete, as `brokerless.rewrite` does, and go on with the log.
 
         Args:
-            before: the offset; -1: the high watermark.
-            release: the Kafka whose rules count: before 4.2 a topic with an empty policy was refused.
+            operation: `Compact`, `Convert`, `Erase`, `Retain` or `Until`, with its options.
 
         Returns:
-            The log start offset; it does not move back.
+            The operation's report.
 
         Raises:
-            OffsetOutOfRangeError: the offset is beyond the high watermark.
-            ValueError: it is negative, or the topic's policy does not allow it.
-        """
-        if before < -1:
-            raise ValueError(f"cannot delete records before offset {before}: 0 or more, or -1, is needed")
-        return self.retain(before_offset=before, release=release).log_start_offset
-
-    def compact(self, **options: Any) -> CompactionReport:  # noqa: ANN401 - those of `Compact`
-        """Compact the log, as a broker's cleaner does, and return what went.
-
-        Args:
-            options: as of `brokerless.Compact`: roll, drop_unkeyed, from_start, memory and others.
-
-        Raises:
-            ValueError: records without a key would go.
+            ValueError: the operation refuses the log; the message says what would be lost.
+            OffsetOutOfRangeError: it names an offset beyond the high watermark.
             CorruptRecordError: a segment is damaged; the log is as it was.
+
+        >>> import brokerless as bl
+        >>> with bl.Producer(NEW, "clicks") as producer:
+        ...     producer.send([{"value": b"%d" % i} for i in range(5)])
+        >>> with bl.LogDir.open(NEW) as log_dir:
+        ...     log_dir.log("clicks", 0).run(bl.Retain(before_offset=3)).log_start_offset
+        3
         """
-        return perform(Compact(**options), self)
-
-    def retain(self, **options: Any) -> Retained:  # noqa: ANN401 - those of `Retain`
-        """Delete the oldest segments, as a broker does with these limits; without one, none goes.
-
-        Args:
-            options: as of `brokerless.Retain`: retention_ms, retention_bytes, before_offset, cleanup_policy, release.
-
-        Raises:
-            OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
-            ValueError: a limit is negative, or the topic's policy does not allow `before_offset`.
-        """
-        return perform(Retain(**options), self)
-
-    def convert(self, **options: Any) -> ConvertReport:  # noqa: ANN401 - those of `Convert`
-        """Convert the log to another message format or codec, and return what was done and lost.
-
-        Args:
-            options: as of `brokerless.Convert`: magic, compression, batch_size, drop and others.
-
-        Raises:
-            ValueError: it cannot be, or something would be lost that `drop` does not name.
-            CorruptRecordError: a segment is damaged; the log is as it was.
-        """
-        return perform(Convert(**options), self)
-
-    def erase(self, **options: Any) -> EraseReport:  # noqa: ANN401 - those of `Erase`
-        """Erase records by key, key prefix or header, and return what went.
-
-        Args:
-            options: as of `brokerless.Erase`: keys, key_prefixes, headers, blank.
-
-        Raises:
-            ValueError: nothing is asked for.
-            CorruptRecordError: a segment is damaged; the log is as it was.
-        """
-        return perform(Erase(**options), self)
+        return perform(operation, self)
 
     def _reserve_producer_ids(self, batches: Buffer) -> None:
         highest = _native.highest_cluster_producer_id(batches)
