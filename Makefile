@@ -8,7 +8,7 @@ export PIP_QUIET := 1
 AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist worksteal
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
-.PHONY: setup prerequisites develop demo test hunt lint conformance bench fuzz sanitize docs
+.PHONY: setup prerequisites develop demo check test hunt lint conformance bench fuzz sanitize docs
 
 setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
 
@@ -21,13 +21,20 @@ develop: .venv/.tools  ## rebuild the extension now
 demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 	.venv/bin/python examples/demo.py
 
+check: setup  ## the quick loop: changed files linted, the core's tests without fuzzing, tests/unit without the slow ones
+	changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | grep '\.pyi\?$$'); [ -z "$$changed" ] || { .venv/bin/ruff check --quiet $$changed && .venv/bin/ruff format --check --quiet $$changed; }
+	cargo test --profile checked --quiet --package brokerless-core --lib $(CORE_TESTS)
+	.venv/bin/python -m pytest tests/unit -m "not slow" $(AT_ONCE)
+
+CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
+
 test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
 	cargo test --profile checked --quiet --package brokerless-core
-	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/test_remote.py
+	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
 	.venv/bin/python -m pytest $(AT_ONCE)
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
-	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/test_hunting.py
+	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/log/test_hunting.py
 
 lint: setup
 	@tools/prerequisites lint

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from rivals import CODECS, DATA, SHAPES, limit, log_file, median_ratio
 
 from brokerless import LogWriter, TopicSettings
-from brokerless.log.convert import Convert
-from brokerless.log.verb import perform
+from brokerless.append.operation import perform
+from brokerless.rewriting.convert import Convert
 
 if TYPE_CHECKING:
     from pathlib import Path

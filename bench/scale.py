@@ -38,7 +38,7 @@ _PLAN = (
     + """
 import pickle, time
 from brokerless.spark import records
-from brokerless.spark.options import Options
+from brokerless.spark.source.options import Options
 before, start = peak(), time.process_time()
 tasks = records.plan(Options.parse({"path": sys.argv[1]}))
 seconds, memory = time.process_time() - start, peak() - before

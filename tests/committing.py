@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 import brokerless as bl
-from brokerless.committing import Write
-from brokerless.written_topics import NewTopic
+from brokerless.commit.atomic_write import Write
+from brokerless.log_dir.topics import NewTopic
 from building import NOW, batch
 
 

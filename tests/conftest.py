@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parent / "data"
+TESTS = Path(__file__).parent
+DATA = TESTS / "data"
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests by their folder: `-m "not crash"`."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in ("conformance", "crash", "spark"):
+            item.add_marker(folder)
 
 
 def _unpack(archives, to):

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import brokerless as bl
 from brokerless import _native
 from brokerless.cli import group
-from brokerless.recovery import forecast, recovered
+from brokerless.log_dir.recover import forecast, recovered
 
 PARTITIONS = [
     ("kafka-4.1", "txn-interleaved-0"),

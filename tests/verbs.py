@@ -6,15 +6,16 @@ And what their tests share: a pool that repeats calls, logs to work on, the head
 import contextlib
 from dataclasses import dataclass
 
-from brokerless import _native, disk, storage
-from brokerless.cluster_metadata import bootstrap
-from brokerless.kraft import Topic
-from brokerless.log import files, texts
-from brokerless.log.settings import TopicSettings
-from brokerless.log.swap import Replacement
-from brokerless.log.verb import Outcome
-from brokerless.log.writer import LogWriter
-from brokerless.workers import Workers
+from brokerless import _native
+from brokerless.append.operation import Outcome
+from brokerless.append.swap import Replacement
+from brokerless.append.writer import LogWriter
+from brokerless.io import disk, storage
+from brokerless.io.workers import Workers
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.bootstrap_metadata import Topic
+from brokerless.layout.topic_config import TopicSettings
+from brokerless.log_dir.cluster_metadata import bootstrap
 from building import NOW
 
 
@@ -83,11 +84,11 @@ def write_cleaned(directory, base_offset, batches):
         segment_index_bytes=1 << 20,
     )
     recovery.feed(batches, 0, len(batches))
-    contents = {files.LOG: batches, files.INDEX: recovery.index, files.TIMEINDEX: recovery.timeindex}
+    contents = {file_names.LOG: batches, file_names.INDEX: recovery.index, file_names.TIMEINDEX: recovery.timeindex}
     if recovery.txnindex:
-        contents[files.TXNINDEX] = recovery.txnindex
+        contents[file_names.TXNINDEX] = recovery.txnindex
     for kind, content in contents.items():
-        with disk.create(f"{directory}/{files.segment_file(base_offset, kind, '.cleaned')}") as file:
+        with disk.create(f"{directory}/{file_names.segment_file(base_offset, kind, '.cleaned')}") as file:
             file.append(content)
             file.sync()
 
@@ -120,7 +121,7 @@ def change_settings(directory, topic, **settings):
     known = described.topics[topic]
     configs = TopicSettings.from_configs(known.configs).with_keywords(settings).to_configs()
     described.topics[topic] = Topic(known.topic_id, configs, known.leader_epochs)
-    with open(f"{directory}/{texts.BOOTSTRAP}", "wb") as file:
+    with open(f"{directory}/{checkpoints.BOOTSTRAP}", "wb") as file:
         file.write(described.format(timestamp=NOW))
 
 

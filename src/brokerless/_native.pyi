@@ -734,7 +734,7 @@ def kraft_snapshot(records: Sequence[_Data], timestamp: int) -> bytes:
     """Frame metadata records as a KRaft snapshot that covers nothing else (`bootstrap.checkpoint`).
 
     Args:
-        records: one metadata record each, as bytes (`brokerless.kraft`).
+        records: one metadata record each, as bytes (`brokerless.layout.bootstrap_metadata`).
         timestamp: ms, of every record.
     """
 

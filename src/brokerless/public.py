@@ -24,9 +24,9 @@ from brokerless.errors import (
     UnsupportedFormatError as UnsupportedFormatError,
     UnsupportedForMessageFormatError as UnsupportedForMessageFormatError,
 )
-from brokerless.log.compact import Compact as Compact
-from brokerless.log.convert import Convert as Convert
-from brokerless.log.erase import Erase as Erase
+from brokerless.rewriting.compact.compact import Compact as Compact
+from brokerless.rewriting.convert import Convert as Convert
+from brokerless.rewriting.erase import Erase as Erase
 from brokerless.log.log import Log as Log
 from brokerless.log.reader import (
     KAFKA_COLUMNS as KAFKA_COLUMNS,
@@ -34,16 +34,16 @@ from brokerless.log.reader import (
     Reader as Reader,
     read_split as read_split,
 )
-from brokerless.log.retain import Retain as Retain
-from brokerless.log.root import Root as Root
+from brokerless.rewriting.retain import Retain as Retain
+from brokerless.layout.log_dir_files import Root as Root
 from brokerless.log.segment import Segment as Segment
-from brokerless.log.settings import TopicSettings as TopicSettings
+from brokerless.layout.topic_config import TopicSettings as TopicSettings
 from brokerless.log.split import Split as Split
-from brokerless.log.texts import LeaderEpoch as LeaderEpoch
-from brokerless.log.times import OffsetAndTimestamp as OffsetAndTimestamp
-from brokerless.log.until import Until as Until
-from brokerless.log.writer import LogWriter as LogWriter
-from brokerless.log_dir import Leftover as Leftover, LogDir as LogDir
-from brokerless.log_dir_writer import LogDirWriter as LogDirWriter
-from brokerless.producer import Producer as Producer
-from brokerless.rewriting import Rewritten as Rewritten, rewrite as rewrite
+from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
+from brokerless.log.timestamps import OffsetAndTimestamp as OffsetAndTimestamp
+from brokerless.rewriting.truncate_to import Until as Until
+from brokerless.append.writer import LogWriter as LogWriter
+from brokerless.log_dir.log_dirs import Leftover as Leftover, LogDir as LogDir
+from brokerless.log_dir.writer import LogDirWriter as LogDirWriter
+from brokerless.produce.producer import Producer as Producer
+from brokerless.rewriting.run import Rewritten as Rewritten, rewrite as rewrite

@@ -1,5 +1,5 @@
 """Where Spark finds `format("brokerless")` by itself: it looks for a DefaultSource in each top-level `pyspark_*`."""
 
-from brokerless.spark.source import BrokerlessSource as DefaultSource
+from brokerless.spark.data_source import BrokerlessSource as DefaultSource
 
 __all__ = ["DefaultSource"]

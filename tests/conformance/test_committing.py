@@ -11,11 +11,12 @@ from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.committing import Write
-from brokerless.log import journal
-from brokerless.log.streaming_epochs import Epoch, committed
-from brokerless.parts import Encoding
-from brokerless.written_topics import NewTopic
+from brokerless.commit.atomic_write import Write
+from brokerless.commit.parts import Encoding
+from brokerless.io import storage
+from brokerless.layout import journal
+from brokerless.layout.streaming_epochs import Epoch, committed
+from brokerless.log_dir.topics import NewTopic
 
 
 def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, settings=None, epoch=None, **options):
@@ -110,7 +111,7 @@ def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatc
     write_tasks(data, "t", partitions=2)
 
     def killed(root):
-        if bl.storage.exists(f"{root}/{journal.NAME}"):
+        if storage.exists(f"{root}/{journal.NAME}"):
             raise KeyboardInterrupt
         return []
 

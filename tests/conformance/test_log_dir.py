@@ -7,10 +7,10 @@ from filling import write
 from kafka import OLDER, RELEASES, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless.cluster_metadata import bootstrap_file
-from brokerless.kraft import Bootstrap, snapshot_records
-from brokerless.log.texts import CLEAN_SHUTDOWN_ASIDE as ASIDE
-from brokerless.release import Release
+from brokerless.layout.bootstrap_metadata import Bootstrap, snapshot_records
+from brokerless.layout.checkpoints import CLEAN_SHUTDOWN_ASIDE as ASIDE
+from brokerless.layout.release import Release
+from brokerless.log_dir.cluster_metadata import bootstrap_file
 
 
 def names(directory):

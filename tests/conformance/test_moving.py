@@ -5,7 +5,7 @@ import time
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.recovery import recovered
+from brokerless.log_dir.recover import recovered
 
 THROTTLE = {"replica_alter_log_dirs_io_max_bytes_per_second": 60_000}
 

@@ -9,8 +9,8 @@ import pytest
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.log import files, texts
-from brokerless.recovery import Forecast, forecast, recovered
+from brokerless.layout import checkpoints, file_names
+from brokerless.log_dir.recover import Forecast, forecast, recovered
 from damage import overwrite
 from waiting import until
 
@@ -55,7 +55,7 @@ def test_set_aside_files_are_passed_over(client, killed, tmp_path):
     assert said.is_good
     assert said.lost_records == sum(row["offset"] > bad["last_offset"] for row in consumed)
     list(recovered(str(data)))
-    assert list((data / "t-0").glob(f"{files.SET_ASIDE}*"))
+    assert list((data / "t-0").glob(f"{file_names.SET_ASIDE}*"))
     served = []
     for where in (data, tmp_path / "theirs"):
         with Broker(where, log=tmp_path / f"{where.name}.log") as broker:
@@ -63,7 +63,7 @@ def test_set_aside_files_are_passed_over(client, killed, tmp_path):
             if where == data:
                 assert [line for line in complaints(broker.log) if "t-0" in line] == []
     assert served[0] == served[1] == [row for row in consumed if row["offset"] < bad["base_offset"]]
-    assert list((data / "t-0").glob(f"{files.SET_ASIDE}*"))
+    assert list((data / "t-0").glob(f"{file_names.SET_ASIDE}*"))
 
 
 def test_what_is_about_to_be_deleted_need_not_be_recovered_but_loaded(client, killed, tmp_path):
@@ -154,7 +154,7 @@ def test_partitions_that_the_metadata_do_not_have_are_not_served(client, tmp_pat
         broker.kill()
     for name, last in (("other-id-0", "w"), ("unknown-0", "x")):
         id_of_none = f"AAECAwQFBgcICQoLDA0OD{last}"
-        (data / name / "partition.metadata").write_bytes(texts.format_partition_metadata(id_of_none))
+        (data / name / "partition.metadata").write_bytes(checkpoints.format_partition_metadata(id_of_none))
     (data / "no-id-0" / "partition.metadata").unlink()
     shutil.move(data / "unknown-0", data / "foreign-0")
     shutil.move(data / "moved-0", data / "moved-1")
@@ -213,8 +213,8 @@ def test_a_broker_does_not_start_on_directories_whose_ids_conflict(killed, tmp_p
     data, _ = killed
     disk = tmp_path / "disk2"
     disk.mkdir()
-    ids = texts.parse_properties((data / "meta.properties").read_bytes())
-    changed = ids | {"directory.id": texts.random_id()} | {name: value or ids[name]}
+    ids = checkpoints.parse_properties((data / "meta.properties").read_bytes())
+    changed = ids | {"directory.id": checkpoints.random_id()} | {name: value or ids[name]}
     (disk / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in changed.items()))
     said = Forecast.of_all([forecast(str(data)), forecast(str(disk))])
     assert said.summary().endswith("; a broker will not start")

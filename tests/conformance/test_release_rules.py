@@ -8,7 +8,7 @@ from kafka import DEFAULT, NEWEST, RELEASES, Broker, end_transaction, pending_up
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.release import Release
+from brokerless.layout.release import Release
 
 INVALID_PRODUCER_EPOCH = 47
 

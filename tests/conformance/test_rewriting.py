@@ -14,8 +14,9 @@ from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transacti
 from kafka import DEFAULT, RELEASES, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, Until, _native, disk, rewrite
-from brokerless.rewriting import rewrite_each
+from brokerless import Compact, Convert, Erase, Retain, Until, _native, rewrite
+from brokerless.io import disk
+from brokerless.rewriting.run import rewrite_each
 from verbs import Repeating, change_settings
 
 ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])

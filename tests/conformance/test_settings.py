@@ -6,10 +6,10 @@ import pytest
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.cluster_metadata import Cluster
-from brokerless.log.broker_settings import SYNONYMS
-from brokerless.log.settings import parse_setting
-from brokerless.recovery import forecast
+from brokerless.layout.broker_settings import SYNONYMS
+from brokerless.layout.topic_config import parse_setting
+from brokerless.log_dir.cluster_metadata import Cluster
+from brokerless.log_dir.recover import forecast
 
 STATIC = {
     "log_roll_hours": 5,

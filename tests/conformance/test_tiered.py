@@ -8,9 +8,9 @@ from filling import EARLIEST_LOCAL, tier
 from kafka import Broker, complaints, tiered
 
 import brokerless as bl
-from brokerless.log import texts
-from brokerless.recovery import recovered
-from brokerless.rewriting import rewrite
+from brokerless.layout import checkpoints
+from brokerless.log_dir.recover import recovered
+from brokerless.rewriting.run import rewrite
 
 EARLIEST = -2
 
@@ -30,7 +30,7 @@ def append(data):
 
 
 def recover(data):
-    (data / texts.CLEAN_SHUTDOWN).unlink()
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
     list(recovered(str(data)))
 
 
@@ -78,7 +78,7 @@ def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epoch
             time.sleep(3)
             expected = client.consume(broker, "t")
     assert expected[0]["offset"] == 0
-    known = texts.parse_leader_epochs((data / "t-0" / texts.LEADER_EPOCHS).read_bytes())
+    known = checkpoints.parse_leader_epochs((data / "t-0" / checkpoints.LEADER_EPOCHS).read_bytes())
     assert len(known) == epochs
     before = objects(remote)
     for verb in (open_and_close, append, recover, convert, erase, retain, convert_alone, copy):

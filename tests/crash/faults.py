@@ -1,4 +1,4 @@
-"""A disk that dies: stands in for `os` inside `brokerless.disk`, and knows what would be left.
+"""A disk that dies: stands in for `os` inside `brokerless.io.disk`, and knows what would be left.
 
 Every change (create, write, truncate, fsync, rename, link, remove, make or remove a directory) is a step. At step n the
 process is killed: `Killed` is raised there and at every step after it, so nothing that cleans up can still write.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from brokerless import disk
+from brokerless.io import disk
 
 FALLS = ("kill", "power", "names")
 

@@ -11,10 +11,10 @@ import sys
 
 import pyarrow as pa
 
-from brokerless import disk
-from brokerless.committing import Write
-from brokerless.log.streaming_epochs import Epoch
-from brokerless.written_topics import NewTopic
+from brokerless.commit.atomic_write import Write
+from brokerless.io import disk
+from brokerless.layout.streaming_epochs import Epoch
+from brokerless.log_dir.topics import NewTopic
 
 CHANGES = {"write", "copy_file_range", "ftruncate", "utime", "fsync", "replace", "link", "unlink", "mkdir", "rmdir"}
 # Small indexes: a new log has them in the size that they may get.

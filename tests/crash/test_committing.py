@@ -7,12 +7,12 @@ import pytest
 from faults import FALLS, each_crash
 
 import brokerless as bl
-from brokerless import staged_logs
-from brokerless.committing import Write
-from brokerless.log import journal
-from brokerless.log.streaming_epochs import Epoch, committed
-from brokerless.parts import Encoding
-from brokerless.written_topics import NewTopic
+from brokerless.commit import staged_logs
+from brokerless.commit.atomic_write import Write
+from brokerless.commit.parts import Encoding
+from brokerless.layout import journal
+from brokerless.layout.streaming_epochs import Epoch, committed
+from brokerless.log_dir.topics import NewTopic
 from building import NOW, batch
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from faults import each_crash
 
 import brokerless as bl
-from brokerless.log import journal
+from brokerless.layout import journal
 from brokerless.spark import export, restore
 from building import NOW, batch
 from here import Here

@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 from faults import DyingDisk, Killed, each_crash
 
-from brokerless import disk
+from brokerless.io import disk
 
 
 @pytest.fixture

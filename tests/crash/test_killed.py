@@ -9,8 +9,8 @@ import killed_commits
 import pytest
 
 import brokerless as bl
-from brokerless.log import journal
-from brokerless.log.streaming_epochs import committed
+from brokerless.layout import journal
+from brokerless.layout.streaming_epochs import committed
 
 WRITER = """
 import sys

@@ -11,11 +11,13 @@ import pytest
 from faults import each_crash
 
 import brokerless as bl
-from brokerless import _native, disk, log_dir_writer
-from brokerless.cluster_metadata import bootstrap_file
-from brokerless.kraft import Bootstrap, snapshot_records, without_records
-from brokerless.log import texts
-from brokerless.log.replication import SOLE
+from brokerless import _native
+from brokerless.io import disk
+from brokerless.layout import checkpoints
+from brokerless.layout.bootstrap_metadata import Bootstrap, snapshot_records, without_records
+from brokerless.layout.replication import SOLE
+from brokerless.log_dir import writer
+from brokerless.log_dir.cluster_metadata import bootstrap_file
 
 MARKER = b'{"version":0, "brokerEpoch":77}\n'
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -66,7 +68,7 @@ class OneFileALog:
 
 @pytest.fixture(autouse=True)
 def _logs(monkeypatch):
-    monkeypatch.setattr(log_dir_writer, "LogWriter", OneFileALog)
+    monkeypatch.setattr(writer, "LogWriter", OneFileALog)
 
 
 def records(directory, name):
@@ -124,12 +126,12 @@ def test_a_new_directory_never_has_a_partition_that_a_broker_would_call_stray(tm
 
     for crash in each_crash(work, tmp_path / "start", tmp_path):
         new = crash.directory / "new"
-        if not (new / texts.META_PROPERTIES).exists():
+        if not (new / checkpoints.META_PROPERTIES).exists():
             assert not list(new.glob("*-[01]"))
             # It is no log directory yet, and can be made into one again.
             with bl.LogDir.create(new) if new.exists() else contextlib.nullcontext():
                 continue
-        described = Bootstrap.parse((new / texts.BOOTSTRAP).read_bytes(), node_id=1).topics
+        described = Bootstrap.parse((new / checkpoints.BOOTSTRAP).read_bytes(), node_id=1).topics
         ids = {name: topic.topic_id for name, topic in described.items()}
         for directory in new.glob("*-[01]"):
             if records(new, directory.name):

@@ -11,10 +11,11 @@ import pytest
 from faults import each_crash
 
 import brokerless as bl
-from brokerless.log.compact import Compact
-from brokerless.log.convert import Convert
-from brokerless.log.erase import Erase
-from brokerless.rewriting import rewrite, rewrite_each
+from brokerless.io import storage
+from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.erase import Erase
+from brokerless.rewriting.run import rewrite, rewrite_each
 from building import NOW, batch, marker
 from verbs import DropBatches, Repeating, change_settings
 
@@ -55,7 +56,7 @@ def check_left(crash, allowed):
     with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
         log = log_dir.log("t", 0)
         assert log.log_end_offset == 12, crash
-    names = bl.storage.list_directory(str(crash.directory / "t-0"))
+    names = storage.list_directory(str(crash.directory / "t-0"))
     assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))], crash
     assert values(crash.directory) == held, crash
     assert values(crash.directory, "read_committed") == [value for value in held if not 6 <= value < 9], crash
@@ -104,7 +105,7 @@ def test_attempts_elsewhere(start, tmp_path):
 
     found, moved = set(), 0
     for crash in each_crash(work, start, tmp_path, falls=("power", "names")):
-        names = bl.storage.list_directory(str(crash.directory / "t-0"))
+        names = storage.list_directory(str(crash.directory / "t-0"))
         moved += any(name.endswith(".cleaned") for name in names)
         found.add(check_left(crash, allowed))
         for left in crash.directory.glob("t-0.*"):
@@ -259,7 +260,7 @@ def test_each_verb(keyed, tmp_path, verb):
         found.add(allowed.index(held))
         with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
             assert log_dir.log("t", 0).log_end_offset == starts[-1], crash
-        names = bl.storage.list_directory(str(crash.directory / "t-0"))
+        names = storage.list_directory(str(crash.directory / "t-0"))
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))], crash
         assert both(crash.directory) == held, crash
         if crash.fall == "names":

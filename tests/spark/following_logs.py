@@ -3,9 +3,9 @@
 import pyarrow as pa
 
 import brokerless as bl
-from brokerless.spark.following import Follower
-from brokerless.spark.options import Options
-from brokerless.spark.records import SCHEMA, read
+from brokerless.spark.source.options import Options
+from brokerless.spark.source.records import SCHEMA, read
+from brokerless.spark.stream.follower import Follower
 
 
 def send(path, count, topic="t", partitions=2, **producer):

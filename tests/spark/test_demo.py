@@ -11,7 +11,6 @@ pytest.importorskip("pyspark")
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
-@pytest.mark.spark
 def test_the_demo_finds_and_writes_the_sample_records(tmp_path):
     output = tmp_path / "records.parquet"
     command = [sys.executable, str(DEMO), str(DEMO.parent / "data"), str(output)]

@@ -14,8 +14,6 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.spark import export
 
-pytestmark = pytest.mark.spark
-
 COLUMNS = ",".join(_native.ROW_COLUMNS)
 
 

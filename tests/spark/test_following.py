@@ -11,8 +11,8 @@ pytest.importorskip("pyspark")
 
 from following_logs import follower, send, values
 
-from brokerless.spark.following import Follower
-from brokerless.spark.options import Options
+from brokerless.spark.source.options import Options
+from brokerless.spark.stream.follower import Follower
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_few_offsets_wait_for_more_but_not_for_ever(path, monkeypatch):
     send(path, 10, partitions=1)
     following, _ = follower(path, startingOffsets="earliest", minOffsetsPerTrigger="8", maxTriggerDelay="60s")
     now = [1000.0]
-    monkeypatch.setattr("brokerless.spark.following.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("brokerless.spark.stream.follower.time.monotonic", lambda: now[0])
     first = following.latest(following.initial())
     assert first == {"t": {"0": 10}}
     send(path, 7, partitions=1)

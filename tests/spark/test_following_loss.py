@@ -12,8 +12,8 @@ pytest.importorskip("pyspark")
 
 from following_logs import follower, send, values
 
-from brokerless.spark.following import DataLossError, Follower
-from brokerless.spark.options import Options
+from brokerless.spark.source.options import Options
+from brokerless.spark.stream.follower import DataLossError, Follower
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_checkpoint_that_goes_back_is_loss(path):
 def test_a_log_that_is_half_there_for_an_instant_is_looked_at_again(path, shorter, monkeypatch):
     following, _ = follower(path, startingOffsets="earliest")
     start = following.latest(following.initial())
-    monkeypatch.setattr("brokerless.spark.following.time.sleep", lambda _: shorter(10))
+    monkeypatch.setattr("brokerless.spark.stream.follower.time.sleep", lambda _: shorter(10))
     for spoil in (lambda: shorter(4), lambda: shutil.rmtree(path / "t-0"), lambda: shutil.rmtree(path)):
         spoil()
         assert following.latest(start) == start
@@ -138,7 +138,7 @@ def test_a_partition_on_its_way_between_two_directories_of_a_broker_is_looked_at
     following = Follower(parsed.for_stream(is_admission_controlled=True))
     shutil.copytree(first / "t-0", second / "t-0")
     monkeypatch.setattr(
-        "brokerless.spark.following.time.sleep", lambda _: shutil.rmtree(first / "t-0", ignore_errors=True)
+        "brokerless.spark.stream.follower.time.sleep", lambda _: shutil.rmtree(first / "t-0", ignore_errors=True)
     )
     assert following.latest({}) == {"t": {"0": 4}, "u": {"0": 4}}
 

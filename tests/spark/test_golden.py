@@ -29,7 +29,6 @@ def rows_of(frame):
     return found
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("log_dir", CONSUMED)
 def test_rows_equal_what_the_consumer_returned(log_dir, isolation_level, golden, load):
@@ -52,7 +51,6 @@ def test_rows_equal_what_the_consumer_returned(log_dir, isolation_level, golden,
     assert expected
 
 
-@pytest.mark.spark
 def test_batches_equal_what_file_records_iterates(golden, load):
     import json
 

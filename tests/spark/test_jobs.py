@@ -20,14 +20,13 @@ import brokerless as bl
 import damage
 from brokerless.cli import main
 from brokerless.cli.spark.check import check as command
-from brokerless.log.compact import Compact
-from brokerless.log.convert import Convert
-from brokerless.log.findings import findings
-from brokerless.rewriting import rewrite
+from brokerless.inspection.findings import findings
+from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.run import rewrite
 from brokerless.spark import check, compact, convert, profile
 from building import NOW, batch
 
-pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 
 
@@ -268,7 +267,7 @@ def test_the_guide(spark, tmp_path, monkeypatch, capsys):
 DYING = """
 import os, signal, sys
 from dataclasses import dataclass
-from brokerless.log.convert import Convert
+from brokerless.rewriting.convert import Convert
 
 @dataclass(frozen=True, kw_only=True)
 class DyingConvert(Convert):

@@ -8,18 +8,16 @@ import pytest
 from own_spark import run
 
 import brokerless as bl
-from brokerless.log import journal, streaming_epochs
-
-pytestmark = pytest.mark.spark
+from brokerless.layout import journal, streaming_epochs
 
 SPLIT_IS_READ = "brokerless.log.reader:Reader._decoder"
-PART_IS_WRITTEN = "brokerless.parts:PartWriter._append"
-TASK_IS_WRITTEN = "brokerless.parts:PartWriter.finish"
-LOG_IS_STAGED = "brokerless.committing:append_parts"
-COMMIT_POINT = "brokerless.log.journal:commit"
+PART_IS_WRITTEN = "brokerless.commit.parts:PartWriter._append"
+TASK_IS_WRITTEN = "brokerless.commit.parts:PartWriter.finish"
+LOG_IS_STAGED = "brokerless.commit.atomic_write:append_parts"
+COMMIT_POINT = "brokerless.layout.journal:commit"
 # Once where the log directory is opened, and once behind the commit point.
-JOURNAL_IS_LOOKED_FOR = "brokerless.log.journal:roll_forward"
-COMMITTED = "brokerless.committing:Write._finish"
+JOURNAL_IS_LOOKED_FOR = "brokerless.layout.journal:roll_forward"
+COMMITTED = "brokerless.commit.atomic_write:Write._finish"
 
 READ_AND_WRITE = """
 frame = spark.read.format("brokerless").load(PATH).select("key", "value", "topic")

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from brokerless.spark import sink_options
-from brokerless.spark.options import Bound, Options
+from brokerless.spark.sink import sink_options
+from brokerless.spark.source.options import Bound, Options
 
 
 def parse(**options):

@@ -13,8 +13,6 @@ from own_spark import run_patched
 import brokerless as bl
 from brokerless.spark import export, restore
 
-pytestmark = pytest.mark.spark
-
 COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers,leaderEpoch"
 
 
@@ -39,7 +37,7 @@ def test_a_worker_that_is_killed(tmp_path):
     kill = f"""
         import os, signal
         from brokerless import disk
-        from brokerless.parts import PartWriter
+        from brokerless.commit.parts import PartWriter
         from brokerless.spark.jobs import restore
         restore._TARGET = 1
         def killing(real, name, is_wanted):

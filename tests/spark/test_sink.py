@@ -8,8 +8,6 @@ from pyspark.errors import AnalysisException
 import brokerless as bl
 from brokerless import _native
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def save(tmp_path):

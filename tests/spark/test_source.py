@@ -6,8 +6,6 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
 
-pytestmark = pytest.mark.spark
-
 FULL = "codec-mixed"  # 605 rows, three segments
 
 

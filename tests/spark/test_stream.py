@@ -10,10 +10,10 @@ import brokerless as bl
 
 pytest.importorskip("pyspark")
 
-from brokerless.spark import stream
-from brokerless.spark.options import Options
-from brokerless.spark.records import SCHEMA
-from brokerless.spark.stream import IS_ADMISSION_CONTROLLED, stream_reader
+from brokerless.spark.source.options import Options
+from brokerless.spark.source.records import SCHEMA
+from brokerless.spark.stream import stream
+from brokerless.spark.stream.stream import IS_ADMISSION_CONTROLLED, stream_reader
 
 
 @pytest.fixture

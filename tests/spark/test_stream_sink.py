@@ -6,15 +6,13 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.log import streaming_epochs
+from brokerless.layout import streaming_epochs
 from committing import begin
 
 pytest.importorskip("pyspark")
 
-from brokerless.spark.sink import write_parts
-from brokerless.spark.stream import IS_ADMISSION_CONTROLLED
-
-pytestmark = pytest.mark.spark
+from brokerless.spark.sink.sink import write_parts
+from brokerless.spark.stream.stream import IS_ADMISSION_CONTROLLED
 
 
 @pytest.fixture

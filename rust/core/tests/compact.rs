@@ -4,13 +4,13 @@
 mod support;
 
 use brokerless_core::{
-    CompactionRewrite, CompactionScan, HashRange, Kind, Phase, Result, RewriteTerms, ScanTerms,
+    CompactionRewrite, CompactionScan, HashRange, Kind, Phase, Result, RewriteOptions, ScanOptions,
     SegmentOutput, SegmentVerdicts, TransactionIndex,
 };
 use support::{batch, message, record, row, wrapper};
 
 fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
-    let terms = ScanTerms {
+    let terms = ScanOptions {
         log_start_offset: 0,
         first_dirty_offset,
         now: 5000,
@@ -36,11 +36,11 @@ fn compacted(data: &[u8], txnindex: &[u8]) -> Result<(SegmentVerdicts, Vec<u8>)>
         *keep |= more;
     }
     let mut output = SegmentOutput::new(0, 4096, 1 << 16);
-    let mut rewrite = CompactionRewrite::new(RewriteTerms {
+    let mut rewrite = CompactionRewrite::new(RewriteOptions {
         end_offset: 1 << 40,
         delete_horizon_ms: 9000,
         max_batch_bytes: 1 << 16,
-        ..RewriteTerms::default()
+        ..RewriteOptions::default()
     });
     let aborted = TransactionIndex::new(&found.txnindex, 0);
     rewrite.begin(&found.keep, &newest.stamp, &aborted)?;

@@ -2,8 +2,8 @@
 
 use brokerless_core::{
     Codec, CompactionRewrite, CompactionScan, Compression, Conversion, Converter, Eraser,
-    ErasureScan, HashRange, Next, Phase, RecordMatcher, Result, Rewrite, RewriteTerms, Rewriter,
-    ScanTerms, SegmentOutput, SpaceEstimate, TransactionIndex, next,
+    ErasureScan, HashRange, Next, Phase, RecordMatcher, Result, Rewrite, RewriteOptions, Rewriter,
+    ScanOptions, SegmentOutput, SpaceEstimate, TransactionIndex, next,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -110,7 +110,7 @@ pub(crate) fn erase(data: &[u8]) {
 /// One segment, all of it dirty; None where its keys need another pass.
 fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
     let mut scan = CompactionScan::new(
-        ScanTerms {
+        ScanOptions {
             log_start_offset: 0,
             first_dirty_offset: 0,
             now: 0,
@@ -133,11 +133,11 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
     for (keep, more) in keep.iter_mut().zip(&found.keep) {
         *keep |= more;
     }
-    let mut rewrite = CompactionRewrite::new(RewriteTerms {
+    let mut rewrite = CompactionRewrite::new(RewriteOptions {
         end_offset: i64::MAX,
         delete_horizon_ms: i64::MAX,
         max_batch_bytes: MAX_BATCH_BYTES,
-        ..RewriteTerms::default()
+        ..RewriteOptions::default()
     });
     rewrite.begin(
         &keep,

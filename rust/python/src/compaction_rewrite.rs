@@ -2,7 +2,7 @@
 //! threads, and pushed in order.
 
 use brokerless_core::{
-    BatchFilter, CompactionRewrite as Rewrite, LastRecord, Producers, Result, RewriteTerms,
+    BatchFilter, CompactionRewrite as Rewrite, LastRecord, Producers, Result, RewriteOptions,
     TransactionIndex,
 };
 use pyo3::prelude::*;
@@ -85,14 +85,14 @@ impl CompactionRewrite {
             };
             (last.producer_id, record)
         };
-        let terms = RewriteTerms {
+        let options = RewriteOptions {
             end_offset,
             delete_horizon_ms,
             producers: producers.entries().into_iter().map(last_record).collect(),
             max_batch_bytes,
         };
         Ok(Self {
-            rewrite: Rewrite::new(terms),
+            rewrite: Rewrite::new(options),
             filters: (0..workers(threads))
                 .map(|_| BatchFilter::new(max_batch_bytes))
                 .collect(),

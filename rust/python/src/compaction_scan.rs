@@ -4,7 +4,7 @@
 //! by the first of them, while the others are at the next batches.
 
 use brokerless_core::{
-    CompactionScan as Scan, HashRange, Hashed, KeyHasher, Phase, Result, ScanTerms,
+    CompactionScan as Scan, HashRange, Hashed, KeyHasher, Phase, Result, ScanOptions,
     SegmentVerdicts as Verdicts, Task, TransactionIndex,
 };
 use pyo3::exceptions::PyValueError;
@@ -145,7 +145,7 @@ impl CompactionScan {
         threads: usize,
     ) -> PyResult<Self> {
         let (start, width) = hash_range;
-        let terms = ScanTerms {
+        let options = ScanOptions {
             log_start_offset,
             first_dirty_offset,
             now,
@@ -156,7 +156,7 @@ impl CompactionScan {
         };
         py.detach(|| {
             let index = |data: &Bytes| TransactionIndex::new(data.as_slice(), 0);
-            Scan::new(terms, txnindexes.iter().map(index).collect())
+            Scan::new(options, txnindexes.iter().map(index).collect())
         })
         .map(|scan| Self {
             hashers: (0..workers(threads)).map(|_| scan.hasher()).collect(),

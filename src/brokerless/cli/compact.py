@@ -109,6 +109,6 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     brokerless compact data --topic users --in-place --roll
     brokerless compact data --topic users --to compacted --jobs 4
     """
-    from brokerless.log.compact import Compact
+    from brokerless.rewriting.compact.compact import Compact
 
     where.run(Compact(**options))

@@ -99,7 +99,7 @@ def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     if estimate:
         _estimate(where)
         return
-    from brokerless.log.convert import Convert
+    from brokerless.rewriting.convert import Convert
 
     where.run(Convert(**settings))
 
@@ -108,7 +108,7 @@ def _estimate(where: Where) -> None:
     import json
 
     from brokerless.cli.options import chosen
-    from brokerless.log.space import estimate
+    from brokerless.rewriting.estimate import estimate
 
     if where.to or where.in_place or where.dry_run:
         raise click.UsageError("--estimate only looks: it goes with none of --to, --in-place and --dry-run")

@@ -50,7 +50,7 @@ def dump(
     brokerless dump orders-0/*index --verify-index-only        do the indexes fit the log?
     """
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-    from brokerless.log.dump import Dump
+    from brokerless.inspection.dump import Dump
 
     is_damaged = is_unread = is_short = False
     if records and form == "text":

@@ -62,7 +62,7 @@ def erase(
     brokerless erase data --topic orders --keys-from requests.txt --in-place --format json
     brokerless erase data --topic orders --header user=anna --blank --in-place --sole-replica
     """
-    from brokerless.log.erase import Erase
+    from brokerless.rewriting.erase import Erase
 
     lines = [] if keys_from is None else _lines(keys_from, bytes_as)
     verb = Erase(

@@ -37,8 +37,8 @@ def explain(
     \b
     brokerless explain data user-17 --topic users
     """
-    from brokerless.log.compact import Compact
-    from brokerless.log.explain import Explain
+    from brokerless.rewriting.compact.compact import Compact
+    from brokerless.rewriting.compact.explain import Explain
 
     try:
         content = bytes.fromhex(key) if is_hex else os.fsencode(key)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
-from brokerless import _native, parquet
+from brokerless import _native
+from brokerless.produce import parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from brokerless.cluster_metadata import Cluster
     from brokerless.log.log import Log
-    from brokerless.log_dir import LogDir
+    from brokerless.log_dir.cluster_metadata import Cluster
+    from brokerless.log_dir.log_dirs import LogDir
 
 _HEADINGS = ("PARTITION", "SEGMENTS", "BYTES", "START", "END", "FIRST TIME", "LAST TIME", "MAGIC", "CODECS", "NOTE")
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
@@ -47,7 +47,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     brokerless ls /disk1/kafka /disk2/kafka --topic orders
     brokerless ls data --format json
     """
-    from brokerless.log_dir import LogDir
+    from brokerless.log_dir.log_dirs import LogDir
 
     damages: dict[str, None] = {}
     found = []
@@ -153,8 +153,8 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
 
 def _clusters(log_dirs: list[LogDir]) -> Iterator[Cluster]:
     """Yield what each log directory says of its cluster, for those that a broker may start on: it runs on others."""
-    from brokerless.cluster_metadata import Cluster, metadata_among
-    from brokerless.remote import is_remote
+    from brokerless.io.remote import is_remote
+    from brokerless.log_dir.cluster_metadata import Cluster, metadata_among
 
     roots = {root.path: root for log_dir in log_dirs for root in log_dir.roots if not is_remote(root.path)}
     for path, root in roots.items():
@@ -165,7 +165,7 @@ def _clusters(log_dirs: list[LogDir]) -> Iterator[Cluster]:
 
 
 def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
-    from brokerless.log.files import METADATA_TOPIC
+    from brokerless.layout.file_names import METADATA_TOPIC
 
     for log in logs:
         # The metadata log is the Raft layer's own.
@@ -179,7 +179,7 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
 
 def _name_faults(clusters: list[Cluster]) -> None:
     """Name what keeps a broker from starting on log directories, or from serving anything."""
-    from brokerless.starting import damaged_quorum_files, missing_ids
+    from brokerless.log_dir.start_faults import damaged_quorum_files, missing_ids
 
     for cluster in clusters:
         for fault in damaged_quorum_files(cluster.path):

@@ -11,8 +11,8 @@ from brokerless.cli import terminal
 from brokerless.cli.options import chosen, isolation_level, moment, note_missing, paths
 
 if TYPE_CHECKING:
-    from brokerless.log.bounds import IsolationLevel
     from brokerless.log.log import Log
+    from brokerless.log.offset_range import IsolationLevel
 
 # The numbers are Kafka's own (ListOffsets).
 _PENDING_UPLOAD = -6
@@ -81,8 +81,8 @@ def offsets(
 
 def _check_not_tiered(log: Log) -> None:
     """Refuse what a log's own files do not tell, and the cluster's metadata beside them may."""
-    from brokerless.cluster_metadata import Cluster
-    from brokerless.log.times import pending_upload_unknown
+    from brokerless.log.timestamps import pending_upload_unknown
+    from brokerless.log_dir.cluster_metadata import Cluster
 
     cluster = Cluster.of(log.root.path, log.root.node_id)
     if log.topic is not None and cluster.settings_of(log.topic).remote_storage_enable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import click
 
 from brokerless.cli import terminal
-from brokerless.release import NEWEST, Release
+from brokerless.layout.release import NEWEST, Release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ release = click.option(
 
 class _PathOrUrl(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
-        from brokerless.remote import is_remote
+        from brokerless.io.remote import is_remote
 
         return value if is_remote(str(value)) else super().convert(value, param, ctx)
 
@@ -210,9 +210,9 @@ def chosen(
 
     With `internal=False` Kafka's own topics only count if they are named, by --topic or by their directory.
     """
-    from brokerless import storage
-    from brokerless.log.files import is_internal
-    from brokerless.log_dir import LogDir
+    from brokerless.io import storage
+    from brokerless.layout.file_names import is_internal
+    from brokerless.log_dir.log_dirs import LogDir
 
     logs = LogDir(*paths).logs(topics or None, partitions or None)
     if internal or topics:

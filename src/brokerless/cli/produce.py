@@ -89,7 +89,7 @@ def produce(
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
     brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
     """
-    from brokerless.producer import Producer
+    from brokerless.produce.producer import Producer
 
     settings = _settings(configs, path, topic)
     # The first rows that cannot be read are said before anything is made.
@@ -149,8 +149,8 @@ def _has_no_epochs(rows: pa.RecordBatch) -> bool:
 
 
 def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]:
-    from brokerless.log.settings import TopicSettings
-    from brokerless.log_dir import LogDir
+    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.log_dir.log_dirs import LogDir
 
     given = {}
     for config in configs:

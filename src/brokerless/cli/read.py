@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.log.bounds import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.reader import Lost
     from brokerless.log.split import OnCorrupt
 
@@ -114,8 +114,8 @@ def read(
     import pyarrow as pa
 
     from brokerless.cli.output import open_sink
-    from brokerless.cluster_metadata import Uncommitted
     from brokerless.log.reader import Reader
+    from brokerless.log_dir.cluster_metadata import Uncommitted
 
     form = format_of(output, form)
     if form != "json" and output is None:

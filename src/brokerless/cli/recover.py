@@ -48,9 +48,9 @@ def recover(
     brokerless recover data
     brokerless recover /disk1/kafka /disk2/kafka
     """
-    from brokerless.cluster_metadata import metadata_among
     from brokerless.errors import CorruptRecordError
-    from brokerless.recovery import Forecast, forecast, recovered
+    from brokerless.log_dir.cluster_metadata import metadata_among
+    from brokerless.log_dir.recover import Forecast, forecast, recovered
 
     try:
         forecasts = {

@@ -63,8 +63,8 @@ def retain(
     brokerless retain data --topic clicks --before-offset 120000 --in-place
     brokerless retain data --topic orders --until 2024-05-01T12:00 --to as-of-noon
     """
-    from brokerless.log.retain import Retain
-    from brokerless.log.until import Until
+    from brokerless.rewriting.retain import Retain
+    from brokerless.rewriting.truncate_to import Until
 
     given = (retention_ms, retention_bytes, before_offset)
     if until is not None or until_offset is not None:

@@ -16,8 +16,8 @@ from brokerless.cli.options import Progress, broker_settings, int_from
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from brokerless.log.verb import PlanT, ReportT, Verb
-    from brokerless.rewriting import Rewritten
+    from brokerless.append.operation import PlanT, ReportT, Verb
+    from brokerless.rewriting.run import Rewritten
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -44,7 +44,7 @@ class Where:
             click.UsageError: neither a new directory, nor in place, nor a dry run; or more than one of them.
             SystemExit: all is done, and damage that was there before is there still.
         """
-        from brokerless.rewriting import rewrite_each
+        from brokerless.rewriting.run import rewrite_each
 
         if bool(self.to) + self.in_place + self.dry_run != 1:
             raise click.UsageError(

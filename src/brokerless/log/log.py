@@ -9,30 +9,32 @@ from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from brokerless import _native, storage
+from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log import files, journal, texts, times
-from brokerless.log.bounds import bounds, check_word, stable_end, visible_end
-from brokerless.log.promises import LOST, agreed_end, promised_end
+from brokerless.io import storage
+from brokerless.io.file_window import batch_at
+from brokerless.io.remote import is_remote
+from brokerless.layout import checkpoints, file_names, journal
+from brokerless.layout.log_dir_files import Root
+from brokerless.layout.tiering import log_start_offset
+from brokerless.log import timestamps
+from brokerless.log.damage import Finding, is_lost, survey
+from brokerless.log.expected_records import LOST, agreed_end, promised_end
+from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.reader import Reader
-from brokerless.log.root import Root
 from brokerless.log.segment import NO_END, Extent, Segment, cut_batch
 from brokerless.log.split import Missing, Split, cut_short, make_splits
-from brokerless.log.survey import Finding, is_lost, survey
-from brokerless.log.tiering import log_start_offset
-from brokerless.log.window import batch_at
-from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from brokerless.log.bounds import EndOffset, IsolationLevel, StartOffset
-    from brokerless.log.promises import Promise
+    from brokerless.layout.checkpoints import LeaderEpoch
+    from brokerless.log.expected_records import Promise
+    from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt
-    from brokerless.log.texts import LeaderEpoch
-    from brokerless.log.times import OffsetAndTimestamp
+    from brokerless.log.timestamps import OffsetAndTimestamp
 
 _TARGET_BYTES = 128 << 20
 
@@ -72,15 +74,15 @@ class Log:
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):
             raise FileNotFoundError(f"no such file or directory: {self.path!r}")
-        if self.is_file and not self._file_name.endswith(tuple(f".log{state}" for state in ("", *files.STATES))):
+        if self.is_file and not self._file_name.endswith(tuple(f".log{state}" for state in ("", *file_names.STATES))):
             raise ValueError(f"not a segment: {self.path!r} is not a .log file")
         self.topic: str | None = None
         self.partition: int | None = None
         leftover = ""
         try:
-            self.topic, self.partition, leftover = files.parse_directory_name(os.path.basename(self._directory))
+            self.topic, self.partition, leftover = file_names.parse_directory_name(os.path.basename(self._directory))
         except ValueError as error:
-            if not self.is_file and not files.is_partition_directory(storage.list_directory(absolute)):
+            if not self.is_file and not file_names.is_partition_directory(storage.list_directory(absolute)):
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment") from error
         # The checkpoints speak of the partition that has the name now: of a topic that was made anew.
         self._is_former = leftover in ("delete", "stray")
@@ -102,20 +104,20 @@ class Log:
     @cached_property
     def topic_id(self) -> str | None:
         """The topic's id, from partition.metadata (22 characters of URL-safe base64)."""
-        content = self._small_file(texts.PARTITION_METADATA)
+        content = self._small_file(checkpoints.PARTITION_METADATA)
         if content is None:
             return None
-        with located(f"{self._directory}/{texts.PARTITION_METADATA}"):
-            return texts.parse_partition_metadata(content).topic_id
+        with located(f"{self._directory}/{checkpoints.PARTITION_METADATA}"):
+            return checkpoints.parse_partition_metadata(content).topic_id
 
     @cached_property
     def leader_epochs(self) -> list[LeaderEpoch]:
         """The lines of the leader-epoch-checkpoint; empty without one, as for magic 0 and 1."""
-        content = self._small_file(texts.LEADER_EPOCHS)
+        content = self._small_file(checkpoints.LEADER_EPOCHS)
         if content is None:
             return []
-        with located(f"{self._directory}/{texts.LEADER_EPOCHS}"):
-            return texts.parse_leader_epochs(content)
+        with located(f"{self._directory}/{checkpoints.LEADER_EPOCHS}"):
+            return checkpoints.parse_leader_epochs(content)
 
     @cached_property
     def segments(self) -> list[Segment]:
@@ -130,7 +132,7 @@ class Log:
         ]
         if not self.is_file:
             if lost and not segments:
-                first = files.segment_file(lost[0], files.LOG)
+                first = file_names.segment_file(lost[0], file_names.LOG)
                 warnings.warn(f"{self.name} has indexes, and no .log of them: {first} is the first", stacklevel=2)
             return segments
         own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
@@ -156,7 +158,7 @@ class Log:
 
     def snapshot_path(self, offset: int) -> str:
         """Return the path of a producer snapshot."""
-        return f"{self._directory}/{files.segment_file(offset, files.SNAPSHOT)}"
+        return f"{self._directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
 
     @property
     def extent(self) -> Extent:
@@ -224,7 +226,7 @@ class Log:
             return checkpointed or 0
         first = self.segments[0].base_offset
         # The segments before a lone file are beside it.
-        epochs: list[texts.LeaderEpoch] = []
+        epochs: list[checkpoints.LeaderEpoch] = []
         if (checkpointed or 0) < first and not self.is_file:
             # A read needs no epochs: without them what is here is all there is.
             with contextlib.suppress(CorruptRecordError):
@@ -252,7 +254,8 @@ class Log:
         if is_below and not self.extent.damage and not self.is_file and not self.root.is_locked:
             warnings.warn(
                 f"{self.name} ends at {self.extent.next_offset}, below its start offset {self.log_start_offset} in "
-                f"{self.root.path}/{texts.LOG_START_OFFSETS}: no row is seen, and a broker that starts deletes all",
+                f"{self.root.path}/{checkpoints.LOG_START_OFFSETS}: no row is seen, and a broker that starts deletes "
+                "all",
                 stacklevel=2,
             )
         return max(self.log_start_offset, self.extent.next_offset)
@@ -563,7 +566,7 @@ class Log:
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
         end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)
-        return times.answer(self, timestamp, end)
+        return timestamps.answer(self, timestamp, end)
 
     def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
         if self.topic is None or self.partition is None or self._is_former:
@@ -577,7 +580,7 @@ class Log:
             return None
 
     @cached_property
-    def _live(self) -> files.LiveFiles:
+    def _live(self) -> file_names.LiveFiles:
         names = journal.in_force(self._directory, storage.list_directory)
         if self.topic is None and self.is_file:
             # What else lies beside a lone file may be of other partitions.
@@ -585,13 +588,13 @@ class Log:
             names = [name for name in names if name.startswith(own)]
 
         def next_offset_of(name: str) -> int:
-            return Segment(self._directory, files.base_offset(name), name=name).extent().next_offset
+            return Segment(self._directory, file_names.base_offset(name), name=name).extent().next_offset
 
-        return files.live_files(names, next_offset_of)
+        return file_names.live_files(names, next_offset_of)
 
     def _lone_segment(self) -> Segment:
         """Return the segment of a file that stands alone: no number in its name may hide the rows that it holds."""
-        named = files.live_base_offset(self._file_name)
+        named = file_names.live_base_offset(self._file_name)
         with storage.File(f"{self._directory}/{self._file_name}") as file:
             first = batch_at(file, 0)
         begins = None if first is None else first["base_offset"]

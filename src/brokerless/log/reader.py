@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pyarrow as pa
 
-from brokerless import _native, storage
+from brokerless import _native
 from brokerless.errors import CorruptRecordError, check_several, located, unknown
-from brokerless.log import files, journal
+from brokerless.io import storage
+from brokerless.io.file_window import HEADER, MAX_BATCH, Window, batch_at, sweep
+from brokerless.layout import file_names, journal
+from brokerless.log.damage import Finding, rows_and_findings, survey
 from brokerless.log.segment import NO_END, Entry, Segment, cut_batch, open_log
 from brokerless.log.split import cut_short
-from brokerless.log.survey import Finding, rows_and_findings, survey
-from brokerless.log.window import HEADER, MAX_BATCH, Window, batch_at, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
+    from brokerless.io.storage import File
     from brokerless.log.split import Missing, Split
-    from brokerless.storage import File
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of Spark's Kafka source, with headers: what is read unless told otherwise."""
@@ -240,8 +241,8 @@ def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:
     """Yield what the segment's index tells of behind the end of the file, unless a live broker changes both."""
     directory, name = os.path.split(split.path)
     is_older = split.file_size is not None and split.limit_offset is not None
-    if is_older and split.trusts_index and name == files.segment_file(split.base_offset, files.LOG):
-        segment = Segment(directory, split.base_offset, split.following_offset, files.LOG | files.INDEX)
+    if is_older and split.trusts_index and name == file_names.segment_file(split.base_offset, file_names.LOG):
+        segment = Segment(directory, split.base_offset, split.following_offset, file_names.LOG | file_names.INDEX)
         yield from cut_short(segment, next_offset, split.end_position)
 
 
@@ -310,7 +311,7 @@ def _is_in_one_piece(split: Split) -> bool:
     if split.following_offset is None:
         return False
     names = journal.in_force(os.path.dirname(split.path), storage.list_directory)
-    found = (files.live_base_offset(name) for name in names if name.endswith(".log"))
+    found = (file_names.live_base_offset(name) for name in names if name.endswith(".log"))
     behind = [base for base in found if base is not None and base > split.base_offset]
     is_closed = split.file_size is not None or bool(behind)
     return is_closed and min(behind, default=NO_END) >= split.following_offset

@@ -10,17 +10,18 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from brokerless import _native, storage
+from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log import files, journal
-from brokerless.log.window import SIZE, Window, batch_at, is_zero_from, sweep
+from brokerless.io import storage
+from brokerless.io.file_window import SIZE, Window, batch_at, is_zero_from, sweep
+from brokerless.layout import file_names, journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-    from brokerless.log.window import Readable
+    from brokerless.io.file_window import Readable
 
 _T = TypeVar("_T")
 
@@ -77,7 +78,7 @@ class Segment:
         directory: str,
         base_offset: int,
         next_base_offset: int | None = None,
-        kinds: int = files.LOG,
+        kinds: int = file_names.LOG,
         swapped: int = 0,
         name: str | None = None,
         lost: int | None = None,
@@ -96,7 +97,7 @@ class Segment:
     @property
     def path(self) -> str:
         """The `.log` file."""
-        return f"{self._directory}/{self._name}" if self._name else self._path(files.LOG)
+        return f"{self._directory}/{self._name}" if self._name else self._path(file_names.LOG)
 
     @property
     def is_last(self) -> bool:
@@ -121,7 +122,7 @@ class Segment:
     @property
     def has_transaction_index(self) -> bool:
         """Whether there is a `.txnindex`: a broker makes one at the first abort."""
-        return bool(self._kinds & files.TXNINDEX)
+        return bool(self._kinds & file_names.TXNINDEX)
 
     def open(self) -> storage.File:
         """Open the `.log`, also if retention or the cleaner renamed it since it was listed."""
@@ -129,12 +130,12 @@ class Segment:
 
     def offset_index(self) -> _native.OffsetIndex | None:
         """Return the `.index`, None if it cannot be read."""
-        content = self._read(files.INDEX)
+        content = self._read(file_names.INDEX)
         return None if content is None else _native.OffsetIndex(content, self.base_offset)
 
     def time_index(self) -> _native.TimeIndex | None:
         """Return the `.timeindex`, None if it cannot be read."""
-        content = self._read(files.TIMEINDEX)
+        content = self._read(file_names.TIMEINDEX)
         return None if content is None else _native.TimeIndex(content, self.base_offset)
 
     def transaction_index(self) -> _native.TransactionIndex | None:
@@ -145,7 +146,7 @@ class Segment:
         """
         if not self.has_transaction_index:
             return None
-        path = self._path(files.TXNINDEX)
+        path = self._path(file_names.TXNINDEX)
         with located(path):
             return _native.TransactionIndex(_in_force(path, storage.read_all), self.base_offset)
 
@@ -170,7 +171,7 @@ class Segment:
             next_offset: the one behind the last batch of the `.log`.
             size: the length of the `.log`.
         """
-        if self.is_last or not self._kinds & files.INDEX:
+        if self.is_last or not self._kinds & file_names.INDEX:
             return None
 
         def last(path: str) -> tuple[int, int] | None:
@@ -178,7 +179,7 @@ class Segment:
                 return last_entry(file, self.base_offset)
 
         try:
-            found = _in_force(self._path(files.INDEX), last)
+            found = _in_force(self._path(file_names.INDEX), last)
         except OSError:
             return None
         is_behind = found is not None and next_offset <= found[0] < self.limit_offset and size <= found[1]
@@ -322,8 +323,8 @@ class Segment:
             return None
 
     def _path(self, kind: int) -> str:
-        state = files.SWAP if self._swapped & kind else ""
-        return f"{self._directory}/{files.segment_file(self.base_offset, kind, state)}"
+        state = file_names.SWAP if self._swapped & kind else ""
+        return f"{self._directory}/{file_names.segment_file(self.base_offset, kind, state)}"
 
 
 def last_entry(file: Readable, base_offset: int) -> tuple[int, int] | None:
@@ -345,7 +346,7 @@ def limit_of(base_offset: int) -> int:
 
 def segments_in(directory: str) -> tuple[Segment, ...]:
     """Return the segments of a partition directory that a load has brought in order."""
-    kinds = files.live_files(storage.list_directory(directory), _no_swap).kinds
+    kinds = file_names.live_files(storage.list_directory(directory), _no_swap).kinds
     ends = [*list(kinds)[1:], None]
     return tuple(Segment(directory, base, end, kinds[base]) for base, end in zip(kinds, ends, strict=False))
 
@@ -432,8 +433,8 @@ def _in_force(path: str, use: Callable[[str], _T]) -> _T:
 
 
 def _renamed(path: str, use: Callable[[str], _T]) -> _T:
-    final = path.removesuffix(files.SWAP)
-    for name in (path, final, final + files.DELETED):
+    final = path.removesuffix(file_names.SWAP)
+    for name in (path, final, final + file_names.DELETED):
         try:
             return use(name)
         except FileNotFoundError:

@@ -13,18 +13,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from brokerless.log.promises import cut_short_in_words
+from brokerless.io.remote import is_remote
+from brokerless.log.expected_records import cut_short_in_words
 from brokerless.log.segment import NO_END
 from brokerless.log.transactions import overlapping
-from brokerless.remote import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from brokerless import _native
+    from brokerless.io.storage import File
     from brokerless.log.segment import Segment
     from brokerless.log.transactions import Aborted
-    from brokerless.storage import File
 
 OnCorrupt = Literal["raise", "skip"]
 

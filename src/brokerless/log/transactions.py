@@ -14,12 +14,13 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from brokerless import _native, storage
+from brokerless import _native
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log import files
+from brokerless.io import storage
+from brokerless.io.file_window import MAX_BATCH, batch_at
+from brokerless.layout import file_names
+from brokerless.log.damage import Finding, Run, by_offset, position_in, survey, tuples
 from brokerless.log.segment import NO_END
-from brokerless.log.survey import Finding, Run, by_offset, position_in, survey, tuples
-from brokerless.log.window import MAX_BATCH, batch_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -278,7 +279,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
         open_transactions = found.open
         if known is not None:
             # Whatever ended here has a marker, which stays as long as any batch of its transaction does.
-            name = files.segment_file(_end_of(log, segment), files.SNAPSHOT)
+            name = file_names.segment_file(_end_of(log, segment), file_names.SNAPSHOT)
             cause = f"there is none up to {_end_of(log, segment)}, where {name} says that it has ended"
             doubts += [
                 Doubt(producer, begun, _end_of(log, segment), segment.path, 0, cause)

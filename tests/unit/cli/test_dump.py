@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 import building
-from brokerless.log.entries import entries
+from brokerless.inspection.decode_files import entries
 from damage import flip_bit
 from expected import broker_cases
 from reference import crc32c

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.cluster_metadata import bootstrap
-from brokerless.kraft import Bootstrap
+from brokerless.layout.bootstrap_metadata import Bootstrap
+from brokerless.log_dir.cluster_metadata import bootstrap
 
 TESTS = Path(__file__).parents[2]
 # Every message format, codec and timestamp type, gaps from compaction, nulls, headers and transactions.

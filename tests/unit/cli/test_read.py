@@ -18,8 +18,8 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.cli import output
-from brokerless.kraft import Bootstrap, ClusterImage
-from brokerless.log.texts import HIGH_WATERMARKS
+from brokerless.layout.bootstrap_metadata import Bootstrap, ClusterImage
+from brokerless.layout.checkpoints import HIGH_WATERMARKS
 from damage import cut, flip_bit
 from expected import LOG_DIRS, consumed, text, value
 
@@ -417,8 +417,8 @@ def replicated(tmp_path, monkeypatch):
         producer.send([{"value": b"%d" % i} for i in range(10)])
     (tmp_path / "d" / HIGH_WATERMARKS).write_text("0\n1\nt 0 5\n")
     image = ClusterImage(replicas={("t", 0): (1, 2)})
-    monkeypatch.setattr("brokerless.cluster_metadata.cluster_image", lambda _: image)
-    monkeypatch.setattr("brokerless.cluster_metadata.bootstrap", lambda *_: None)
+    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
+    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.bootstrap", lambda *_: None)
     return tmp_path / "d", image
 
 

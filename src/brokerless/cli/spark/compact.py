@@ -28,6 +28,6 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     brokerless spark compact /kafka/data1 /kafka/data2 --topic users --dry-run
     brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --roll --state done.jsonl
     """
-    from brokerless.log.compact import Compact
+    from brokerless.rewriting.compact.compact import Compact
 
     where.run(Compact(**options), lambda report: (report.bytes_before, report.bytes_after))

@@ -28,6 +28,6 @@ def convert(where: Where, settings: dict[str, Any]) -> None:
     brokerless spark convert /kafka/data1 /kafka/data2 --topic clicks --compression zstd --dry-run
     brokerless spark convert /kafka/data1 /kafka/data2 --topic clicks --compression zstd --in-place --state done.jsonl
     """
-    from brokerless.log.convert import Convert
+    from brokerless.rewriting.convert import Convert
 
     where.run(Convert(**settings), lambda report: (report.bytes_before, report.bytes_after))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.log.verb import PlanT, ReportT, Verb
+    from brokerless.append.operation import PlanT, ReportT, Verb
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -9,9 +9,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from brokerless import _native, storage
+from brokerless import _native
 from brokerless.errors import check_several, unknown
-from brokerless.log.root import check_outside
+from brokerless.io import storage
+from brokerless.layout.log_dir_files import check_outside
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
@@ -19,9 +20,9 @@ from brokerless.spark.jobs.formats import COMPRESSIONS, EXACT_TIME, JSON_COLUMNS
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, Manifest, Receipt
 from brokerless.spark.jobs.running import run
 from brokerless.spark.jobs.tables import PACKAGES, write_table
-from brokerless.spark.option_values import local
-from brokerless.spark.options import Options
-from brokerless.spark.tasks import at_one_moment
+from brokerless.spark.source.option_values import local
+from brokerless.spark.source.options import Options
+from brokerless.spark.source.tasks import at_one_moment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless import disk, remote, storage
+from brokerless.io import disk, remote, storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

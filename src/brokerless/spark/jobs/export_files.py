@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from brokerless.log.split import Split
     from brokerless.spark.jobs.export_directory import ExportDirectory
     from brokerless.spark.jobs.formats import Write
-    from brokerless.spark.tasks import Task
+    from brokerless.spark.source.tasks import Task
 
 
 @dataclass(frozen=True, kw_only=True)

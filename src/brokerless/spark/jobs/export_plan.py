@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from brokerless.cluster_metadata import Cluster
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
-from brokerless.log import files
-from brokerless.log.bounds import bounds
+from brokerless.io.remote import is_remote
+from brokerless.layout import file_names
+from brokerless.log.offset_range import bounds
 from brokerless.log.segment import NO_END
-from brokerless.remote import is_remote
+from brokerless.log_dir.cluster_metadata import Cluster
 from brokerless.spark.jobs.manifest import ExportedPartition, ExportedTopic, Manifest
-from brokerless.spark.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
-from brokerless.spark.tasks import pack
+from brokerless.spark.source.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
+from brokerless.spark.source.tasks import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
     from brokerless.log.split import Split
     from brokerless.spark.jobs.export_files import FileWriter
-    from brokerless.spark.options import Options, Partition
-    from brokerless.spark.tasks import Task
+    from brokerless.spark.source.options import Options, Partition
+    from brokerless.spark.source.tasks import Task
 
 # The header of a batch of format 2; the older formats' is shorter.
 _HEADER = 61
@@ -49,7 +49,7 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
     for log in logs:
         if log.topic is None:
             raise ValueError(f"{log.path} is of no topic: put it into a directory named <topic>-<partition>")
-        files.check_topic_name(log.topic)
+        file_names.check_topic_name(log.topic)
     target = target or target_of(logs, options)
     ends = {name_of(log): end_of(log, options) for log in logs}
     pieces = list(pieces_of_all(logs, options, target))

@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from brokerless import _native, parquet, storage
+from brokerless import _native
+from brokerless.io import storage
+from brokerless.produce import parquet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

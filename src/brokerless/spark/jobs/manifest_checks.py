@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from brokerless.log import files, texts
-from brokerless.log.settings import TopicSettings
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.topic_config import TopicSettings
 
 if TYPE_CHECKING:
     from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic, Manifest
@@ -46,10 +46,10 @@ def check(manifest: Manifest) -> None:
 
 
 def _check_topic(name: str, topic: ExportedTopic) -> None:
-    files.check_topic_name(name)
+    file_names.check_topic_name(name)
     # The metadata log has one of the ids that Kafka reserves, and is never restored.
-    if topic.topic_id is not None and name != files.METADATA_TOPIC:
-        texts.check_topic_id(topic.topic_id)
+    if topic.topic_id is not None and name != file_names.METADATA_TOPIC:
+        checkpoints.check_topic_id(topic.topic_id)
     if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
         raise ValueError(f"configs of topic {name!r} that are no texts")
     TopicSettings.from_configs(topic.configs)

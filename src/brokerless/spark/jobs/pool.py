@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.workers import Call, Progress
+    from brokerless.io.workers import Call, Progress
 
 _T = TypeVar("_T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerless.errors import check_several, unknown
-from brokerless.log.profile import FACTS
+from brokerless.inspection.profile import FACTS
 from brokerless.spark.jobs.reading import read
 
 if TYPE_CHECKING:

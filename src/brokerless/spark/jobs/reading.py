@@ -6,10 +6,10 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from brokerless import storage
 from brokerless.errors import check_several
-from brokerless.spark.options import Options
-from brokerless.spark.tasks import select
+from brokerless.io import storage
+from brokerless.spark.source.options import Options
+from brokerless.spark.source.tasks import select
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -17,34 +17,35 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from brokerless import _native, disk, storage
-from brokerless.committing import Write
+from brokerless import _native
+from brokerless.commit.atomic_write import Write
+from brokerless.commit.parts import DIRECTORY, Encoding, Part, fingerprint
 from brokerless.errors import LogInUseError, check_several, unknown
-from brokerless.log.files import check_writable_topic
-from brokerless.log.root import Root
-from brokerless.log.settings import TOPIC, TopicSettings
-from brokerless.log.shares import in_shares
-from brokerless.log_dir import LogDir
-from brokerless.log_dir_writer import LogDirWriter
-from brokerless.parts import DIRECTORY, Encoding, Part, fingerprint
-from brokerless.restoration import Restoration
+from brokerless.io import disk, storage
+from brokerless.io.chunking import in_shares
+from brokerless.layout.file_names import check_writable_topic
+from brokerless.layout.log_dir_files import Root
+from brokerless.layout.topic_config import TOPIC, TopicSettings
+from brokerless.log_dir.log_dirs import LogDir
+from brokerless.log_dir.restoration import Restoration
+from brokerless.log_dir.topics import NewTopic
+from brokerless.log_dir.writer import LogDirWriter
 from brokerless.spark.jobs.export import PartitionReport
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
 from brokerless.spark.jobs.manifest import MANIFEST, SUCCESS, Manifest
 from brokerless.spark.jobs.restore_parts import PartMaker
 from brokerless.spark.jobs.running import run
-from brokerless.spark.option_values import local
-from brokerless.spark.sink import PATIENCE, PATIENCE_BEFORE
-from brokerless.written_topics import NewTopic
+from brokerless.spark.sink.sink import PATIENCE, PATIENCE_BEFORE
+from brokerless.spark.source.option_values import local
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
+    from brokerless.commit.parts import Staging
     from brokerless.log.reader import Lost
-    from brokerless.parts import Staging
     from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic
     from brokerless.spark.jobs.restore_parts import Made
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from brokerless import disk, storage
-from brokerless.parts import DIRECTORY, Part
+from brokerless.commit.parts import DIRECTORY, Part
+from brokerless.io import disk, storage
 from brokerless.spark.jobs.formats import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from brokerless.parts import PartWriter, Staging
+    from brokerless.commit.parts import PartWriter, Staging
     from brokerless.spark.jobs.export_directory import ExportDirectory
     from brokerless.spark.jobs.manifest import ExportedFile
 

@@ -13,11 +13,11 @@ import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from brokerless import storage
-from brokerless.ledger import Ledger
-from brokerless.log.compact import Compact
-from brokerless.log.convert import Convert
-from brokerless.rewriting import SHARE, rewrite_each
+from brokerless.io import storage
+from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.progress_file import Ledger
+from brokerless.rewriting.run import SHARE, rewrite_each
 from brokerless.spark.jobs.pool import SparkPool
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.cluster_metadata import Path
-    from brokerless.log.compaction_report import CompactionReport
-    from brokerless.log.convert import ConvertReport
-    from brokerless.log.verb import Outcome, PlanT, ReportT, Verb
-    from brokerless.rewriting import Progress, Rewritten
+    from brokerless.append.operation import Outcome, PlanT, ReportT, Verb
+    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.rewriting.compact.report import CompactionReport
+    from brokerless.rewriting.convert import ConvertReport
+    from brokerless.rewriting.run import Progress, Rewritten
 
 
 def compact(

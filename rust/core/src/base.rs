@@ -1,0 +1,9 @@
+//! What all others stand on: errors, integers and varints, text.
+
+pub(crate) mod bits;
+pub(crate) mod error;
+pub(crate) mod json;
+pub(crate) mod primitives;
+pub(crate) mod scratch;
+pub(crate) mod timestamp_type;
+pub(crate) mod utf8;

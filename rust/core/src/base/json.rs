@@ -1,0 +1,305 @@
+//! JSON, appended to bytes.
+//!
+//! Strings are escaped as Kafka's own tools do it (Jackson): what the grammar demands, nothing more.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::base::error::{Error, Result};
+/// Numbers that JSON takes as they are.
+pub use itoa::Integer as JsonInteger;
+
+/// How keys, values and header values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BytesFormat {
+    /// As text; what is not UTF-8 becomes `{"base64": "..."}`, so that nothing is ambiguous.
+    Utf8,
+    /// As base64 with padding.
+    Base64,
+    /// As lower-case hexadecimal.
+    Hex,
+}
+
+impl BytesFormat {
+    /// By its name: `utf8`, `base64` or `hex`.
+    pub fn from_name(name: &str) -> Result<Self> {
+        match name {
+            "utf8" => Ok(Self::Utf8),
+            "base64" => Ok(Self::Base64),
+            "hex" => Ok(Self::Hex),
+            _ => Err(Error::invalid(format!(
+                "bytes is {name:?}, not one of utf8, base64, hex"
+            ))),
+        }
+    }
+
+    /// The bytes that are written so.
+    pub fn decode(self, text: &str) -> Result<Vec<u8>> {
+        match self {
+            Self::Utf8 => Ok(text.as_bytes().to_vec()),
+            Self::Base64 => STANDARD
+                .decode(text)
+                .map_err(|error| Error::invalid(format!("not base64: {error}"))),
+            Self::Hex => text
+                .as_bytes()
+                .chunks(2)
+                .map(|digits| {
+                    std::str::from_utf8(digits)
+                        .ok()
+                        .filter(|digits| digits.len() == 2 && !digits.starts_with('+'))
+                        .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+                        .ok_or_else(|| Error::invalid("not hexadecimal"))
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A writer that puts the commas. Whoever uses it balances its calls.
+#[derive(Debug)]
+pub struct Json<'a> {
+    out: &'a mut Vec<u8>,
+    /// Something stands before the next key or element.
+    follows: bool,
+}
+
+impl<'a> Json<'a> {
+    /// Appends one JSON text to `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self {
+            out,
+            follows: false,
+        }
+    }
+
+    #[inline]
+    fn separate(&mut self) {
+        if self.follows {
+            self.out.push(b',');
+        }
+    }
+
+    /// `{`
+    #[inline]
+    pub fn begin_object(&mut self) {
+        self.separate();
+        self.out.push(b'{');
+        self.follows = false;
+    }
+
+    /// `}`
+    #[inline]
+    pub fn end_object(&mut self) {
+        self.out.push(b'}');
+        self.follows = true;
+    }
+
+    /// `[`
+    #[inline]
+    pub fn begin_array(&mut self) {
+        self.separate();
+        self.out.push(b'[');
+        self.follows = false;
+    }
+
+    /// `]`
+    #[inline]
+    pub fn end_array(&mut self) {
+        self.out.push(b']');
+        self.follows = true;
+    }
+
+    /// A key that needs no escaping; its value comes next.
+    #[inline]
+    pub fn key(&mut self, name: &str) {
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.follows = false;
+    }
+
+    /// A number.
+    #[inline]
+    pub fn int(&mut self, value: impl JsonInteger) {
+        self.separate();
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        self.follows = true;
+    }
+
+    /// `true` or `false`.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.separate();
+        self.out
+            .extend_from_slice(if value { b"true" } else { b"false" });
+        self.follows = true;
+    }
+
+    /// `null`
+    #[inline]
+    pub fn null(&mut self) {
+        self.separate();
+        self.out.extend_from_slice(b"null");
+        self.follows = true;
+    }
+
+    /// A key and its number.
+    #[inline]
+    pub fn int_field(&mut self, name: &str, value: impl JsonInteger) {
+        self.key(name);
+        self.int(value);
+    }
+
+    /// A key and its number, or null.
+    #[inline]
+    pub fn optional_field(&mut self, name: &str, value: Option<i64>) {
+        self.key(name);
+        match value {
+            Some(value) => self.int(value),
+            None => self.null(),
+        }
+    }
+
+    /// A key and `true` or `false`.
+    #[inline]
+    pub fn bool_field(&mut self, name: &str, value: bool) {
+        self.key(name);
+        self.bool(value);
+    }
+
+    /// A key and its string.
+    #[inline]
+    pub fn string_field(&mut self, name: &str, value: &str) {
+        self.key(name);
+        self.string(value);
+    }
+
+    /// Where `out` ends now.
+    #[inline]
+    pub fn mark(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back the value that was begun at this mark, and writes null in its place.
+    pub fn null_instead(&mut self, mark: usize) {
+        self.out.truncate(mark);
+        self.follows = false;
+        self.null();
+    }
+
+    /// A string.
+    #[inline]
+    pub fn string(&mut self, value: &str) {
+        self.separate();
+        self.out.push(b'"');
+        append_escaped(value.as_bytes(), self.out);
+        self.out.push(b'"');
+        self.follows = true;
+    }
+
+    /// Bytes, or null.
+    #[inline]
+    pub fn bytes(&mut self, value: Option<&[u8]>, format: BytesFormat) {
+        let Some(value) = value else {
+            return self.null();
+        };
+        match format {
+            BytesFormat::Utf8 => match std::str::from_utf8(value) {
+                Ok(text) => self.string(text),
+                Err(_) => {
+                    self.begin_object();
+                    self.key("base64");
+                    self.base64(value);
+                    self.end_object();
+                }
+            },
+            BytesFormat::Base64 => self.base64(value),
+            BytesFormat::Hex => self.hex(value),
+        }
+    }
+
+    fn base64(&mut self, value: &[u8]) {
+        self.separate();
+        self.out.push(b'"');
+        let start = self.out.len();
+        self.out.resize(start + value.len().div_ceil(3) * 4, 0);
+        let room = self.out.get_mut(start..).unwrap_or_default();
+        let written = STANDARD.encode_slice(value, room).unwrap_or(0);
+        self.out.truncate(start + written);
+        self.out.push(b'"');
+        self.follows = true;
+    }
+
+    fn hex(&mut self, value: &[u8]) {
+        let digit = |nibble: u8| {
+            if nibble < 10 {
+                b'0' + nibble
+            } else {
+                b'a' - 10 + nibble
+            }
+        };
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend(
+            value
+                .iter()
+                .flat_map(|&byte| [digit(byte >> 4), digit(byte & 15)]),
+        );
+        self.out.push(b'"');
+        self.follows = true;
+    }
+}
+
+/// Appends UTF-8 text with quotes, backslashes and control characters escaped.
+fn append_escaped(mut text: &[u8], out: &mut Vec<u8>) {
+    loop {
+        let (plain, rest) = text.split_at(plain_length(text));
+        out.extend_from_slice(plain);
+        let Some((&byte, rest)) = rest.split_first() else {
+            return;
+        };
+        append_escape(byte, out);
+        text = rest;
+    }
+}
+
+/// How many bytes come before the first that needs an escape.
+fn plain_length(text: &[u8]) -> usize {
+    let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    // Whole blocks without an early exit: the compiler turns the fold into vector instructions.
+    let (blocks, tail) = text.as_chunks::<16>();
+    let is_plain = |block: &[u8; 16]| {
+        !block
+            .iter()
+            .fold(false, |found, byte| found | needs_escape(byte))
+    };
+    let plain = blocks.iter().take_while(|block| is_plain(block)).count();
+    let rest = blocks.get(plain).map_or(tail, |block| block.as_slice());
+    16 * plain + rest.iter().position(needs_escape).unwrap_or(rest.len())
+}
+
+fn append_escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let digit = |nibble: u8| {
+                if nibble < 10 {
+                    b'0' + nibble
+                } else {
+                    b'A' - 10 + nibble
+                }
+            };
+            out.extend_from_slice(b"\\u00");
+            out.extend([digit(byte >> 4), digit(byte & 15)]);
+            return;
+        }
+    };
+    out.extend([b'\\', short]);
+}

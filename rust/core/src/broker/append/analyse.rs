@@ -1,0 +1,131 @@
+//! A request's batches by their headers and checksums: the first look, in which nothing changes.
+
+use super::{Form, LogAppender, Request, Result};
+use crate::base::error::{Error, Kind};
+use crate::broker::producers::Origin;
+use crate::broker::refusal::{Refusal, Refused};
+use crate::broker::validate::{Placed, check_size, not_in_place};
+use crate::format::batch::Header;
+use crate::format::compression::Compression;
+use crate::format::walk::Next;
+
+/// The batches of a request, by their headers.
+pub(super) struct Analysis {
+    pub(super) size: usize,
+    pub(super) source: Compression,
+    pub(super) first_offset: Option<i64>,
+    pub(super) last_offset_of_first: i64,
+    pub(super) last_offset: i64,
+    pub(super) max_timestamp: i64,
+    pub(super) is_monotonic: bool,
+}
+
+impl LogAppender {
+    /// What the headers say, batch by batch; the checksums too.
+    pub(super) fn analyse(
+        &mut self,
+        data: &[u8],
+        request: Request,
+        form: Form,
+    ) -> Result<Analysis> {
+        let mut found = Analysis {
+            size: 0,
+            source: Compression::None,
+            first_offset: None,
+            last_offset_of_first: -1,
+            last_offset: -1,
+            max_timestamp: -1,
+            is_monotonic: true,
+        };
+        let origin = request.origin;
+        loop {
+            let rest = data.get(found.size..).unwrap_or_default();
+            let (header, entry) = match form.next(rest, found.size as u64) {
+                Ok(Next::Batch(header, entry)) => (header, entry),
+                Ok(Next::NeedMore(_)) => return Ok(found),
+                Err(error) => return Err(framing(error)),
+            };
+            if origin == Origin::Replication && header.partition_leader_epoch > request.leader_epoch
+            {
+                if form == Form::Headers {
+                    return Err(not_in_place("its leader epoch is above the request's"));
+                }
+                // A newer leader's: the fetch that brings them comes with its epoch.
+                return Ok(found);
+            }
+            self.check_header(&header, entry, request, form)
+                .map_err(|refused| refused.at(header.position, header.base_offset))?;
+            let last_offset = header.last_offset();
+            if self.batches.is_empty() {
+                found.first_offset = (header.magic == 2).then_some(header.base_offset);
+                found.last_offset_of_first = last_offset;
+            }
+            found.is_monotonic &= last_offset > found.last_offset;
+            found.last_offset = last_offset;
+            found.max_timestamp = found.max_timestamp.max(header.max_timestamp);
+            match header.compression() {
+                Ok(Compression::None) => {}
+                Ok(codec) => found.source = codec,
+                Err(error) => {
+                    return Err(
+                        Refused::of(Refusal::Append, error).at(header.position, header.base_offset)
+                    );
+                }
+            }
+            found.size += header.size();
+            self.batches.push(Placed {
+                header,
+                is_resummed: false,
+            });
+        }
+    }
+
+    fn check_header(
+        &self,
+        header: &Header,
+        entry: &[u8],
+        request: Request,
+        form: Form,
+    ) -> Result<()> {
+        let invalid = |message| Err(Refused::new(Refusal::InvalidRecord, message));
+        let epoch = header.partition_leader_epoch;
+        match request.origin {
+            Origin::RaftLeader if epoch != request.leader_epoch => {
+                return invalid(format!(
+                    "batch has leader epoch {epoch}, the leader's is {}",
+                    request.leader_epoch
+                ));
+            }
+            Origin::Client if header.magic == 2 && header.base_offset != 0 => {
+                return invalid(format!(
+                    "batch has base_offset {}: a producer sends 0, the log assigns offsets",
+                    header.base_offset
+                ));
+            }
+            _ => {}
+        }
+        if request.origin != Origin::Replication {
+            check_size(header, &self.settings.rules, "")?;
+        }
+        if form == Form::Headers {
+            return Ok(());
+        }
+        header
+            .check_crc(entry)
+            .map_err(|error| Refused::of(Refusal::CorruptRecord, error))
+    }
+}
+
+/// A length or a magic that no batch has: with either, nothing behind can be found.
+#[cold]
+pub(super) fn framing(error: Error) -> Refused {
+    let (position, base_offset) = (error.position, error.base_offset);
+    let refusal = match error.kind {
+        Kind::Corrupt | Kind::Unsupported => Refusal::CorruptRecord,
+        Kind::Invalid => Refusal::Append,
+    };
+    let mut refused = Refused::of(refusal, error);
+    refused.position = position;
+    refused.base_offset = base_offset;
+    refused
+}

@@ -1,0 +1,76 @@
+//! What a request may not be, whoever its producers are.
+
+use super::config::ANY_EPOCH;
+use super::{Analysis, LogAppender, Origin, Request, Result};
+use crate::broker::refusal::{Refusal, Refused};
+use crate::broker::validate::Placed;
+
+impl LogAppender {
+    pub(super) fn check_given_offsets(&self, analysis: &Analysis) -> Result<()> {
+        if !analysis.is_monotonic {
+            return Err(Refused::new(
+                Refusal::OffsetsOutOfOrder,
+                "the batches' last offsets do not increase: append them in the order of their log",
+            ));
+        }
+        let first = analysis
+            .first_offset
+            .unwrap_or(analysis.last_offset_of_first);
+        if first < self.log_end_offset {
+            return Err(Refused::new(
+                Refusal::UnexpectedAppendOffset,
+                format!(
+                    "first offset {first} is below the log end offset {}: that much is there already",
+                    self.log_end_offset
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Batches that were converted from older formats have no leader epoch. Kafka's load takes such a log, but its follower
+    /// does not (`LeaderEpochFileCache.assign`): in a copy they get the epoch before them, so that it can be replicated.
+    pub(super) fn fill_epochs(&mut self, request: Request) {
+        if request.origin != Origin::Replication || request.leader_epoch != ANY_EPOCH {
+            return;
+        }
+        let mut latest = self.epochs.latest().unwrap_or(0);
+        for Placed { header, .. } in &mut self.batches {
+            match header.partition_leader_epoch {
+                epoch if header.magic < 2 || epoch >= 0 => latest = latest.max(epoch),
+                _ => header.partition_leader_epoch = latest,
+            }
+        }
+    }
+
+    pub(super) fn check_epochs(&self) -> Result<()> {
+        let negative = |placed: &&Placed| {
+            let header = &placed.header;
+            header.magic == 2 && (header.partition_leader_epoch < 0 || header.base_offset < 0)
+        };
+        match self.batches.iter().find(negative) {
+            Some(Placed { header, .. }) => Err(Refused::new(
+                Refusal::Append,
+                format!(
+                    "leader epoch {} from offset {} on: neither may be negative",
+                    header.partition_leader_epoch, header.base_offset
+                ),
+            )
+            .at(header.position, header.base_offset)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_fits(&self, size: usize) -> Result<()> {
+        if size as i64 <= self.settings.segment_bytes {
+            return Ok(());
+        }
+        Err(Refused::new(
+            Refusal::RecordBatchTooLarge,
+            format!(
+                "{size} bytes are appended at once, segment_bytes is {}: append fewer batches at once, or raise it",
+                self.settings.segment_bytes
+            ),
+        ))
+    }
+}

@@ -1,0 +1,83 @@
+//! When a new segment begins, and what the one before leaves.
+
+use super::{ActiveSegment, Analysis, Effects, LogAppender, SegmentWrite, Settings};
+use crate::broker::index_builder::{
+    IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset,
+};
+
+impl LogAppender {
+    /// The base offset of a new segment, if one must begin before these bytes.
+    pub(super) fn roll_offset(&self, size: usize, analysis: &Analysis, now: i64) -> Option<i64> {
+        let segment = &self.segment;
+        let waited = match segment.first_timestamp {
+            Some(first) if first >= 0 => analysis.max_timestamp.wrapping_sub(first),
+            _ => now.wrapping_sub(segment.created_ms),
+        };
+        let limit = self
+            .settings
+            .segment_ms
+            .wrapping_sub(self.jitter(segment.base_offset));
+        let is_due = segment.size as i64 > self.settings.segment_bytes - size as i64
+            || (segment.size > 0 && waited > limit)
+            || segment.indexes.is_full()
+            || relative_offset(analysis.last_offset, segment.base_offset).is_none();
+        // Without its first offset, a set of magic 0 or 1 starts at most that far below its last.
+        let first = analysis
+            .first_offset
+            .unwrap_or_else(|| analysis.last_offset.wrapping_sub(i64::from(i32::MAX)));
+        is_due.then(|| first.max(self.log_end_offset))
+    }
+
+    /// Kafka draws a number for each segment; this one is always the same for the same segment.
+    fn jitter(&self, base_offset: i64) -> i64 {
+        let most = self
+            .settings
+            .segment_jitter_ms
+            .min(self.settings.segment_ms);
+        let mut mixed = self.settings.jitter_seed ^ base_offset as u64;
+        // SplitMix64.
+        mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        match u64::try_from(most) {
+            Ok(most) if most > 0 => (mixed % most) as i64,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn new_segment(&self, base_offset: i64, now: i64) -> ActiveSegment {
+        let Settings {
+            index_interval_bytes,
+            segment_index_bytes,
+            ..
+        } = self.settings;
+        ActiveSegment {
+            base_offset,
+            size: 0,
+            created_ms: now,
+            first_timestamp: None,
+            indexes: SegmentIndexes::new(base_offset, index_interval_bytes, segment_index_bytes),
+            transactions: TransactionIndexEnd::default(),
+        }
+    }
+
+    /// Ends the segment in hand; the next one is at `base_offset`.
+    pub(super) fn leave_segment(
+        &mut self,
+        base_offset: i64,
+        effects: &mut Effects,
+    ) -> std::result::Result<(), IndexError> {
+        let mut final_time_entry = Vec::new();
+        self.segment.indexes.finish(&mut final_time_entry)?;
+        self.producers.set_end_offset(base_offset);
+        effects.writes.push(SegmentWrite {
+            base_offset,
+            is_new: true,
+            snapshot: self.producers.take_snapshot(),
+            final_time_entry,
+            ..SegmentWrite::default()
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Leader epochs: where in the log each began (`LeaderEpochFileCache`).
+//!
+//! Epochs and start offsets both ascend. What contradicts a newer entry is dropped from the end: the newest leader is
+//! right.
+
+use crate::base::error::{Error, Result};
+
+/// The epochs of one log, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeaderEpochs {
+    entries: Vec<(i32, i64)>,
+}
+
+impl LeaderEpochs {
+    /// From (epoch, start offset) pairs in any order; of several for one epoch the last counts, as in Kafka's reader.
+    pub fn new(entries: impl IntoIterator<Item = (i32, i64)>) -> Self {
+        let mut all: Vec<_> = entries.into_iter().collect();
+        all.sort_by_key(|&(epoch, _)| epoch);
+        let mut entries: Vec<(i32, i64)> = Vec::with_capacity(all.len());
+        for entry in all {
+            match entries.last_mut() {
+                Some(last) if last.0 == entry.0 => *last = entry,
+                _ => entries.push(entry),
+            }
+        }
+        Self { entries }
+    }
+
+    /// (epoch, start offset), ascending.
+    pub fn entries(&self) -> &[(i32, i64)] {
+        &self.entries
+    }
+
+    /// The newest epoch.
+    pub fn latest(&self) -> Option<i32> {
+        self.entries.last().map(|&(epoch, _)| epoch)
+    }
+
+    /// Says that `epoch` began at `start_offset`; true if that changed anything.
+    pub fn assign(&mut self, epoch: i32, start_offset: i64) -> Result<bool> {
+        if epoch < 0 || start_offset < 0 {
+            return Err(Error::invalid(format!(
+                "leader epoch {epoch} starting at offset {start_offset}: neither may be negative"
+            )));
+        }
+        if let Some(&(latest, start)) = self.entries.last()
+            && latest == epoch
+            && start_offset >= start
+        {
+            return Ok(false);
+        }
+        while let Some(&(latest, start)) = self.entries.last()
+            && (latest >= epoch || start >= start_offset)
+        {
+            self.entries.pop();
+        }
+        self.entries.push((epoch, start_offset));
+        Ok(true)
+    }
+
+    /// Drops the epochs that began at `end_offset` or later; true if there were any.
+    pub fn truncate_from_end(&mut self, end_offset: i64) -> bool {
+        let before = self.entries.len();
+        while let Some(&(_, start)) = self.entries.last()
+            && start >= end_offset.max(0)
+        {
+            self.entries.pop();
+        }
+        self.entries.len() < before
+    }
+
+    /// Drops the epochs that ended at or before `start_offset`; the one it lies in then starts there. True if that
+    /// changed anything.
+    pub fn truncate_from_start(&mut self, start_offset: i64) -> bool {
+        let begun = self
+            .entries
+            .iter()
+            .take_while(|&&(_, start)| start <= start_offset)
+            .count();
+        let Some(ended) = begun.checked_sub(1) else {
+            return false;
+        };
+        self.entries.drain(..ended);
+        let is_cut = |first: &&mut (i32, i64)| ended > 0 || first.1 != start_offset;
+        match self.entries.first_mut().filter(is_cut) {
+            Some(first) => {
+                first.1 = start_offset;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Drops all; true if there were any.
+    pub fn clear(&mut self) -> bool {
+        let had_any = !self.entries.is_empty();
+        self.entries.clear();
+        had_any
+    }
+
+    /// Where `requested` ended: the greatest epoch not above it, and the offset after that one's last. (-1, -1) for an
+    /// epoch that this log does not know yet.
+    pub fn end_offset_for(&self, requested: i32, log_end_offset: i64) -> (i32, i64) {
+        const UNKNOWN: (i32, i64) = (-1, -1);
+        let Some(&(latest, _)) = self.entries.last() else {
+            return UNKNOWN;
+        };
+        if requested < 0 || requested > latest {
+            return UNKNOWN;
+        }
+        if requested == latest {
+            return (latest, log_end_offset);
+        }
+        let above = self
+            .entries
+            .partition_point(|&(epoch, _)| epoch <= requested);
+        let end = self
+            .entries
+            .get(above)
+            .map_or(log_end_offset, |&(_, start)| start);
+        let floor = above.checked_sub(1).and_then(|at| self.entries.get(at));
+        (floor.map_or(requested, |&(epoch, _)| epoch), end)
+    }
+
+    /// The epoch that `offset` was written in; None before the first.
+    pub fn epoch_for_offset(&self, offset: i64) -> Option<i32> {
+        let begun = self.entries.partition_point(|&(_, start)| start <= offset);
+        let last = begun.checked_sub(1).and_then(|at| self.entries.get(at));
+        last.map(|&(epoch, _)| epoch)
+    }
+}

@@ -1,0 +1,338 @@
+//! What a log knows of its producers: sequences, epochs, open transactions (`ProducerStateManager`).
+//!
+//! An append first works on an [`Update`], a copy of the producers it touches, and only an append that is taken applies it:
+//! a refused one leaves no trace. Kafka's transaction verification is off, as on a broker that does not verify.
+
+mod producer;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::base::error::Result;
+use crate::broker::index_builder::{IndexError, TransactionIndexEnd};
+use crate::broker::refusal::Refused;
+use crate::format::batch::Header;
+use crate::format::index::AbortedTxn;
+use crate::format::snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
+use crate::format::walk::for_each;
+use producer::{Batch, Completed, Producer, Recent, is_expired, marker};
+
+/// Who appends: what is checked depends on it (`AppendOrigin`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A producer.
+    Client,
+    /// A group or transaction coordinator, whose markers these are.
+    Coordinator,
+    /// The leader of a metadata log, which brings its own offsets.
+    RaftLeader,
+    /// A leader's log, taken over with its offsets: a follower, a restore, a recovery.
+    Replication,
+}
+
+impl Origin {
+    /// By its name in lower case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "client" => Some(Self::Client),
+            "coordinator" => Some(Self::Coordinator),
+            "raft_leader" => Some(Self::RaftLeader),
+            "replication" => Some(Self::Replication),
+            _ => None,
+        }
+    }
+}
+
+/// Where the producer ids begin that no cluster gives: it counts from 0 and never gets there. Ours are among them.
+pub const FIRST_OWN_PRODUCER_ID: i64 = 1 << 62;
+
+/// The highest producer id in whole batches that a cluster may give to a producer of its own, too; what follows bytes that
+/// are no batch is not looked at.
+pub fn highest_cluster_producer_id(batches: &[u8]) -> Option<i64> {
+    let mut highest = None;
+    let note = |header: &Header, _: &[u8]| {
+        highest = highest.max(cluster_id(header.producer_id));
+        Ok(())
+    };
+    // Who appends the batches says what is wrong with them.
+    let _ = for_each(batches, 0, note);
+    highest
+}
+
+fn cluster_id(producer_id: i64) -> Option<i64> {
+    (0..FIRST_OWN_PRODUCER_ID)
+        .contains(&producer_id)
+        .then_some(producer_id)
+}
+
+/// The answer to a batch that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Duplicate {
+    /// As it was stored.
+    pub first_offset: i64,
+    /// As it was stored.
+    pub last_offset: i64,
+    /// Its max timestamp.
+    pub timestamp: i64,
+}
+
+/// What an append, not yet taken, does to the producers.
+#[derive(Debug, Default)]
+pub struct Update {
+    /// Producers touched; their batches are those of the append alone.
+    touched: HashMap<i64, Producer>,
+    /// First offset and producer of the transactions begun.
+    begun: Vec<(i64, i64)>,
+    completed: Vec<Completed>,
+}
+
+impl Update {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.touched.clear();
+        self.begun.clear();
+        self.completed.clear();
+    }
+
+    /// Whether the transaction index can take the aborted ones.
+    pub(crate) fn check(&self, index: &TransactionIndexEnd) -> std::result::Result<(), IndexError> {
+        let mut index = *index;
+        for txn in self.completed.iter().filter(|txn| txn.is_aborted) {
+            index.check(txn.last_offset)?;
+            index.last_offset = Some(txn.last_offset);
+        }
+        Ok(())
+    }
+}
+
+/// The producers of one log.
+#[derive(Debug, Clone, Default)]
+pub struct Producers {
+    producers: HashMap<i64, Producer>,
+    /// Keyed by first offset and producer.
+    ongoing: BTreeSet<(i64, i64)>,
+    /// Ended by a marker at this offset, which the high watermark has not passed yet.
+    unreplicated: BTreeMap<(i64, i64), i64>,
+    end_offset: i64,
+    snapshot_offset: Option<i64>,
+}
+
+impl Producers {
+    /// No producer, as before the record at `end_offset`.
+    pub fn new(end_offset: i64) -> Self {
+        Self {
+            end_offset,
+            ..Self::default()
+        }
+    }
+
+    /// The state that the `.snapshot` file named by `offset` holds. Producers idle for `expiration_ms` at `now`, with no
+    /// transaction open, are left out.
+    pub fn from_snapshot(data: &[u8], offset: i64, now: i64, expiration_ms: i64) -> Result<Self> {
+        let mut state = Self::new(offset);
+        state.snapshot_offset = Some(offset);
+        for entry in producer_snapshot(data)? {
+            let mut producer = Producer {
+                epoch: entry.producer_epoch,
+                coordinator_epoch: entry.coordinator_epoch,
+                timestamp: entry.timestamp,
+                txn_first_offset: Some(entry.current_txn_first_offset).filter(|&first| first >= 0),
+                recent: Recent::default(),
+            };
+            if entry.last_offset >= 0 {
+                producer.recent.push(Batch {
+                    last_sequence: entry.last_sequence,
+                    last_offset: entry.last_offset,
+                    offset_delta: entry.offset_delta,
+                    timestamp: entry.timestamp,
+                });
+            }
+            if is_expired(&producer, now, expiration_ms) {
+                continue;
+            }
+            if let Some(first) = producer.txn_first_offset {
+                state.ongoing.insert((first, entry.producer_id));
+            }
+            state.producers.insert(entry.producer_id, producer);
+        }
+        Ok(state)
+    }
+
+    /// No producer is known.
+    pub fn is_empty(&self) -> bool {
+        self.producers.is_empty()
+    }
+
+    /// As [`highest_cluster_producer_id`], of the producers known.
+    pub fn highest_cluster_id(&self) -> Option<i64> {
+        self.producers.keys().copied().filter_map(cluster_id).max()
+    }
+
+    /// By producer id.
+    pub fn entries(&self) -> Vec<ProducerState> {
+        let mut entries: Vec<_> = self
+            .producers
+            .iter()
+            .map(|(&producer_id, producer)| producer.state(producer_id))
+            .collect();
+        entries.sort_unstable_by_key(|entry| entry.producer_id);
+        entries
+    }
+
+    /// A `.snapshot` file, to be named by the end offset.
+    pub fn snapshot(&self) -> Vec<u8> {
+        write_producer_snapshot(&self.entries())
+    }
+
+    /// The same, unless a snapshot of this end offset (or a later one) was taken before.
+    pub fn take_snapshot(&mut self) -> Option<Vec<u8>> {
+        if self.snapshot_offset.is_some_and(|at| at >= self.end_offset) {
+            return None;
+        }
+        self.snapshot_offset = Some(self.end_offset);
+        Some(self.snapshot())
+    }
+
+    /// The offset up to which (exclusive) the log is in this state.
+    pub fn end_offset(&self) -> i64 {
+        self.end_offset
+    }
+
+    /// Says that the log goes on to `offset` without more of producers.
+    pub fn set_end_offset(&mut self, offset: i64) {
+        self.end_offset = offset;
+    }
+
+    /// Says which snapshot is the newest, as after one was deleted.
+    pub fn set_snapshot_offset(&mut self, offset: Option<i64>) {
+        self.snapshot_offset = offset;
+    }
+
+    /// The first offset that may still be undecided for consumers: of the transactions open, or ended but not below the
+    /// high watermark.
+    pub fn first_unstable_offset(&self) -> Option<i64> {
+        let first = |keys: Option<&(i64, i64)>| keys.map(|&(first, _)| first);
+        let ongoing = first(self.ongoing.first());
+        let unreplicated = first(self.unreplicated.keys().next());
+        ongoing.into_iter().chain(unreplicated).min()
+    }
+
+    /// Forgets the ended transactions whose marker lies below `offset`: the high watermark, or a new log start offset.
+    pub fn forget_ended(&mut self, offset: i64) {
+        if !self.unreplicated.is_empty() {
+            self.unreplicated.retain(|_, &mut marker| marker >= offset);
+        }
+    }
+
+    /// Forgets producers without an open transaction whose last record is `expiration_ms` old or older; their ids.
+    pub fn remove_expired(&mut self, now: i64, expiration_ms: i64) -> Vec<i64> {
+        let mut removed = Vec::new();
+        self.producers.retain(|&id, producer| {
+            let stays = !is_expired(producer, now, expiration_ms);
+            if !stays {
+                removed.push(id);
+            }
+            stays
+        });
+        removed.sort_unstable();
+        removed
+    }
+
+    /// The batch, if it is one of the producer's last five.
+    pub fn duplicate(&self, header: &Header) -> Option<Duplicate> {
+        let producer = self.producers.get(&header.producer_id)?;
+        if producer.epoch != header.producer_epoch {
+            return None;
+        }
+        let (first, last) = (header.base_sequence, header.last_sequence());
+        let same = |batch: &&Batch| batch.first_sequence() == first && batch.last_sequence == last;
+        producer.recent.iter().find(same).map(|batch| Duplicate {
+            first_offset: batch
+                .last_offset
+                .wrapping_sub(i64::from(batch.offset_delta)),
+            last_offset: batch.last_offset,
+            timestamp: batch.timestamp,
+        })
+    }
+
+    /// Checks the next batch of an append and notes in `update` what it does. Only of a marker is more than the header
+    /// needed: `entry` is all of it. A batch without a producer does nothing. `transaction_version` is that of markers.
+    pub fn prepare(
+        &self,
+        update: &mut Update,
+        header: &Header,
+        entry: &[u8],
+        origin: Origin,
+        transaction_version: i8,
+    ) -> std::result::Result<(), Refused> {
+        if header.producer_id < 0 {
+            return Ok(());
+        }
+        let Update {
+            touched,
+            begun,
+            completed,
+        } = update;
+        let stored = self.producers.get(&header.producer_id);
+        let stored = stored.copied().unwrap_or(Producer::UNKNOWN);
+        let recent = Recent::default();
+        let working = touched
+            .entry(header.producer_id)
+            .or_insert(Producer { recent, ..stored });
+        let refused = if header.is_control() {
+            match marker(header, entry)? {
+                Some(marker) => working
+                    .end(header, &marker, origin, transaction_version)
+                    .map(|ended| {
+                        completed.extend(ended);
+                    }),
+                None => Ok(()),
+            }
+        } else {
+            working.data(&stored, header, origin).map(|first_offset| {
+                begun.extend(first_offset.map(|first| (first, header.producer_id)));
+            })
+        };
+        refused.map_err(|refused| refused.at(header.position, header.base_offset))
+    }
+
+    /// Makes `update`, which is empty then, part of the state. Returns the entries for the transaction index: of the
+    /// transactions that it aborts, in the order of their markers.
+    pub fn apply(&mut self, update: &mut Update) -> Vec<AbortedTxn> {
+        let mut aborted = Vec::new();
+        for (producer_id, next) in update.touched.drain() {
+            let producer = self
+                .producers
+                .entry(producer_id)
+                .or_insert(Producer::UNKNOWN);
+            producer.set_epoch(next.epoch);
+            next.recent
+                .iter()
+                .for_each(|&batch| producer.recent.push(batch));
+            producer.coordinator_epoch = next.coordinator_epoch;
+            producer.timestamp = next.timestamp;
+            producer.txn_first_offset = next.txn_first_offset;
+        }
+        for key in update.begun.drain(..) {
+            self.ongoing.insert(key);
+        }
+        for txn in update.completed.drain(..) {
+            if txn.is_aborted {
+                // Another producer's open transaction holds the last stable offset back.
+                let others = |&&(_, producer_id): &&(i64, i64)| producer_id != txn.producer_id;
+                let next = self.ongoing.iter().find(others);
+                aborted.push(AbortedTxn {
+                    version: 0,
+                    producer_id: txn.producer_id,
+                    first_offset: txn.first_offset,
+                    last_offset: txn.last_offset,
+                    last_stable_offset: next
+                        .map_or(txn.last_offset.wrapping_add(1), |&(first, _)| first),
+                });
+            }
+            let key = (txn.first_offset, txn.producer_id);
+            self.ongoing.remove(&key);
+            self.unreplicated.insert(key, txn.last_offset);
+        }
+        aborted
+    }
+}

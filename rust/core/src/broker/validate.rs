@@ -1,0 +1,357 @@
+//! What a broker checks in a produce request, and what it writes into it (`LogValidator`).
+//!
+//! The batches come with the offsets of their producer and leave with those of the log. Most stay as they are but for a
+//! few header fields; another codec or message format than the topic's, or inner offsets of old clients that are not
+//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object. Those of our own
+//! encoder are not walked: the headers of their batches answer for them.
+//!
+//! Stricter than Kafka where what it lets pass could not be read again: the lengths of compressed records, and a wrapper
+//! whose last message is cut. How much a batch decompresses to is known, and capped, only where records are walked.
+
+mod walk;
+
+use crate::base::error::Error;
+use crate::broker::producers::Origin;
+use crate::broker::refusal::{Refusal, Refused};
+use crate::format::batch::{Header, TimestampType};
+use crate::format::compression::{Codec, Compression, Decompressor};
+use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
+use crate::write::transcode;
+
+use walk::Walk;
+
+type Result<T> = std::result::Result<T, Refused>;
+
+/// A topic's rules for what it takes, under Kafka's names.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// The magic that the topic stores: 2, on brokers before 4.0 also 1 or 0.
+    pub message_format: i8,
+    /// `compression.type` with its level; None is `producer`.
+    pub codec: Option<Codec>,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `message.timestamp.before.max.ms`.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`.
+    pub timestamp_after_max_ms: i64,
+    /// `cleanup.policy` includes `compact`.
+    pub is_compacted: bool,
+    /// `max.message.bytes`.
+    pub max_message_bytes: i64,
+    /// `max.decompressed.message.bytes`: of each record of a compressed batch.
+    pub max_decompressed_message_bytes: i32,
+}
+
+impl Rules {
+    /// The default of `max.decompressed.message.bytes`, which is no limit.
+    pub const NO_RECORD_LIMIT: i32 = i32::MAX - 8;
+}
+
+/// The codec that `compression.type` names, with the level of the one of its three levels that belongs to it. None is
+/// `producer`.
+pub fn topic_codec(
+    compression_type: &str,
+    gzip_level: i32,
+    lz4_level: i32,
+    zstd_level: i32,
+) -> crate::Result<Option<Codec>> {
+    let (compression, level) = match compression_type {
+        "producer" => return Ok(None),
+        "uncompressed" => (Compression::None, None),
+        "gzip" => (Compression::Gzip, Some(gzip_level)),
+        "snappy" => (Compression::Snappy, None),
+        "lz4" => (Compression::Lz4, Some(lz4_level)),
+        "zstd" => (Compression::Zstd, Some(zstd_level)),
+        other => {
+            return Err(Error::invalid(format!(
+                "compression_type is {other:?}, not one of producer, uncompressed, gzip, snappy, lz4, zstd"
+            )));
+        }
+    };
+    Codec::new(compression, level).map(Some)
+}
+
+/// A batch, with the header that it is stored with. Its `position` counts from the start of the request, or of the rebuilt
+/// bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    pub(crate) header: Header,
+    /// What the checksum covers has changed.
+    pub(crate) is_resummed: bool,
+}
+
+/// Where and by whom a request is appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) origin: Origin,
+    pub(crate) leader_epoch: i32,
+    pub(crate) first_offset: i64,
+    /// The broker's clock, ms.
+    pub(crate) now: i64,
+    /// What headers say of records is true.
+    pub(crate) is_encoded_here: bool,
+    /// There are only headers, and records that stay as they are.
+    pub(crate) is_in_place: bool,
+}
+
+/// A request that may be appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Validated {
+    /// The offset after its last record.
+    pub(crate) next_offset: i64,
+    /// Of its records; -1 for none.
+    pub(crate) max_timestamp: i64,
+    /// Its bytes are [`Validator::rebuilt`].
+    pub(crate) is_rebuilt: bool,
+}
+
+/// A validator, and its scratch memory.
+pub(crate) struct Validator {
+    decompressor: Decompressor,
+    builder: BatchBuilder,
+    pub(crate) rebuilt: Vec<u8>,
+}
+
+impl Validator {
+    /// `max_batch_bytes` is the most that one batch may decompress to.
+    pub(crate) fn new(max_batch_bytes: usize) -> Self {
+        Self {
+            decompressor: Decompressor::new(max_batch_bytes),
+            builder: BatchBuilder::new(),
+            rebuilt: Vec::new(),
+        }
+    }
+
+    /// Checks the batches of `data`, whose framing and checksums are right, and gives them offsets from
+    /// `place.first_offset` on. `source` is the codec of the last compressed one.
+    pub(crate) fn validate(
+        &mut self,
+        rules: &Rules,
+        data: &[u8],
+        batches: &mut Vec<Placed>,
+        source: Compression,
+        place: Place,
+    ) -> Result<Validated> {
+        let target = rules.codec.unwrap_or(Codec {
+            compression: source,
+            level: None,
+        });
+        let Some(&Placed { header: first, .. }) = batches.first() else {
+            return Err(Refused::new(
+                Refusal::InvalidRecord,
+                "there is no batch to append",
+            ));
+        };
+        if let Some(second) = batches.get(1)
+            && (first.magic == 2 || source != Compression::None)
+        {
+            return Err(Refused::new(
+                Refusal::InvalidRecord,
+                "a produce request holds one batch of magic 2, or one compressed one: append each by itself",
+            )
+            .at(second.header.position, second.header.base_offset));
+        }
+        let stays_plain = source == Compression::None
+            && (target.compression == Compression::None || first.is_control());
+        let may_stay = if stays_plain {
+            batches
+                .iter()
+                .all(|batch| batch.header.magic == rules.message_format)
+        } else {
+            source == target.compression
+                && first.magic == rules.message_format
+                && rules.message_format > 0
+        };
+        let mut walk = Walk::new(rules, place);
+        for batch in batches.iter_mut() {
+            let header = batch.header;
+            let entry = entry(data, &header);
+            check_batch(&first, &header, rules, place.origin)
+                .and_then(|()| match may_stay && walk.takes_header(&header, place) {
+                    true => Ok(()),
+                    false if place.is_in_place => Err(not_in_place("its records are looked at")),
+                    false => walk.batch(&header, entry, &mut self.decompressor),
+                })
+                .map_err(|refused| refused.at(header.position, header.base_offset))?;
+            let next_offset = place.first_offset.wrapping_add(walk.ordinal);
+            let header = &mut batch.header;
+            header.place_at(next_offset.wrapping_sub(1), place.leader_epoch);
+            let max_timestamp = match rules.timestamp_type {
+                TimestampType::LogAppendTime => place.now,
+                _ => walk.max_batch_timestamp,
+            };
+            batch.is_resummed = header.set_max_timestamp(rules.timestamp_type, max_timestamp);
+            if place.is_in_place && batch.is_resummed {
+                return Err(not_in_place("its checksum changes"));
+            }
+        }
+        if may_stay && (stays_plain || walk.is_in_order) {
+            return Ok(Validated {
+                next_offset: place.first_offset.wrapping_add(walk.ordinal),
+                max_timestamp: match rules.timestamp_type {
+                    TimestampType::LogAppendTime => place.now,
+                    _ => walk.max_timestamp,
+                },
+                is_rebuilt: false,
+            });
+        }
+        if may_stay && first.magic == 2 {
+            return Err(Refused::new(
+                Refusal::Append,
+                "offset deltas of a compressed batch are not 0, 1, 2 and so on: a broker does not renumber these",
+            )
+            .at(first.position, first.base_offset));
+        }
+        self.rebuild(rules, data, batches, &first, target, place)
+            .map_err(|refused| refused.at(first.position, first.base_offset))
+    }
+
+    /// Makes one new batch (of uncompressed magic 0 and 1: messages) of all records.
+    fn rebuild(
+        &mut self,
+        rules: &Rules,
+        data: &[u8],
+        batches: &mut Vec<Placed>,
+        first: &Header,
+        codec: Codec,
+        place: Place,
+    ) -> Result<Validated> {
+        if first.is_control() {
+            return Err(Refused::new(
+                Refusal::Append,
+                "a control batch is stored as it comes: it cannot change its codec or magic",
+            ));
+        }
+        if rules.message_format < 2 && codec.compression == Compression::Zstd {
+            return Err(Refused::new(
+                Refusal::UnsupportedCompressionType,
+                format!(
+                    "zstd needs magic 2, the topic stores magic {}",
+                    rules.message_format
+                ),
+            ));
+        }
+        let refused = |error: Error| Refused::of(Refusal::Append, error);
+        let Self {
+            decompressor,
+            builder,
+            rebuilt,
+        } = self;
+        builder
+            .begin(BatchOptions {
+                magic: rules.message_format,
+                codec,
+                timestamp_type: rules.timestamp_type,
+                log_append_time: place.now,
+                base_offset: place.first_offset,
+                partition_leader_epoch: place.leader_epoch,
+                producer_id: first.producer_id,
+                producer_epoch: first.producer_epoch,
+                base_sequence: first.base_sequence,
+                is_transactional: first.is_transactional(),
+                ..BatchOptions::default()
+            })
+            .map_err(refused)?;
+        let mut offset = place.first_offset;
+        for Placed { header, .. } in batches.iter() {
+            // As it came: what it is stored with has been written into the one in hand.
+            let entry = entry(data, header);
+            let came = Header::parse(entry, header.position).ok().flatten();
+            let came = came.unwrap_or(*header);
+            transcode::for_each(&came, entry, decompressor, false, |record| {
+                builder.append(&NewRecord { offset, ..record })?;
+                offset = offset.wrapping_add(1);
+                Ok(())
+            })
+            .map_err(refused)?;
+        }
+        rebuilt.clear();
+        let built = builder.finish(rebuilt).map_err(refused)?;
+        batches.clear();
+        let mut at = 0;
+        while let Ok(crate::format::walk::Next::Batch(header, _)) =
+            crate::format::walk::next(rebuilt.get(at..).unwrap_or_default(), at as u64)
+        {
+            check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
+            at += header.size();
+            batches.push(Placed {
+                header,
+                is_resummed: false,
+            });
+        }
+        Ok(Validated {
+            next_offset: offset,
+            max_timestamp: built.max_timestamp,
+            is_rebuilt: true,
+        })
+    }
+}
+
+/// The bytes of the batch.
+pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
+    let at = header.position as usize;
+    data.get(at..)
+        .and_then(|rest| rest.get(..header.size()))
+        .unwrap_or_default()
+}
+
+/// A header came alone, and its batch is needed.
+pub(crate) fn not_in_place(why: &str) -> Refused {
+    let message = format!("a batch cannot be appended where it is: {why}");
+    Refused::new(Refusal::Append, message)
+}
+
+/// A batch may not be above `max.message.bytes`.
+pub(crate) fn check_size(header: &Header, rules: &Rules, when: &str) -> Result<()> {
+    let size = header.size() as i64;
+    if size <= rules.max_message_bytes {
+        return Ok(());
+    }
+    Err(Refused::new(
+        Refusal::RecordTooLarge,
+        format!(
+            "batch is {size} bytes{when}, max_message_bytes is {}: send fewer records in a batch, or raise it",
+            rules.max_message_bytes
+        ),
+    ))
+}
+
+fn check_batch(first: &Header, header: &Header, rules: &Rules, origin: Origin) -> Result<()> {
+    let invalid = |message: String| Err(Refused::new(Refusal::InvalidRecord, message));
+    if header.magic != first.magic {
+        return invalid(format!(
+            "batch has magic {}, the first of the request has {}",
+            header.magic, first.magic
+        ));
+    }
+    if origin == Origin::Client {
+        if let Some(count) = header.records_count {
+            let delta = header.last_offset_delta;
+            if delta < 0 || count <= 0 || i64::from(count) != i64::from(delta) + 1 {
+                return invalid(format!(
+                    "batch counts {count} records, and its last offset delta is {delta}: the count must be one more"
+                ));
+            }
+        }
+        if header.is_control() {
+            return invalid("control batches are for coordinators, not for clients".into());
+        }
+        if header.producer_id >= 0 && header.base_sequence < 0 {
+            return invalid(format!(
+                "batch of producer {} has base_sequence {}: a producer with an id numbers its records from 0",
+                header.producer_id, header.base_sequence
+            ));
+        }
+    }
+    if rules.message_format < 2 && (header.is_transactional() || header.producer_id >= 0) {
+        return Err(Refused::new(
+            Refusal::UnsupportedForMessageFormat,
+            format!(
+                "idempotent and transactional batches need magic 2, the topic stores magic {}",
+                rules.message_format
+            ),
+        ));
+    }
+    Ok(())
+}

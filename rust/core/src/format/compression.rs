@@ -1,0 +1,114 @@
+//! Kafka's four codecs, decoded as Kafka's own readers decode them.
+//!
+//! One `Decompressor` serves many batches: contexts and the output buffer are kept between calls,
+//! because a fresh zstd context or a fresh buffer costs more than decoding a 16 KB batch. Sizes
+//! that a payload declares are hints at best: the buffer grows only as far as bytes really come,
+//! and never past the caller's cap. The same holds for `Compressor`, the other direction.
+
+mod compressor;
+mod gzip;
+mod lz4;
+mod output;
+mod snappy;
+mod zstd;
+
+use std::fmt;
+
+use crate::base::error::Result;
+use output::Output;
+
+pub use compressor::{Codec, Compressor};
+
+/// A codec, by the id in the low three bits of a batch's attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Compression {
+    /// Records as they are.
+    None = 0,
+    /// RFC 1952 members.
+    Gzip = 1,
+    /// Xerial-framed or raw snappy.
+    Snappy = 2,
+    /// One LZ4 frame of independent blocks.
+    Lz4 = 3,
+    /// Zstandard frames; magic 2 only (KIP-110).
+    Zstd = 4,
+}
+
+impl Compression {
+    /// By id.
+    pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
+
+    /// The codec of an id; 5 to 7 fit the attribute bits but have no codec.
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(id)).copied()
+    }
+
+    /// By Kafka's name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|codec| codec.name() == name)
+    }
+
+    /// Kafka's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Decodes payloads one after another into one reused buffer.
+pub struct Decompressor {
+    output: Output,
+    gzip: gzip::Gzip,
+    snappy: snap::raw::Decoder,
+    zstd: zstd::Zstd,
+}
+
+impl fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decompressor").finish_non_exhaustive()
+    }
+}
+
+impl Decompressor {
+    /// Refuses payloads that decode to more than `max_bytes`.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            output: Output::new(max_bytes),
+            gzip: gzip::Gzip::default(),
+            snappy: snap::raw::Decoder::new(),
+            zstd: zstd::Zstd::default(),
+        }
+    }
+
+    /// The decoded payload, valid until the next call.
+    ///
+    /// `ignore_lz4_header_checksum` is for magic 0, whose writers computed it over the wrong bytes
+    /// (KAFKA-3160).
+    pub fn decompress<'a>(
+        &'a mut self,
+        codec: Compression,
+        data: &'a [u8],
+        ignore_lz4_header_checksum: bool,
+    ) -> Result<&'a [u8]> {
+        self.output.clear();
+        match codec {
+            Compression::None => return Ok(data),
+            Compression::Gzip => self.gzip.decode(data, &mut self.output)?,
+            Compression::Snappy => snappy::decode(&mut self.snappy, data, &mut self.output)?,
+            Compression::Lz4 => lz4::decode(data, ignore_lz4_header_checksum, &mut self.output)?,
+            Compression::Zstd => self.zstd.decode(data, &mut self.output)?,
+        }
+        Ok(self.output.filled())
+    }
+
+    /// All of the buffer that the last payload decoded to starts with.
+    pub(crate) fn room(&self) -> &[u8] {
+        self.output.all()
+    }
+}

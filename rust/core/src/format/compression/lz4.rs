@@ -1,0 +1,216 @@
+//! The subset of the LZ4 frame format that Kafka reads (its `Lz4BlockInputStream`) and the one form that it writes.
+//!
+//! ```text
+//! magic 04 22 4D 18 | FLG | BD | [content size, 8] | HC
+//! block: uint32 size, top bit set if stored uncompressed | data | [XXH32 of data, 4]
+//! end:   00 00 00 00 | [content checksum, 4]
+//! ```
+//!
+//! Little-endian. Blocks are independent; the content checksum must be there but is not verified;
+//! whatever follows the frame is ignored. The end mark must be there: without it a cut payload would
+//! look whole.
+
+use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
+use twox_hash::XxHash32;
+
+use super::output::Output;
+use crate::base::error::{Error, Result};
+use crate::base::primitives::Writer;
+
+const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
+
+const VERSION_AND_INDEPENDENCE: u8 = 0xe0;
+const BLOCK_CHECKSUM: u8 = 0x10;
+const CONTENT_SIZE: u8 = 0x08;
+const CONTENT_CHECKSUM: u8 = 0x04;
+const RESERVED_OR_DICTIONARY: u8 = 0x03;
+
+/// In a block's size: the block is stored as it is.
+const UNCOMPRESSED: u32 = 1 << 31;
+
+/// A length byte of 255 is the most that one compressed byte can stand for.
+const MAX_RATIO: usize = 255;
+
+/// What Kafka writes: version 1, independent blocks of 64 KiB, and no more.
+const WRITTEN_FLAGS: [u8; 2] = [0x60, 0x40];
+const BLOCK: usize = 64 << 10;
+/// The frame's header as written: magic, flags, checksum.
+const HEADER: usize = 7;
+
+/// Kafka's default level, which is no level of LZ4-HC: Kafka takes the fast compressor for it.
+pub(super) const FAST_LEVEL: i32 = 9;
+
+/// The most that `n` bytes can become, and what one block may need in between.
+pub(super) fn bound(n: usize) -> usize {
+    HEADER + n.div_ceil(BLOCK) * (4 + compress_bound(BLOCK).unwrap_or(2 * BLOCK)) + 4
+}
+
+/// Writes the frame that `data` becomes to the start of `room`, of at least its [`bound`]; returns its length.
+///
+/// `sums_magic`: the header checksum includes the magic number, which is wrong, and what readers of message magic 0
+/// expect (KAFKA-3160).
+pub(super) fn encode(
+    mode: CompressionMode,
+    sums_magic: bool,
+    data: &[u8],
+    room: &mut [u8],
+) -> Result<usize> {
+    let no_room = || Error::invalid("lz4: no room");
+    let described = [MAGIC.as_slice(), &WRITTEN_FLAGS].concat();
+    let summed = if sums_magic {
+        described.as_slice()
+    } else {
+        &WRITTEN_FLAGS
+    };
+    let mut writer = Writer::new(room);
+    writer.bytes(&described).ok_or_else(no_room)?;
+    writer
+        .array([(XxHash32::oneshot(0, summed) >> 8) as u8])
+        .ok_or_else(no_room)?;
+    let mut at = HEADER;
+    for block in data.chunks(BLOCK) {
+        let (word, rest) = room
+            .get_mut(at..)
+            .and_then(<[u8]>::split_first_chunk_mut::<4>)
+            .ok_or_else(no_room)?;
+        let mut n = compress_to_buffer(block, Some(mode), false, rest)
+            .map_err(|e| Error::invalid(format!("lz4: {e}")))?;
+        let mut flag = 0;
+        if n >= block.len() {
+            (n, flag) = (block.len(), UNCOMPRESSED);
+            rest.get_mut(..n)
+                .ok_or_else(no_room)?
+                .copy_from_slice(block);
+        }
+        *word = (n as u32 | flag).to_le_bytes();
+        at += word.len() + n;
+    }
+    let end_mark = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>);
+    *end_mark.ok_or_else(no_room)? = [0; 4];
+    Ok(at + 4)
+}
+
+struct Frame {
+    flags: u8,
+    max_block: usize,
+}
+
+pub(super) fn decode(data: &[u8], ignore_header_checksum: bool, out: &mut Output) -> Result<()> {
+    let (frame, mut rest) = header(data, ignore_header_checksum)?;
+    loop {
+        let size = take_u32(&mut rest, "an end mark")?;
+        let stored = size & UNCOMPRESSED != 0;
+        let size = (size & !UNCOMPRESSED) as usize;
+        if size == 0 {
+            break;
+        }
+        if size > frame.max_block {
+            return Err(Error::corrupt(format!(
+                "lz4 block of {size} bytes in a frame of {} byte blocks",
+                frame.max_block
+            )));
+        }
+        let (block, tail) = rest.split_at_checked(size).ok_or_else(|| cut("a block"))?;
+        rest = tail;
+        if frame.flags & BLOCK_CHECKSUM != 0 {
+            let stored = take_u32(&mut rest, "a block checksum")?;
+            let computed = XxHash32::oneshot(0, block);
+            if stored != computed {
+                return Err(Error::corrupt(format!(
+                    "lz4 block checksum mismatch: stored {stored:08x}, computed {computed:08x}"
+                )));
+            }
+        }
+        if stored {
+            out.reserve(size)?;
+            if let Some(room) = out.spare().get_mut(..size) {
+                room.copy_from_slice(block);
+            }
+            out.fill(size);
+        } else {
+            compressed(block, frame.max_block, out)?;
+        }
+    }
+    if frame.flags & CONTENT_CHECKSUM != 0 {
+        take_u32(&mut rest, "the content checksum")?;
+    }
+    Ok(())
+}
+
+/// What the header says, and what follows it.
+fn header(data: &[u8], ignore_checksum: bool) -> Result<(Frame, &[u8])> {
+    let (fixed, _) = data
+        .split_first_chunk::<6>()
+        .ok_or_else(|| cut("the frame header"))?;
+    let [magic @ .., flags, bd] = *fixed;
+    if magic != MAGIC {
+        return Err(Error::corrupt("not an lz4 frame"));
+    }
+    if flags & VERSION_AND_INDEPENDENCE != 0x60 || flags & RESERVED_OR_DICTIONARY != 0 {
+        return Err(Error::corrupt(format!("lz4 frame flags {flags:02x}")));
+    }
+    let max_block = match bd {
+        0x40 => 64 << 10,
+        0x50 => 256 << 10,
+        0x60 => 1 << 20,
+        0x70 => 4 << 20,
+        _ => return Err(Error::corrupt(format!("lz4 block descriptor {bd:02x}"))),
+    };
+    let end = if flags & CONTENT_SIZE != 0 { 14 } else { 6 };
+    let (described, rest) = data
+        .split_at_checked(end)
+        .ok_or_else(|| cut("the frame header"))?;
+    let (&stored, rest) = rest.split_first().ok_or_else(|| cut("the frame header"))?;
+    let computed =
+        (XxHash32::oneshot(0, described.get(MAGIC.len()..).unwrap_or_default()) >> 8) as u8;
+    if stored != computed && !ignore_checksum {
+        return Err(Error::corrupt(format!(
+            "lz4 header checksum mismatch: stored {stored:02x}, computed {computed:02x}"
+        )));
+    }
+    Ok((Frame { flags, max_block }, rest))
+}
+
+fn compressed(block: &[u8], max_block: usize, out: &mut Output) -> Result<()> {
+    let most = max_block.min(block.len().saturating_mul(MAX_RATIO) + 64);
+    let allowed = out.allowed().min(most);
+    out.reserve(allowed)?;
+    let mut decoded = decode_block(block, out.spare().get_mut(..allowed).unwrap_or_default());
+    if decoded.is_err() && allowed < most {
+        // The cap is in the way, or only ends it where LZ4 wants more behind a match: Kafka has room for any block.
+        let mut whole = vec![0; most];
+        decoded = decode_block(block, &mut whole);
+        if let Ok(n) = decoded {
+            out.reserve(n)?;
+            if let (Some(room), Some(whole)) = (out.spare().get_mut(..n), whole.get(..n)) {
+                room.copy_from_slice(whole);
+            }
+        }
+    }
+    match decoded? {
+        // Kafka's reader takes an empty block for a premature end.
+        0 => Err(Error::corrupt("lz4 block decodes to nothing")),
+        n => {
+            out.fill(n);
+            Ok(())
+        }
+    }
+}
+
+/// The C library decides, as for Kafka, whose lz4-java calls it too.
+fn decode_block(block: &[u8], room: &mut [u8]) -> Result<usize> {
+    let size = i32::try_from(room.len()).unwrap_or(i32::MAX);
+    decompress_to_buffer(block, Some(size), room)
+        .map_err(|_| Error::corrupt("lz4 block cannot be decompressed"))
+}
+
+fn take_u32(rest: &mut &[u8], what: &str) -> Result<u32> {
+    let (bytes, tail) = rest.split_first_chunk::<4>().ok_or_else(|| cut(what))?;
+    *rest = tail;
+    Ok(u32::from_le_bytes(*bytes))
+}
+
+#[cold]
+fn cut(what: &str) -> Error {
+    Error::corrupt(format!("lz4: data ends where {what} is expected"))
+}

@@ -1,0 +1,287 @@
+//! Messages of magic 0 and 1, alone or in a compressed wrapper (`AbstractLegacyRecordBatch`).
+//!
+//! A wrapper is one message whose value is the compressed run of whole inner entries. Inner offsets are absolute
+//! in magic 0 and relative in magic 1, where the wrapper carries the offset of the last inner message. Offset rules
+//! follow the wrapper's magic, field layout the inner message's (KAFKA-4298: old brokers wrote mixed sets).
+
+use crate::base::error::{Error, Result};
+use crate::base::primitives::{Reader, Writer};
+use crate::format::batch::{Header, MAGIC_AT, crc32};
+use crate::format::compression::{Compression, Decompressor};
+
+/// The smallest message of any magic, offset and size included.
+pub(crate) const MIN_SIZE: usize = 26;
+
+/// One message as a consumer sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    /// Absolute offset.
+    pub offset: i64,
+    /// In effect: -1 in magic 0, the wrapper's under LogAppendTime.
+    pub timestamp: i64,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value.
+    pub value: Option<&'a [u8]>,
+    /// The message's own header; inside a wrapper its position counts from the wrapper's payload.
+    pub header: Header,
+    /// The message's own bytes.
+    pub entry: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn parse(header: Header, entry: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(entry);
+        reader.bytes(if header.magic == 0 { 18 } else { 26 })?;
+        let key = nullable(&mut reader)?;
+        // Bytes after the value are ignored, as Kafka ignores them.
+        let value = nullable(&mut reader)?;
+        let timestamp = header.max_timestamp;
+        Ok(Self {
+            offset: header.base_offset,
+            timestamp,
+            key,
+            value,
+            header,
+            entry,
+        })
+    }
+
+    /// The value of a wrapper: its messages, compressed.
+    pub(crate) fn wrapped(&self) -> Result<&'a [u8]> {
+        self.value
+            .ok_or_else(|| Error::corrupt("wrapper message has a null value"))
+    }
+}
+
+/// A four-byte length and that many bytes; any negative length is null.
+fn nullable<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
+    match usize::try_from(reader.i32()?) {
+        Ok(length) => reader.bytes(length).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The messages of one entry, decompressed.
+#[derive(Debug)]
+pub enum MessageSet<'a> {
+    /// The entry is the message.
+    Single(Message<'a>),
+    /// The entry is a wrapper: its header, its payload, and what to add to the inner offsets.
+    Wrapper(Header, &'a [u8], i64),
+}
+
+/// The messages that `entry` is or wraps.
+pub fn open<'a>(
+    header: &Header,
+    entry: &'a [u8],
+    decompressor: &'a mut Decompressor,
+) -> Result<MessageSet<'a>> {
+    let outer = Message::parse(*header, entry)?;
+    let Some(codec) = wrapper_codec(header)? else {
+        return Ok(MessageSet::Single(outer));
+    };
+    // Kafka up to 0.9 summed the LZ4 frame header wrongly; with magic 0 any sum is accepted (KAFKA-3160).
+    let payload = decompressor.decompress(codec, outer.wrapped()?, header.magic == 0)?;
+    MessageSet::of_wrapper(header, payload)
+}
+
+/// The codec of a wrapper, None for a message that is none.
+pub(crate) fn wrapper_codec(header: &Header) -> Result<Option<Compression>> {
+    match header.compression()? {
+        Compression::None => Ok(None),
+        Compression::Zstd => Err(Error::corrupt("zstd needs magic 2")),
+        codec => Ok(Some(codec)),
+    }
+}
+
+impl<'a> MessageSet<'a> {
+    /// The messages in the decompressed `payload` of a wrapper.
+    pub(crate) fn of_wrapper(header: &Header, payload: &'a [u8]) -> Result<Self> {
+        let shift = offset_shift(header, last_inner_offset(payload)?)?;
+        Ok(Self::Wrapper(*header, payload, shift))
+    }
+
+    /// Keys and values lie in here.
+    pub fn payload(&self) -> &'a [u8] {
+        match self {
+            Self::Single(message) => message.entry,
+            Self::Wrapper(_, payload, _) => payload,
+        }
+    }
+
+    /// Calls `visit` with each message. With `check_crcs`, the checksum of each inner one is compared too (the
+    /// entry's own is the caller's).
+    pub fn for_each(
+        &self,
+        check_crcs: bool,
+        visit: impl FnMut(Message<'a>) -> Result<()>,
+    ) -> Result<()> {
+        self.walk(check_crcs, &mut 0, usize::MAX, visit).map(drop)
+    }
+
+    /// The same of up to `most` messages, the first of them at byte `at` of the payload, which moves behind the last;
+    /// returns how many there were.
+    pub(crate) fn walk(
+        &self,
+        check_crcs: bool,
+        at: &mut usize,
+        most: usize,
+        mut visit: impl FnMut(Message<'a>) -> Result<()>,
+    ) -> Result<usize> {
+        let (wrapper, payload, shift) = match self {
+            Self::Single(message) => {
+                *at = message.entry.len();
+                return visit(*message).map(|()| 1);
+            }
+            Self::Wrapper(header, payload, shift) => (header, *payload, *shift),
+        };
+        let mut rest = payload.get(*at..).unwrap_or_default();
+        let mut count = 0;
+        while !rest.is_empty() && count < most {
+            let (inner, bytes, tail) = split_inner(rest, payload.len() - rest.len())?;
+            rest = tail;
+            if inner.compression()? != Compression::None {
+                return Err(Error::corrupt(
+                    "message inside a wrapper is compressed itself",
+                ));
+            }
+            if check_crcs {
+                inner.check_crc(bytes)?;
+            }
+            let mut message = Message::parse(inner, bytes)?;
+            message.offset = message.offset.wrapping_add(shift);
+            if inner.magic > 0 {
+                message.timestamp = wrapper.log_append_time().unwrap_or(message.timestamp);
+            }
+            visit(message)?;
+            count += 1;
+            *at = payload.len() - rest.len();
+        }
+        Ok(count)
+    }
+
+    /// What the offsets of inner messages lack.
+    pub(crate) fn offset_shift(&self) -> i64 {
+        match self {
+            Self::Single(_) => 0,
+            Self::Wrapper(_, _, shift) => *shift,
+        }
+    }
+
+    /// Absolute offset of the first message.
+    pub fn first_offset(&self) -> i64 {
+        match self {
+            Self::Single(message) => message.offset,
+            Self::Wrapper(header, payload, shift) => match split_inner(payload, 0) {
+                Ok((inner, ..)) => inner.base_offset.wrapping_add(*shift),
+                Err(_) => header.base_offset,
+            },
+        }
+    }
+}
+
+/// The entry `rest` starts with, and what follows.
+///
+/// A cut inner tail is an error: Kafka ignores it, and then numbers the others of magic 1 too high.
+pub(crate) fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8])> {
+    let cut = || {
+        Error::corrupt(format!(
+            "wrapper payload is cut inside the message at byte {at}"
+        ))
+    };
+    let inner = Header::parse(rest, at as u64)?.ok_or_else(cut)?;
+    if inner.magic > 1 {
+        return Err(Error::corrupt(format!(
+            "magic {} inside a wrapper message",
+            inner.magic
+        )));
+    }
+    let (bytes, tail) = rest.split_at_checked(inner.size()).ok_or_else(cut)?;
+    Ok((inner, bytes, tail))
+}
+
+/// The last in position, not the greatest.
+fn last_inner_offset(payload: &[u8]) -> Result<i64> {
+    let mut last = None;
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let (inner, _, tail) = split_inner(rest, payload.len() - rest.len())?;
+        last = Some(inner.base_offset);
+        rest = tail;
+    }
+    last.ok_or_else(|| Error::corrupt("wrapper message holds no message"))
+}
+
+/// What to add to inner offsets.
+fn offset_shift(header: &Header, last_inner: i64) -> Result<i64> {
+    // Old librdkafka left the wrapper's offset 0 and meant it: base 0.
+    if header.magic == 0 || header.base_offset == 0 {
+        return Ok(0);
+    }
+    match header.base_offset.checked_sub(last_inner) {
+        Some(base) if base >= 0 => Ok(base),
+        _ => Err(Error::corrupt(format!(
+            "wrapper offset {} is below its last inner offset {last_inner}",
+            header.base_offset
+        ))),
+    }
+}
+
+/// Offset of the first record of any entry, as `RecordBatch.baseOffset` gives it: a wrapper must be decompressed.
+pub fn first_offset(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<i64> {
+    if header.magic == 2 || header.compression()? == Compression::None {
+        return Ok(header.base_offset);
+    }
+    open(header, entry, decompressor).map(|set| set.first_offset())
+}
+
+/// A message to be written: what its header says, and its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewMessage<'a> {
+    /// 0 or 1.
+    pub(crate) magic: i8,
+    pub(crate) attributes: i16,
+    pub(crate) offset: i64,
+    /// Of magic 1.
+    pub(crate) timestamp: i64,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl NewMessage<'_> {
+    /// The whole entry's.
+    pub(crate) fn size(&self) -> Result<usize> {
+        let length = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
+        let timestamp = if self.magic == 0 { 0 } else { 8 };
+        let size = MIN_SIZE + timestamp + length(self.key) + length(self.value);
+        if i32::try_from(size).is_err() {
+            return Err(Error::invalid(format!(
+                "message of {size} bytes; a message's length is 32 bits"
+            )));
+        }
+        Ok(size)
+    }
+
+    /// None if `room` is not exactly [`Self::size`] bytes.
+    pub(crate) fn write(&self, room: &mut [u8]) -> Option<()> {
+        let (head, summed) = room.split_first_chunk_mut::<MAGIC_AT>()?;
+        let mut writer = Writer::new(summed);
+        writer.array([self.magic as u8, self.attributes as u8])?;
+        if self.magic > 0 {
+            writer.array(self.timestamp.to_be_bytes())?;
+        }
+        for field in [self.key, self.value] {
+            let length = field.map_or(-1, |field| field.len() as i32);
+            writer.array(length.to_be_bytes())?;
+            writer.bytes(field.unwrap_or_default())?;
+        }
+        if writer.remaining() > 0 {
+            return None;
+        }
+        let mut writer = Writer::new(head);
+        writer.array(self.offset.to_be_bytes())?;
+        writer.array((4 + summed.len() as i32).to_be_bytes())?;
+        writer.array(crc32(summed).to_be_bytes())
+    }
+}

@@ -1,0 +1,121 @@
+//! What of a record is looked at when it is appended or compacted, without looking at all of it.
+
+use super::{check_count, check_end, numbered, parse};
+use crate::base::error::Result;
+use crate::base::primitives::Reader;
+
+/// Of a record, what is looked at when it is appended or compacted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outline<'a> {
+    pub(crate) timestamp_delta: i64,
+    pub(crate) offset_delta: i32,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) has_value: bool,
+}
+
+/// The outline of the record at `at`, which moves behind it, with the structure of its headers checked too.
+#[inline]
+pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'a>> {
+    if let Some((outline, end)) = plain_outline(payload, *at) {
+        *at = end;
+        return Ok(outline);
+    }
+    let record = parse(payload, at)?;
+    record.headers.for_each(|_, _| Ok(()))?;
+    Ok(Outline {
+        timestamp_delta: record.timestamp_delta,
+        offset_delta: record.offset_delta,
+        key: record.key,
+        has_value: record.value.is_some(),
+    })
+}
+
+/// Calls `visit` with the outline of each of the `count` records that `payload` must hold, no byte more.
+#[inline]
+pub(crate) fn for_each_outline(
+    payload: &[u8],
+    count: i32,
+    mut visit: impl FnMut(Outline),
+) -> Result<()> {
+    let mut at = 0;
+    for index in 0..check_count(count)? {
+        visit(outline(payload, &mut at).map_err(|error| numbered(error, index, count))?);
+    }
+    check_end(payload, at, count)
+}
+
+/// The same for a sound record of short varints and not at the very end, and where it ends; None for any other.
+#[inline]
+fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
+    let (length, body) = short_varint(payload, at)?;
+    let end = body + (length >> 1) as usize;
+    // The varints behind may not be read beyond the record: only what lies within counts.
+    let record = payload.get(..end)?;
+    let (timestamp_delta, at) = varlong(payload, body + 1)?;
+    let (offset_delta, at) = short_varint(payload, at)?;
+    let (key, at) = short_varint(payload, at)?;
+    let (key, at) = if key & 1 == 0 {
+        let key_end = at + (key >> 1) as usize;
+        (Some(payload.get(at..key_end)?), key_end)
+    } else {
+        (None, at)
+    };
+    let (value, at) = short_varint(payload, at)?;
+    let at = at
+        + if value & 1 == 0 {
+            (value >> 1) as usize
+        } else {
+            0
+        };
+    let (headers, mut at) = short_varint(payload, at)?;
+    if (length | headers) & 1 != 0 {
+        return None;
+    }
+    for _ in 0..headers >> 1 {
+        let (key, next) = short_varint(record, at)?;
+        let (value, next) = short_varint(record, next + (key >> 1) as usize)?;
+        at = next
+            + if value & 1 == 0 {
+                (value >> 1) as usize
+            } else {
+                0
+            };
+        if key & 1 != 0 {
+            return None;
+        }
+    }
+    let outline = Outline {
+        timestamp_delta,
+        offset_delta: (offset_delta >> 1) as i32 ^ -((offset_delta & 1) as i32),
+        key,
+        has_value: value & 1 == 0,
+    };
+    (at == end).then_some((outline, end))
+}
+
+/// An unsigned varint of at most three bytes, and where it ends; None also where fewer than three bytes are left.
+#[inline(always)]
+fn short_varint(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
+    let &[first, second, third] = bytes.get(at..)?.first_chunk()?;
+    let (first, second, third) = (u32::from(first), u32::from(second), u32::from(third));
+    if first < 0x80 {
+        Some((first, at + 1))
+    } else if second < 0x80 {
+        Some((first & 0x7f | second << 7, at + 2))
+    } else if third < 0x80 {
+        Some((first & 0x7f | (second & 0x7f) << 7 | third << 14, at + 3))
+    } else {
+        None
+    }
+}
+
+/// A zigzag varlong, and where it ends.
+#[inline(always)]
+fn varlong(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    if let Some((value, next)) = short_varint(bytes, at) {
+        return Some((i64::from(value >> 1) ^ -i64::from(value & 1), next));
+    }
+    let mut reader = Reader::new(bytes.get(at..)?);
+    let value = reader.varlong().ok()?;
+    Some((value, bytes.len() - reader.remaining()))
+}

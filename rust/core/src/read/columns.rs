@@ -1,0 +1,321 @@
+//! Rows as columns, in the memory layout of Arrow but without Arrow.
+//!
+//! Records are appended one at a time here, which is where each form a record can take is defined. Runs of plain
+//! records take the short way through `fast_decode.rs`, to the same result.
+
+use std::borrow::Cow;
+
+use crate::base::error::{Error, Result};
+use crate::base::utf8::java_utf8;
+use crate::format::batch::Header;
+use crate::format::record::Headers;
+use crate::read::fast_decode;
+
+/// The offset behind a null value carries this bit, until [`BinaryColumn::take`] turns the bits into a bitmap.
+pub(crate) const NULL: i32 = i32::MIN;
+
+/// A column must end below Arrow's 32-bit offsets, with room for a copy that runs over.
+const MAX_BYTES: usize = i32::MAX as usize - fast_decode::SLACK;
+
+/// A nullable column of byte strings, one after the other.
+#[derive(Debug)]
+pub struct BinaryColumn {
+    pub(crate) data: Vec<u8>,
+    /// 0, then where each row ends, with [`NULL`] set for null.
+    pub(crate) offsets: Vec<i32>,
+}
+
+/// What a [`BinaryColumn`] held.
+#[derive(Debug)]
+pub struct BinaryParts {
+    /// Where each row starts, and where the last ends.
+    pub offsets: Vec<i32>,
+    /// The bytes of all rows.
+    pub data: Vec<u8>,
+    /// One a row, true for null; None if there is no null.
+    pub nulls: Option<Vec<bool>>,
+}
+
+impl Default for BinaryColumn {
+    fn default() -> Self {
+        Self {
+            data: Vec::new(),
+            offsets: vec![0],
+        }
+    }
+}
+
+impl BinaryColumn {
+    fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Makes room for `rows` more with `bytes` in all, as the kernel needs it.
+    fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.offsets.reserve(rows);
+        self.data.reserve(bytes + fast_decode::SLACK);
+    }
+
+    fn push(&mut self, field: Option<&[u8]>) -> Result<()> {
+        let bytes = field.unwrap_or_default();
+        if self.data.len() + bytes.len() > MAX_BYTES {
+            return Err(Error::unsupported(
+                "a column of one batch takes more than 2 GiB",
+            ));
+        }
+        self.data.extend_from_slice(bytes);
+        let end = self.data.len() as i32;
+        self.offsets
+            .push(if field.is_none() { end | NULL } else { end });
+        Ok(())
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.offsets.truncate(rows + 1);
+        self.data
+            .truncate(self.offsets.last().map_or(0, |&end| (end & !NULL) as usize));
+    }
+
+    /// Everything so far, leaving the column empty, with `spare` as its next memory.
+    pub fn take(&mut self, spare: Vec<u8>) -> BinaryParts {
+        let mut next = Vec::with_capacity(self.offsets.len());
+        next.push(0);
+        let mut offsets = std::mem::replace(&mut self.offsets, next);
+        let data = std::mem::replace(&mut self.data, spare);
+        let any_null = offsets.iter().fold(0, |any, &end| any | end) < 0;
+        let nulls = any_null.then(|| {
+            let nulls = offsets.iter().skip(1).map(|&end| end < 0).collect();
+            offsets.iter_mut().for_each(|end| *end &= !NULL);
+            nulls
+        });
+        BinaryParts {
+            offsets,
+            data,
+            nulls,
+        }
+    }
+}
+
+/// The headers of each row, as a list of keys and values.
+#[derive(Debug)]
+pub struct HeadersColumn {
+    /// 0, then the number of headers up to each row's last.
+    pub(crate) offsets: Vec<i32>,
+    pub(crate) keys: BinaryColumn,
+    pub(crate) values: BinaryColumn,
+}
+
+impl Default for HeadersColumn {
+    fn default() -> Self {
+        Self {
+            offsets: vec![0],
+            keys: BinaryColumn::default(),
+            values: BinaryColumn::default(),
+        }
+    }
+}
+
+impl HeadersColumn {
+    fn push(&mut self, headers: Headers<'_>) -> Result<()> {
+        let Self {
+            keys,
+            values,
+            offsets,
+        } = self;
+        headers.for_each(|key, value| {
+            match java_utf8(key) {
+                Cow::Borrowed(_) => keys.push(Some(key))?,
+                Cow::Owned(text) => keys.push(Some(text.as_bytes()))?,
+            }
+            values.push(value)
+        })?;
+        offsets.push(keys.rows() as i32);
+        Ok(())
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.offsets.truncate(rows + 1);
+        let headers = self.offsets.last().map_or(0, |&end| end as usize);
+        self.keys.truncate(headers);
+        self.values.truncate(headers);
+    }
+
+    /// Bytes of keys and of values so far.
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.keys.bytes(), self.values.bytes())
+    }
+
+    /// List offsets, keys and values so far, leaving the column empty, with `spares` as its next memory.
+    pub fn take(&mut self, spares: (Vec<u8>, Vec<u8>)) -> (Vec<i32>, BinaryParts, BinaryParts) {
+        let mut next = Vec::with_capacity(self.offsets.len());
+        next.push(0);
+        let offsets = std::mem::replace(&mut self.offsets, next);
+        (
+            offsets,
+            self.keys.take(spares.0),
+            self.values.take(spares.1),
+        )
+    }
+}
+
+/// One record or message, in absolute terms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'a> {
+    pub(crate) offset: i64,
+    /// In effect, ms; -1 for none.
+    pub(crate) timestamp: i64,
+    pub(crate) sequence: i32,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) headers: Headers<'a>,
+}
+
+/// What is the same for all rows of one Kafka batch, and how many there are.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// The batch's.
+    pub header: Header,
+    /// Offset of the batch's first record as produced.
+    pub first_offset: i64,
+    /// Rows taken from the batch.
+    pub rows: usize,
+}
+
+/// The columns that are asked for; None costs nothing.
+#[derive(Debug, Default)]
+pub struct Columns {
+    /// Keys.
+    pub keys: Option<BinaryColumn>,
+    /// Values.
+    pub values: Option<BinaryColumn>,
+    /// Headers.
+    pub headers: Option<HeadersColumn>,
+    /// Offsets.
+    pub offsets: Option<Vec<i64>>,
+    /// Timestamps, ms.
+    pub timestamps: Option<Vec<i64>>,
+    /// Sequences, -1 for none.
+    pub sequences: Option<Vec<i32>>,
+    /// The batches that the rows came from, in order.
+    pub runs: Vec<Run>,
+    pub(crate) rows: usize,
+    /// Rows when the batch at hand began.
+    rows_before: usize,
+}
+
+impl Columns {
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of keys, values and headers so far. A header counts for its two offsets too: it may be two bytes of input
+    /// and no byte of data, and they must stay countable in 32 bits.
+    pub fn bytes(&self) -> usize {
+        let headers = self
+            .headers
+            .as_ref()
+            .map_or(0, |h| h.keys.bytes() + h.values.bytes() + 8 * h.keys.rows());
+        [&self.keys, &self.values]
+            .into_iter()
+            .flatten()
+            .map(BinaryColumn::bytes)
+            .sum::<usize>()
+            + headers
+    }
+
+    /// Forgets the rows whose columns have been taken.
+    pub fn clear(&mut self) {
+        self.runs.clear();
+        self.rows = 0;
+        self.rows_before = 0;
+    }
+
+    /// Up to `rows` rows of a batch follow, with `payload` bytes of keys, values and headers at most. False: there is no
+    /// room for as many behind what is here, so take that first.
+    pub(crate) fn begin(&mut self, rows: usize, payload: usize) -> bool {
+        if self.rows > 0 && self.bytes() + payload > MAX_BYTES / 2 {
+            return false;
+        }
+        self.rows_before = self.rows;
+        // A record takes seven bytes at least, whatever the header claims.
+        let rows = rows.min(payload / 7 + 1);
+        for column in [&mut self.keys, &mut self.values].into_iter().flatten() {
+            column.reserve(rows, payload);
+        }
+        for column in [&mut self.offsets, &mut self.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            column.reserve(rows);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.offsets.reserve(rows);
+            headers.keys.reserve(0, payload);
+            headers.values.reserve(0, payload);
+        }
+        true
+    }
+
+    /// One row of the batch.
+    pub(crate) fn push(&mut self, row: Row<'_>) -> Result<()> {
+        if let Some(keys) = &mut self.keys {
+            keys.push(row.key)?;
+        }
+        if let Some(values) = &mut self.values {
+            values.push(row.value)?;
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.push(row.headers)?;
+        }
+        if let Some(offsets) = &mut self.offsets {
+            offsets.push(row.offset);
+        }
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.push(row.timestamp);
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.push(row.sequence);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The batch is over.
+    pub(crate) fn end(&mut self, header: &Header, first_offset: i64) {
+        let rows = self.rows - self.rows_before;
+        if rows > 0 {
+            self.runs.push(Run {
+                header: *header,
+                first_offset,
+                rows,
+            });
+        }
+        self.rows_before = self.rows;
+    }
+
+    /// The batch is damaged: its rows go.
+    pub(crate) fn rollback(&mut self) {
+        self.rows = self.rows_before;
+        for column in [&mut self.keys, &mut self.values].into_iter().flatten() {
+            column.truncate(self.rows);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.truncate(self.rows);
+        }
+        for column in [&mut self.offsets, &mut self.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            column.truncate(self.rows);
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.truncate(self.rows);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A log as lines to look at: the text of Kafka's own dump tool, or JSON.
+//!
+//! Checksums are shown, not enforced: whoever dumps a log wants to see the damage. Only what cannot be parsed is an
+//! error, and what could be shown of that batch is shown before it is raised.
+
+mod json;
+mod text;
+
+pub use json::JsonDump;
+pub use text::LogDump;
+
+use crate::base::error::{Error, Result};
+use crate::format::batch::Header;
+use crate::format::compression::Decompressor;
+use crate::format::control::ControlType;
+use crate::format::walk::{Next, next};
+
+/// A call returns once it has written this much, looked at after each batch.
+const ENOUGH: usize = 4 << 20;
+
+/// How many times the cap on a batch's payload its lines may take: seven bytes of a hostile record become a line of a
+/// hundred.
+const TEXT_TO_PAYLOAD: usize = 4;
+
+/// What both forms share: batch after batch, and an error kept until its place comes first.
+#[derive(Debug)]
+struct Batches {
+    decompressor: Decompressor,
+    max_text: usize,
+    failed: Option<Error>,
+}
+
+impl Batches {
+    fn new(max_batch_bytes: usize) -> Self {
+        Self {
+            decompressor: Decompressor::new(max_batch_bytes),
+            max_text: max_batch_bytes.saturating_mul(TEXT_TO_PAYLOAD),
+            failed: None,
+        }
+    }
+
+    /// Writes whole batches of `bytes` to `out`; returns how many bytes they took.
+    ///
+    /// Text but no progress: the first batch is damaged, that is what can be shown of it, and the next call raises.
+    fn feed(
+        &mut self,
+        bytes: &[u8],
+        position: u64,
+        out: &mut Vec<u8>,
+        mut write: impl FnMut(&Header, &[u8], &mut Scratch<'_>, &mut Vec<u8>) -> Result<()>,
+    ) -> Result<usize> {
+        if let Some(error) = self.failed.take_if(|error| error.position == position) {
+            return Err(error);
+        }
+        let mut scratch = Scratch {
+            decompressor: &mut self.decompressor,
+            max_text: self.max_text,
+        };
+        let mut consumed = 0;
+        while out.len() < ENOUGH {
+            let at = position + consumed as u64;
+            match next(bytes.get(consumed..).unwrap_or_default(), at) {
+                Ok(Next::Batch(header, entry)) => {
+                    let before = out.len();
+                    if let Err(error) = write(&header, entry, &mut scratch, out) {
+                        let mut error = error.at(at, Some(header.base_offset));
+                        error.next_position = Some(header.end_position());
+                        if consumed == 0 && out.len() == before {
+                            return Err(error);
+                        }
+                        self.failed = Some(error);
+                        break;
+                    }
+                    consumed += header.size();
+                }
+                Ok(Next::NeedMore(_)) => break,
+                Err(error) if consumed == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(consumed)
+    }
+}
+
+/// What a batch is written with.
+struct Scratch<'a> {
+    decompressor: &'a mut Decompressor,
+    max_text: usize,
+}
+
+/// Refuses a batch that takes `size` bytes so far.
+fn check_size(size: usize, max_text: usize) -> Result<()> {
+    if size > max_text {
+        return Err(Error::unsupported(format!(
+            "batch takes more than {max_text} bytes when dumped"
+        )));
+    }
+    Ok(())
+}
+
+/// Kafka's name of a codec id that has no codec does not exist: its tool fails there.
+fn compression_name(header: &Header) -> String {
+    match header.compression() {
+        Ok(codec) => codec.name().to_owned(),
+        Err(_) => format!("unknown({})", header.compression_id()),
+    }
+}
+
+/// Kafka's name for the type of a control record.
+fn control_name(control_type: ControlType) -> &'static str {
+    match control_type {
+        ControlType::Abort => "ABORT",
+        ControlType::Commit => "COMMIT",
+        ControlType::LeaderChange => "LEADER_CHANGE",
+        ControlType::SnapshotHeader => "SNAPSHOT_HEADER",
+        ControlType::SnapshotFooter => "SNAPSHOT_FOOTER",
+        ControlType::KRaftVersion => "KRAFT_VERSION",
+        ControlType::KRaftVoters => "KRAFT_VOTERS",
+        ControlType::Unknown(_) => "UNKNOWN",
+    }
+}

@@ -1,0 +1,607 @@
+//! The short way for plain records: payload to columns with few bounds checks. The only unsafe code.
+//!
+//! # Why
+//!
+//! Reading uncompressed batches is bound by the instructions spent on each record. The same loop in safe code, in the
+//! best of five forms tried, takes 1.2 to 1.4 times as long; `make bench` measures the whole decoder.
+//!
+//! # What it may do
+//!
+//! [`append`] takes records as long as they are plain: varints of at most three bytes (eight for the timestamp), header
+//! keys in ASCII, the record's end at least [`SLACK`] bytes before that of the memory the payload lies in. It stops before
+//! the first that is not, and keeps nothing of it; the caller does that one in safe code, which is also where every error
+//! is raised. So this file decides nothing about the format, and tests and a fuzz target hold it against the safe way.
+//!
+//! # Why it is sound
+//!
+//! *Reads.* Positions are integers, so going too far is no harm until something is read there. All reads are at
+//! positions not behind `end`, the record's own, but for runs of varints after such a position, at most `8 + 4 * 3` bytes,
+//! and copies of a constant size, at most `SLACK`. `end` is at most `limit`, and `SLACK` bytes lie behind `limit`.
+//!
+//! *Writes.* On entry each byte column has room for the payload up to `limit` and `SLACK` more, each fixed column for
+//! `count` more: [`Bytes::new`] and [`room`] check it, and without it nothing is done. Fields of a record do not overlap
+//! and lie inside it, so what is appended to one column is no longer than that, whatever a copy runs over; the
+//! offsets of header columns are held against their capacity at each record with headers.
+//!
+//! *Lengths.* They are set once, at the end, from the offsets written for the last record taken. Those fit 32 bits:
+//! `Columns::begin` lets no chunk go on over 1 GiB, counting eight bytes for each header, and the payload that still follows
+//! has less than 2 GiB of bytes, and of headers at most half as many.
+//!
+//! The file is long because the argument is about all of it: nothing unsafe stands elsewhere.
+
+#![expect(unsafe_code, reason = "argued for above")]
+
+use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL};
+
+/// How far a copy may run over, on either side.
+pub(crate) const SLACK: usize = 128;
+
+/// Two cache lines.
+pub(crate) const PREFETCHED: usize = 128;
+
+/// How far ahead of what is written memory is asked for: columns fill more of it than a cache holds.
+const WRITTEN_AHEAD: usize = 1 << 10;
+
+/// Batches larger than this do not stay in the cache next to the one behind them.
+const LARGE_BATCH: usize = 256 << 10;
+
+/// What turns deltas into absolute values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) offset: i64,
+    pub(crate) timestamp: i64,
+    /// 0 where the broker's one timestamp replaces the deltas, else 1.
+    pub(crate) timestamp_factor: i64,
+}
+
+/// The records of a batch: the first `length` of `bytes`. What follows them is never interpreted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Payload<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) length: usize,
+}
+
+/// Appends up to `count` records that start at `at`; returns where it stopped, and how many it took.
+///
+/// `columns` must have room as `Columns::begin` makes it, and no sequences.
+pub(crate) fn append(
+    payload: Payload<'_>,
+    at: usize,
+    count: usize,
+    base: Base,
+    columns: &mut Columns,
+) -> (usize, usize) {
+    // Columns that are not asked for are compiled out.
+    if columns.keys.is_some() {
+        with_keys::<true>(payload, at, count, base, columns)
+    } else {
+        with_keys::<false>(payload, at, count, base, columns)
+    }
+}
+
+fn with_keys<const KEYS: bool>(
+    payload: Payload<'_>,
+    at: usize,
+    count: usize,
+    base: Base,
+    columns: &mut Columns,
+) -> (usize, usize) {
+    if columns.values.is_some() {
+        with_values::<KEYS, true>(payload, at, count, base, columns)
+    } else {
+        with_values::<KEYS, false>(payload, at, count, base, columns)
+    }
+}
+
+fn with_values<const KEYS: bool, const VALUES: bool>(
+    payload: Payload<'_>,
+    at: usize,
+    count: usize,
+    base: Base,
+    columns: &mut Columns,
+) -> (usize, usize) {
+    let places = columns.offsets.is_some() || columns.timestamps.is_some();
+    match (columns.headers.is_some(), places) {
+        (false, false) => run::<KEYS, VALUES, false, false>(payload, at, count, base, columns),
+        (false, true) => run::<KEYS, VALUES, false, true>(payload, at, count, base, columns),
+        (true, false) => run::<KEYS, VALUES, true, false>(payload, at, count, base, columns),
+        (true, true) => run::<KEYS, VALUES, true, true>(payload, at, count, base, columns),
+    }
+}
+
+/// A byte column being written.
+#[derive(Clone, Copy)]
+struct Bytes {
+    data: *mut u8,
+    /// Bytes so far.
+    length: usize,
+    /// Where the offset behind the next value goes.
+    offsets: *mut i32,
+}
+
+impl Bytes {
+    /// A column that is not asked for, and is never written to.
+    const ABSENT: Self = Self {
+        data: std::ptr::null_mut(),
+        length: 0,
+        offsets: std::ptr::null_mut(),
+    };
+
+    /// None where there is not room for `bytes`, `SLACK` more and `rows` offsets.
+    fn new(column: &mut BinaryColumn, bytes: usize, rows: usize) -> Option<Self> {
+        let length = column.data.len();
+        room(&mut column.data, bytes + SLACK)?;
+        let offsets = room(&mut column.offsets, rows)?;
+        Some(Self {
+            data: column.data.as_mut_ptr(),
+            length,
+            offsets,
+        })
+    }
+
+    /// The same, of a column that may not be asked for.
+    fn optional(column: &mut Option<BinaryColumn>, bytes: usize, rows: usize) -> Option<Self> {
+        match column {
+            Some(column) => Self::new(column, bytes, rows),
+            None => Some(Self::ABSENT),
+        }
+    }
+
+    /// Appends `length` bytes from `from` as value number `index`. What lies `ahead` of long ones is asked for.
+    ///
+    /// # Safety
+    /// `length + SLACK` bytes are readable at `from`, and there is room for them and for the offset.
+    #[inline(always)]
+    unsafe fn push(&mut self, index: usize, from: *const u8, length: usize, ahead: usize) {
+        unsafe {
+            copy(self.data.add(self.length), from, length, ahead);
+            self.length += length;
+            *self.offsets.add(index) = self.length as i32;
+        }
+    }
+
+    /// Asks for the memory that is to be written a little later.
+    #[inline(always)]
+    fn prefetch(&self) {
+        prefetch(self.data, self.length + WRITTEN_AHEAD);
+    }
+
+    /// Appends null as value number `index`.
+    ///
+    /// # Safety
+    /// There is room for the offset.
+    #[inline(always)]
+    unsafe fn push_null(&mut self, index: usize) {
+        unsafe { *self.offsets.add(index) = self.length as i32 | NULL }
+    }
+}
+
+/// Where the next element of `column` goes, if there is room for `rows`.
+fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
+    let room = column.spare_capacity_mut();
+    (room.len() >= rows).then(|| room.as_mut_ptr().cast())
+}
+
+/// The same, of a column that may not be asked for: then null.
+fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
+    match column {
+        Some(column) => room(column, rows),
+        None => Some(std::ptr::null_mut()),
+    }
+}
+
+/// Makes the next `rows` elements part of `column`.
+///
+/// # Safety
+/// They have been written.
+unsafe fn extend<T>(column: &mut Vec<T>, rows: usize) {
+    unsafe { column.set_len(column.len() + rows) }
+}
+
+/// Makes the next `rows` values part of `column`, and as many bytes as the last of them says.
+///
+/// # Safety
+/// They have been written.
+unsafe fn extend_bytes(column: &mut BinaryColumn, rows: usize) {
+    unsafe {
+        extend(&mut column.offsets, rows);
+        column.data.set_len(
+            column
+                .offsets
+                .last()
+                .map_or(0, |&end| (end & !NULL) as usize),
+        );
+    }
+}
+
+/// The headers column being written.
+struct HeaderBytes {
+    keys: Bytes,
+    values: Bytes,
+    /// Headers appended here, and how many there is room for.
+    count: usize,
+    room: usize,
+    /// Headers of earlier rows.
+    before: usize,
+    /// Where the list offset behind the next row goes.
+    offsets: *mut i32,
+}
+
+impl HeaderBytes {
+    fn new(column: &mut HeadersColumn, bytes: usize, rows: usize) -> Option<Self> {
+        let HeadersColumn {
+            keys,
+            values,
+            offsets,
+        } = column;
+        let spare = |column: &BinaryColumn| column.offsets.capacity() - column.offsets.len();
+        Some(Self {
+            count: 0,
+            room: spare(keys).min(spare(values)),
+            before: keys.offsets.len() - 1,
+            keys: Bytes::new(keys, bytes, 0)?,
+            values: Bytes::new(values, bytes, 0)?,
+            offsets: room(offsets, rows)?,
+        })
+    }
+
+    /// Takes `count` headers that must fill `at..end`; false if they are not plain.
+    ///
+    /// # Safety
+    /// `at <= end`, and `SLACK` bytes behind `end` are readable from `start`. `count` is below 2^20.
+    #[inline(always)]
+    unsafe fn push(&mut self, start: *const u8, mut at: usize, end: usize, count: usize) -> bool {
+        if self.count + count > self.room {
+            return false;
+        }
+        // Copies that live in registers: what is written through raw pointers might lie in `self`, for all that the
+        // compiler knows.
+        let Self {
+            mut keys,
+            mut values,
+            ..
+        } = *self;
+        for index in self.count..self.count + count {
+            unsafe {
+                let Some((length, key)) = varint(start, at) else {
+                    return false;
+                };
+                at = key + (length >> 1) as usize;
+                if at > end || length & 1 != 0 {
+                    return false;
+                }
+                let key = start.add(key);
+                let length = (length >> 1) as usize;
+                if !is_ascii(key, length) {
+                    return false;
+                }
+                keys.push(index, key, length, 0);
+                let Some((length, value)) = varint(start, at) else {
+                    return false;
+                };
+                at = value;
+                if length & 1 != 0 {
+                    values.push_null(index);
+                } else {
+                    at += (length >> 1) as usize;
+                    if at > end {
+                        return false;
+                    }
+                    values.push(index, start.add(value), (length >> 1) as usize, 0);
+                }
+            }
+        }
+        self.keys = keys;
+        self.values = values;
+        self.count += count;
+        at == end
+    }
+
+    /// Makes the first `rows` rows and their headers part of `column`.
+    ///
+    /// # Safety
+    /// They have been written.
+    unsafe fn commit(self, column: &mut HeadersColumn, rows: usize) {
+        unsafe {
+            extend(&mut column.offsets, rows);
+            let headers = column.offsets.last().map_or(0, |&end| end as usize) - self.before;
+            extend_bytes(&mut column.keys, headers);
+            extend_bytes(&mut column.values, headers);
+        }
+    }
+}
+
+#[inline(never)]
+fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: bool>(
+    payload: Payload<'_>,
+    at: usize,
+    count: usize,
+    base: Base,
+    columns: &mut Columns,
+) -> (usize, usize) {
+    let nothing = (at, 0);
+    let Some(room) = payload.bytes.len().checked_sub(SLACK) else {
+        return nothing;
+    };
+    let limit = payload.length.min(room);
+    let Some(bytes) = limit.checked_sub(at) else {
+        return nothing;
+    };
+    let Some(mut keys) = Bytes::optional(&mut columns.keys, bytes, count) else {
+        return nothing;
+    };
+    let Some(mut values) = Bytes::optional(&mut columns.values, bytes, count) else {
+        return nothing;
+    };
+    let mut headers = match &mut columns.headers {
+        Some(column) => match HeaderBytes::new(column, bytes, count) {
+            Some(headers) => Some(headers),
+            None => return nothing,
+        },
+        None => None,
+    };
+    let Some(offsets) = optional_room(&mut columns.offsets, count) else {
+        return nothing;
+    };
+    let Some(timestamps) = optional_room(&mut columns.timestamps, count) else {
+        return nothing;
+    };
+    // Behind the payload of an uncompressed batch is the next one, whose checksum is summed first of all: that would wait for
+    // memory at every page. For what was decompressed the hint is wasted.
+    let is_near = limit < LARGE_BATCH && payload.bytes.len() - limit > limit;
+    let next_batch = if is_near { limit } else { 0 };
+    let start = payload.bytes.as_ptr();
+    let mut record = at;
+    let mut taken = 0;
+    // SAFETY: see the head of the file.
+    unsafe {
+        while taken < count {
+            let Some((length, body)) = varint(start, record) else {
+                break;
+            };
+            let end = body + (length >> 1) as usize;
+            if end > limit {
+                break;
+            }
+            prefetch(start, record + next_batch);
+            let Some((timestamp_delta, next)) = varlong(start, body + 1) else {
+                break;
+            };
+            let Some((offset_delta, next)) = varint(start, next) else {
+                break;
+            };
+            let Some((key_length, key)) = varint(start, next) else {
+                break;
+            };
+            let mut next = key;
+            if key_length & 1 == 0 {
+                next += (key_length >> 1) as usize;
+                if next > end {
+                    break;
+                }
+                if KEYS {
+                    keys.prefetch();
+                    keys.push(taken, start.add(key), (key_length >> 1) as usize, 0);
+                }
+            } else if KEYS {
+                keys.push_null(taken);
+            }
+            let Some((value_length, value)) = varint(start, next) else {
+                break;
+            };
+            next = value;
+            if value_length & 1 == 0 {
+                next += (value_length >> 1) as usize;
+                if next > end {
+                    break;
+                }
+                if VALUES {
+                    values.prefetch();
+                    values.push(
+                        taken,
+                        start.add(value),
+                        (value_length >> 1) as usize,
+                        next_batch,
+                    );
+                }
+            } else if VALUES {
+                values.push_null(taken);
+            }
+            let Some((header_count, next)) = varint(start, next) else {
+                break;
+            };
+            if header_count | (length & 1) == 0 {
+                if next != end {
+                    break;
+                }
+            } else {
+                let header_bytes = end.wrapping_sub(next);
+                let headers_taken = (header_count >> 1) as usize;
+                if (header_count | length) & 1 != 0 || next > end || headers_taken > header_bytes {
+                    break;
+                }
+                if HEADERS
+                    && let Some(headers) = &mut headers
+                    && !headers.push(start, next, end, headers_taken)
+                {
+                    break;
+                }
+            }
+            if HEADERS && let Some(headers) = &headers {
+                *headers.offsets.add(taken) = (headers.before + headers.count) as i32;
+            }
+            if PLACES && !offsets.is_null() {
+                *offsets.add(taken) = base.offset.wrapping_add(zigzag(u64::from(offset_delta)));
+            }
+            if PLACES && !timestamps.is_null() {
+                let delta = zigzag(timestamp_delta).wrapping_mul(base.timestamp_factor);
+                *timestamps.add(taken) = base.timestamp.wrapping_add(delta);
+            }
+            record = end;
+            taken += 1;
+        }
+        for column in [&mut columns.keys, &mut columns.values]
+            .into_iter()
+            .flatten()
+        {
+            extend_bytes(column, taken);
+        }
+        if let (Some(column), Some(headers)) = (&mut columns.headers, headers) {
+            headers.commit(column, taken);
+        }
+        for column in [&mut columns.offsets, &mut columns.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            extend(column, taken);
+        }
+    }
+    columns.rows += taken;
+    (record, taken)
+}
+
+/// An unsigned varint of at most three bytes, and where it ends.
+///
+/// # Safety
+/// Three bytes are readable.
+#[inline(always)]
+unsafe fn varint(start: *const u8, at: usize) -> Option<(u32, usize)> {
+    unsafe {
+        let first = u32::from(*start.add(at));
+        if first < 0x80 {
+            return Some((first, at + 1));
+        }
+        let second = u32::from(*start.add(at + 1));
+        if second < 0x80 {
+            return Some((first & 0x7f | second << 7, at + 2));
+        }
+        let third = u32::from(*start.add(at + 2));
+        if third < 0x80 {
+            return Some((first & 0x7f | (second & 0x7f) << 7 | third << 14, at + 3));
+        }
+        None
+    }
+}
+
+/// An unsigned varlong of at most eight bytes, and where it ends. Only timestamps far apart take more than three.
+///
+/// # Safety
+/// Eight bytes are readable.
+#[inline(always)]
+unsafe fn varlong(start: *const u8, at: usize) -> Option<(u64, usize)> {
+    unsafe {
+        match varint(start, at) {
+            Some((value, next)) => Some((u64::from(value), next)),
+            None => long_varlong(start, at),
+        }
+    }
+}
+
+/// # Safety
+/// Eight bytes are readable.
+#[inline(never)]
+unsafe fn long_varlong(start: *const u8, at: usize) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for i in 0..8 {
+        let byte = unsafe { *start.add(at + i) };
+        value |= u64::from(byte & 0x7f) << (7 * i);
+        if byte < 0x80 {
+            return Some((value, at + i + 1));
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Copies `length` bytes and less than `SLACK` more, or `SLACK`: a copy of a constant size is a few moves, one of a
+/// variable size a call, which pays off only for long ones.
+///
+/// # Safety
+/// `length + SLACK` bytes are readable at `from` and writable at `to`, and do not overlap.
+#[inline(always)]
+unsafe fn copy(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
+    unsafe {
+        if length <= 16 {
+            blocks::<1>(to, from);
+        } else if length <= 48 {
+            blocks::<3>(to, from);
+        } else if length <= SLACK {
+            blocks::<8>(to, from);
+        } else {
+            copy_long(to, from, length, ahead);
+        }
+    }
+}
+
+/// The same of more than `SLACK` bytes; what lies `ahead` of them is asked for.
+///
+/// # Safety
+/// As of [`copy`].
+#[inline(never)]
+unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
+    unsafe {
+        if length <= 4096 {
+            let mut done = 0;
+            while done < length {
+                prefetch(from, done + ahead);
+                blocks::<8>(to.add(done), from.add(done));
+                done += SLACK;
+            }
+        } else {
+            std::ptr::copy_nonoverlapping(from, to, length);
+        }
+    }
+}
+
+/// Copies `N` times 16 bytes through integers: as plain copies, the compiler would fold the sizes back into one call.
+///
+/// # Safety
+/// As many bytes are readable at `from` and writable at `to`, and do not overlap.
+#[inline(always)]
+unsafe fn blocks<const N: usize>(to: *mut u8, from: *const u8) {
+    unsafe {
+        for i in 0..N {
+            let block = from.cast::<u128>().add(i).read_unaligned();
+            to.cast::<u128>().add(i).write_unaligned(block);
+        }
+    }
+}
+
+/// Asks for the [`PREFETCHED`] bytes that are `ahead` of an address, whosever they are: a hint reads nothing.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+pub(crate) fn prefetch(address: *const u8, ahead: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in [ahead, ahead + PREFETCHED / 2] {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line).cast()) }
+    }
+}
+
+/// Whether the first `length` bytes are ASCII.
+///
+/// # Safety
+/// `length.max(16)` bytes are readable.
+#[inline(always)]
+unsafe fn is_ascii(at: *const u8, length: usize) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    unsafe {
+        if length == 0 {
+            true
+        } else if length <= 8 {
+            let word = u64::from_le(at.cast::<u64>().read_unaligned());
+            (word & HIGH) << (64 - 8 * length) == 0
+        } else if length <= 16 {
+            let first = at.cast::<u64>().read_unaligned();
+            let last = at.add(length - 8).cast::<u64>().read_unaligned();
+            (first | last) & HIGH == 0
+        } else {
+            std::slice::from_raw_parts(at, length).is_ascii()
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Which batches of a segment are sound: framed, with a right checksum, in the order of their offsets. Records are not
+//! looked into.
+//!
+//! No checksum covers a base offset, so one flipped bit moves a batch. The order tells: of batches that contradict each
+//! other, most stay and as few as possible are dropped.
+
+use crate::base::error::{Error, Result};
+use crate::format::batch::Header;
+use crate::format::walk::{Next, check_place, first_known, next};
+
+/// A sound batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Byte position in the file.
+    pub position: u64,
+    /// Behind its last byte.
+    pub end_position: u64,
+    /// The first offset that its header tells.
+    pub first_offset: i64,
+    /// After its last offset.
+    pub next_offset: i64,
+    /// It may be a wrapper, whose first offset is inside.
+    pub is_wrapper: bool,
+}
+
+/// A check of one segment's batches, in the order of the file.
+#[derive(Debug)]
+pub struct Soundness {
+    first_possible: i64,
+    limit: i64,
+    check_crcs: bool,
+    /// Of the first sound batch since the last [`Soundness::start_run`].
+    pub first_offset: Option<i64>,
+    /// After the last sound batch.
+    pub next_offset: i64,
+    /// Bytes that the batch behind the last one takes; 0: cannot be told.
+    pub needed: usize,
+    /// No batch so far contradicts another one, or leaves the segment's range of offsets.
+    pub is_rising: bool,
+    places: Option<Vec<Place>>,
+}
+
+impl Soundness {
+    /// For a segment with offsets from `base_offset` up to `limit`. With `collects`, every batch is remembered, 32 bytes
+    /// for each.
+    pub fn new(base_offset: i64, limit: i64, check_crcs: bool, collects: bool) -> Self {
+        Self {
+            first_possible: base_offset,
+            limit,
+            check_crcs,
+            first_offset: None,
+            next_offset: base_offset,
+            needed: 0,
+            is_rising: true,
+            places: collects.then(Vec::new),
+        }
+    }
+
+    /// Where the segment has to end.
+    pub fn limit(&self) -> i64 {
+        self.limit
+    }
+
+    /// The next batch starts a run.
+    pub fn start_run(&mut self) {
+        self.first_offset = None;
+    }
+
+    /// Takes the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
+    ///
+    /// The error is that of the first batch, if that one is not sound. Its `next_position` is where its header says that
+    /// it ends.
+    pub fn check(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
+        let mut taken = 0;
+        self.needed = 0;
+        loop {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            let found = match next(rest, position + taken as u64) {
+                Ok(Next::NeedMore(needed)) => {
+                    self.needed = needed;
+                    return Ok(taken);
+                }
+                Ok(Next::Batch(header, entry)) => self.is_sound(&header, entry).map(|()| header),
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(header) => {
+                    self.take(&header);
+                    taken += header.size();
+                }
+                Err(_) if taken > 0 => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn is_sound(&self, header: &Header, entry: &[u8]) -> Result<()> {
+        let summed = if self.check_crcs {
+            header.check_crc(entry)
+        } else {
+            Ok(())
+        };
+        summed.map_err(|error| {
+            let mut error: Error = error.at_batch(header);
+            error.next_position = Some(header.end_position());
+            error
+        })
+    }
+
+    fn take(&mut self, header: &Header) {
+        let place = Place {
+            position: header.position,
+            end_position: header.end_position(),
+            first_offset: first_known(header),
+            next_offset: header.next_offset(),
+            is_wrapper: header.magic < 2,
+        };
+        self.is_rising &= check_place(header, self.next_offset, self.limit).is_ok();
+        self.first_offset.get_or_insert(place.first_offset);
+        self.next_offset = place.next_offset;
+        if let Some(places) = &mut self.places {
+            places.push(place);
+        }
+    }
+
+    /// Divides the batches, in the order of the file, into as many as possible whose offsets rise within the segment's
+    /// range, and the others: true for a batch that stays.
+    pub fn rising(&self) -> (&[Place], Vec<bool>) {
+        let places = self.places.as_deref().unwrap_or_default();
+        // For each number of batches, the chain of so many that ends lowest: where that is, and its last batch.
+        let mut lowest: Vec<(i64, usize)> = Vec::new();
+        let mut before: Vec<Option<usize>> = vec![None; places.len()];
+        for (i, place) in places.iter().enumerate() {
+            let fits = self.first_possible <= place.first_offset
+                && place.first_offset < place.next_offset
+                && place.next_offset <= self.limit;
+            if !fits {
+                continue;
+            }
+            let length = lowest.partition_point(|&(end, _)| end <= place.first_offset);
+            if let Some(previous) = before.get_mut(i) {
+                *previous = length
+                    .checked_sub(1)
+                    .and_then(|shorter| lowest.get(shorter))
+                    .map(|&(_, last)| last);
+            }
+            match lowest.get_mut(length) {
+                Some(chain) if place.next_offset < chain.0 => *chain = (place.next_offset, i),
+                Some(_) => {}
+                None => lowest.push((place.next_offset, i)),
+            }
+        }
+        let mut stays = vec![false; places.len()];
+        let mut at = lowest.last().map(|&(_, last)| last);
+        while let Some(i) = at {
+            if let Some(stay) = stays.get_mut(i) {
+                *stay = true;
+            }
+            at = before.get(i).copied().flatten();
+        }
+        self.prefer_fewer_gaps(places, &mut stays);
+        (places, stays)
+    }
+
+    /// Where two neighbours contradict each other, lets that one stay behind which the log goes on: one that a flipped
+    /// bit has moved a little leaves gaps on both sides. Where both leave as many, the dropped one should have been in
+    /// the gap: one in front of the first of the two, or behind the second, is nobody's.
+    fn prefer_fewer_gaps(&self, places: &[Place], stays: &mut [bool]) {
+        let mut kept: Vec<usize> = (0..places.len()).filter(|&i| is_set(stays, i)).collect();
+        let dropped: Vec<usize> = (0..places.len()).filter(|&i| !is_set(stays, i)).collect();
+        for i in dropped {
+            let behind = kept.partition_point(|&k| k < i);
+            for at in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
+                let before = at.checked_sub(1).and_then(|at| kept.get(at));
+                let low = before
+                    .and_then(|&k| places.get(k))
+                    .map_or(self.first_possible, |place| place.next_offset);
+                let high = kept
+                    .get(at + 1)
+                    .and_then(|&k| places.get(k))
+                    .map(|place| place.first_offset);
+                let gaps = |place: &Place, is_first: bool| {
+                    let is_before = low < place.first_offset;
+                    let is_behind = high.is_some_and(|high| place.next_offset < high);
+                    let is_nobodys = if is_first { is_before } else { is_behind };
+                    (usize::from(is_before) + usize::from(is_behind), is_nobodys)
+                };
+                let Some(k) = kept.get_mut(at) else { continue };
+                let (Some(other), Some(place)) = (places.get(*k), places.get(i)) else {
+                    continue;
+                };
+                let fits = low <= place.first_offset
+                    && place.first_offset < place.next_offset
+                    && place.next_offset <= high.unwrap_or(self.limit);
+                // What a wrapper leaves before it is not known.
+                let is_told = !place.is_wrapper && !other.is_wrapper;
+                if is_told && fits && gaps(place, i < *k) < gaps(other, *k < i) {
+                    stays.swap(*k, i);
+                    *k = i;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn is_set(stays: &[bool], i: usize) -> bool {
+    stays.get(i).copied().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rising(batches: &[(i64, i64)]) -> Vec<bool> {
+        let mut check = Soundness::new(0, 100, true, true);
+        check.places = Some(
+            batches
+                .iter()
+                .map(|&(first_offset, next_offset)| Place {
+                    position: 0,
+                    end_position: 0,
+                    first_offset,
+                    next_offset,
+                    is_wrapper: false,
+                })
+                .collect(),
+        );
+        check.rising().1
+    }
+
+    #[test]
+    fn of_batches_that_contradict_each_other_as_few_as_possible_go() {
+        assert_eq!(
+            rising(&[(0, 2), (2, 4), (2, 4), (4, 6)])
+                .iter()
+                .filter(|&&stays| stays)
+                .count(),
+            3
+        );
+        assert_eq!(
+            rising(&[(0, 2), (50, 52), (4, 6), (6, 8)]),
+            [true, false, true, true]
+        );
+        assert_eq!(rising(&[(0, 2), (-9, -7), (4, 6)]), [true, false, true]);
+        assert_eq!(rising(&[(0, 2), (2, 4), (99, 101)]), [true, true, false]);
+        assert_eq!(
+            rising(&[
+                (0, 2),
+                (50, 52),
+                (52, 54),
+                (2, 4),
+                (4, 6),
+                (6, 50),
+                (50, 52)
+            ]),
+            [true, false, false, true, true, true, true]
+        );
+        assert_eq!(
+            rising(&[(0, 30), (31, 41), (40, 50), (50, 60)]),
+            [true, false, true, true],
+            "a bit moved the second one"
+        );
+        assert_eq!(
+            rising(&[(0, 10), (10, 20), (19, 29), (30, 40)]),
+            [true, true, false, true],
+            "a bit moved the third one"
+        );
+        assert_eq!(
+            rising(&[(0, 1), (1, 2), (3, 4), (3, 4), (4, 5)]),
+            [true, true, false, true, true],
+            "a bit moved the third one onto the fourth: where it was is a gap"
+        );
+        assert_eq!(
+            rising(&[(0, 1), (1, 2), (2, 3), (2, 3), (4, 5)]),
+            [true, true, true, false, true],
+            "a bit moved the fourth one onto the third"
+        );
+        assert_eq!(
+            rising(&[(2, 4), (2, 4), (4, 6), (6, 8)]),
+            [false, true, true, true],
+            "the first one"
+        );
+        assert_eq!(
+            rising(&[(0, 2), (2, 4), (5, 7), (6, 8)]),
+            [true, true, false, true],
+            "the third one, and the last has its place"
+        );
+        assert_eq!(rising(&[]), []);
+    }
+}

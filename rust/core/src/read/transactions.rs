@@ -1,0 +1,92 @@
+//! Open and aborted transactions, from batch headers and markers in log order.
+//!
+//! What `ProducerStateManager` knows of transactions, without sequences: a producer's first transactional
+//! batch opens one, its marker ends it. The last stable offset is the first offset of the earliest still open.
+
+use std::collections::HashMap;
+
+use crate::base::error::Result;
+use crate::format::batch::{BATCH_OVERHEAD, Header};
+use crate::format::control::{self, ControlType};
+use crate::format::record;
+use crate::read::fetch::AbortedTransaction;
+
+/// Transactions seen so far.
+#[derive(Debug, Default)]
+pub struct Transactions {
+    open: HashMap<i64, i64>,
+    aborted: Vec<AbortedTransaction>,
+}
+
+impl Transactions {
+    /// Starts with transactions that are open already, as a producer snapshot tells: producer id, first offset.
+    pub fn with_open(open: impl IntoIterator<Item = (i64, i64)>) -> Self {
+        Self {
+            open: open.into_iter().collect(),
+            aborted: Vec::new(),
+        }
+    }
+
+    /// Takes the next batch of the log. Only of a marker is more than the header needed: `entry` is all of it.
+    pub fn batch(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
+        if header.producer_id < 0 {
+            return Ok(());
+        }
+        if header.is_control() {
+            self.marker(header, entry)
+                .map_err(|error| error.at_batch(header))
+        } else {
+            if header.is_transactional() {
+                self.open
+                    .entry(header.producer_id)
+                    .or_insert(header.base_offset);
+            }
+            Ok(())
+        }
+    }
+
+    fn marker(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
+        // One wrong bit would turn COMMIT into ABORT.
+        header.check_crc(entry)?;
+        let Some(control_type) = marker_type(header, entry)? else {
+            return Ok(());
+        };
+        if let Some(first_offset) = self.open.remove(&header.producer_id)
+            && control_type == ControlType::Abort
+        {
+            self.aborted.push(AbortedTransaction {
+                producer_id: header.producer_id,
+                first_offset,
+                last_offset: header.last_offset(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Producer id and first offset of those not ended, by first offset.
+    pub fn open(&self) -> Vec<(i64, i64)> {
+        let mut open: Vec<_> = self.open.iter().map(|(&id, &first)| (id, first)).collect();
+        open.sort_unstable_by_key(|&(id, first)| (first, id));
+        open
+    }
+
+    /// Those ended by ABORT, in the order of their markers.
+    pub fn aborted(&self) -> &[AbortedTransaction] {
+        &self.aborted
+    }
+}
+
+/// COMMIT or ABORT of a control batch; None for other kinds and for a marker that the cleaner emptied.
+fn marker_type(header: &Header, entry: &[u8]) -> Result<Option<ControlType>> {
+    let mut found = None;
+    let payload = entry.get(BATCH_OVERHEAD..).unwrap_or_default();
+    // Only the first record of a control batch is looked at.
+    if header.records_count.is_some_and(|count| count > 0) {
+        let first = record::first(payload)?;
+        let control_type = control::control_type(first.key.unwrap_or_default())?;
+        if matches!(control_type, ControlType::Abort | ControlType::Commit) {
+            found = Some(control_type);
+        }
+    }
+    Ok(found)
+}

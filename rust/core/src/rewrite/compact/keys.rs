@@ -1,0 +1,314 @@
+//! The records of batches as hashed keys: the part of a scan that looks at one batch at a time.
+
+use siphasher::sip128::SipHasher13;
+
+use super::key_map::HashedKey;
+use super::numbered::{Numbered, Value};
+use crate::base::error::{Error, Result};
+use crate::format::batch::Header;
+use crate::format::compression::Decompressor;
+use crate::format::message;
+use crate::format::record;
+use crate::read::fetch;
+
+/// So many keys are handed on at once: a hostile batch may hold far more.
+const MAX_KEYS: usize = 1 << 16;
+
+/// A batch that is to be looked into.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// Its header.
+    pub(super) header: Header,
+    /// Where it begins in the bytes that were walked.
+    pub(super) at: usize,
+    pub(super) fate: Fate,
+}
+
+impl Task {
+    /// Records in it, as its header says; None for magic 0 and 1, which do not.
+    pub fn records_count(&self) -> Option<u64> {
+        self.header.records_count.map(|count| count.max(0) as u64)
+    }
+
+    fn entry<'a>(&self, data: &'a [u8]) -> &'a [u8] {
+        let rest = data.get(self.at..).unwrap_or_default();
+        rest.get(..self.header.size()).unwrap_or(rest)
+    }
+}
+
+/// What is to be done with the records of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// They belong to an aborted transaction and go.
+    Aborted,
+    /// Control records: whether they stay, and whether the batch then gets a delete horizon.
+    Control { is_kept: bool, is_stamped: bool },
+    /// Their keys tell.
+    Keyed,
+}
+
+/// What is counted of records, each of which is counted once in a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecordCounts {
+    /// All.
+    pub records: u64,
+    /// Of aborted transactions.
+    pub aborted: u64,
+    /// Control records that stay.
+    pub control: u64,
+    /// Control records that go.
+    pub discarded: u64,
+    /// Without a key, aborted and control ones aside: they go.
+    pub unkeyed: u64,
+    /// Offset of the first of these.
+    pub first_unkeyed: Option<i64>,
+    /// With a key and a null value, aborted ones aside.
+    pub tombstones: u64,
+}
+
+/// What batches are looked into for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Records from here on, or else only those below.
+    pub(super) first_dirty_offset: i64,
+    pub(super) is_dirty: bool,
+    /// Whether tombstones of magic 0 and 1, which know no delete horizon, stay.
+    pub(super) keeps_legacy_tombstones: bool,
+    /// The clock, ms.
+    pub(super) now: i64,
+}
+
+impl Wanted {
+    fn has(&self, offset: i64) -> bool {
+        (offset >= self.first_dirty_offset) == self.is_dirty
+    }
+}
+
+/// What is found, batch by batch. Numbers count from the first record of the batches that were looked into together.
+pub(super) trait Found {
+    /// Keys, in order.
+    fn keys(&mut self, keys: &[HashedKey]);
+    /// A control record that stays.
+    fn control(&mut self, number: u64, is_stamped: bool);
+}
+
+/// What was found in some batches.
+#[derive(Debug, Default)]
+pub struct Hashed {
+    pub(super) keys: Vec<HashedKey>,
+    /// Control records that stay, and whether each asks for a delete horizon.
+    pub(super) control: Vec<(u64, bool)>,
+    pub(super) records: u64,
+    pub(super) counts: RecordCounts,
+}
+
+impl Found for Hashed {
+    fn keys(&mut self, keys: &[HashedKey]) {
+        self.keys.extend_from_slice(keys);
+    }
+
+    fn control(&mut self, number: u64, is_stamped: bool) {
+        self.control.push((number, is_stamped));
+    }
+}
+
+/// Hashes the keys of batches, in memory that is used again. It looks at nothing else, so there may be several at work.
+#[derive(Debug)]
+pub struct KeyHasher {
+    hasher: SipHasher13,
+    decompressor: Decompressor,
+    keys: Vec<HashedKey>,
+    number: u64,
+    counts: RecordCounts,
+}
+
+impl KeyHasher {
+    pub(super) fn new(key: [u64; 2], max_batch_bytes: usize) -> Self {
+        Self {
+            hasher: SipHasher13::new_with_keys(key[0], key[1]),
+            decompressor: Decompressor::new(max_batch_bytes),
+            keys: Vec::new(),
+            number: 0,
+            counts: RecordCounts::default(),
+        }
+    }
+
+    /// What is in the batches of `data`, all of it in memory.
+    pub fn hash(&mut self, data: &[u8], tasks: &[Task], wanted: &Wanted) -> Result<Hashed> {
+        let mut hashed = Hashed::default();
+        (hashed.records, hashed.counts) = self.hash_into(data, tasks, wanted, &mut hashed)?;
+        Ok(hashed)
+    }
+
+    /// The same, but for what is `found`, which is handed on bit by bit. Returns how many records there are.
+    pub(super) fn hash_into(
+        &mut self,
+        data: &[u8],
+        tasks: &[Task],
+        wanted: &Wanted,
+        found: &mut impl Found,
+    ) -> Result<(u64, RecordCounts)> {
+        self.number = 0;
+        self.counts = RecordCounts::default();
+        self.keys.clear();
+        for task in tasks {
+            let (header, entry) = (&task.header, task.entry(data));
+            header
+                .check_crc(entry)
+                .and_then(|()| {
+                    if header.magic == 2 {
+                        self.records(header, entry, task.fate, wanted, found)
+                    } else {
+                        self.messages(header, entry, wanted, found)
+                    }
+                })
+                .map_err(|error| error.at_batch(header))?;
+        }
+        found.keys(&self.keys);
+        Ok((self.number, self.counts))
+    }
+
+    fn records(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        fate: Fate,
+        wanted: &Wanted,
+        found: &mut impl Found,
+    ) -> Result<()> {
+        let Self {
+            hasher,
+            decompressor,
+            keys,
+            number,
+            counts,
+        } = self;
+        let records_count = header.records_count.unwrap_or(0);
+        let count = record::check_count(records_count)?;
+        let payload = fetch::payload(header, entry, decompressor)?;
+        // Else the count of a batch that is not looked into could claim bits for 2^31 records.
+        if count > payload.len() / record::MIN_BYTES {
+            return Err(Error::corrupt(format!(
+                "records count is {count}, {} bytes hold fewer",
+                payload.len()
+            )));
+        }
+        if fate != Fate::Keyed && wanted.has(header.last_offset()) {
+            counts.records += count as u64;
+            match fate {
+                Fate::Aborted => counts.aborted += count as u64,
+                Fate::Control { is_kept: false, .. } => counts.discarded += count as u64,
+                _ => counts.control += count as u64,
+            }
+        }
+        let tombstone = match header.delete_horizon_ms() {
+            Some(horizon) if horizon <= wanted.now => Value::Expired,
+            _ => Value::Tombstone,
+        };
+        match fate {
+            Fate::Aborted | Fate::Control { is_kept: false, .. } => *number += count as u64,
+            Fate::Control { is_stamped, .. } => {
+                record::for_each(payload, records_count, |record| {
+                    found.control(*number, is_stamped || record.value.is_none());
+                    *number += 1;
+                    Ok(())
+                })?;
+            }
+            Fate::Keyed => {
+                let mut at = 0;
+                for index in 0..count {
+                    let record = record::outline(payload, &mut at)
+                        .map_err(|error| record::numbered(error, index, records_count))?;
+                    let offset = header
+                        .base_offset
+                        .wrapping_add(i64::from(record.offset_delta));
+                    if wanted.has(offset) {
+                        let value = match record.has_value {
+                            true => Value::Present,
+                            false => tombstone,
+                        };
+                        counts.keyed(offset, record.key, value);
+                        if let Some(key) = record.key {
+                            push(keys, hasher, key, Numbered::new(*number, value), found);
+                        }
+                    }
+                    *number += 1;
+                }
+                record::check_end(payload, at, records_count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn messages(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        wanted: &Wanted,
+        found: &mut impl Found,
+    ) -> Result<()> {
+        let Self {
+            hasher,
+            decompressor,
+            keys,
+            number,
+            counts,
+        } = self;
+        let tombstone = match wanted.keeps_legacy_tombstones {
+            true => Value::Tombstone,
+            false => Value::Expired,
+        };
+        message::open(header, entry, decompressor)?.for_each(false, |message| {
+            if wanted.has(message.offset) {
+                let value = message.value.map_or(tombstone, |_| Value::Present);
+                counts.keyed(message.offset, message.key, value);
+                if let Some(key) = message.key {
+                    push(keys, hasher, key, Numbered::new(*number, value), found);
+                }
+            }
+            *number += 1;
+            Ok(())
+        })
+    }
+}
+
+impl RecordCounts {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.records += other.records;
+        self.aborted += other.aborted;
+        self.control += other.control;
+        self.discarded += other.discarded;
+        self.unkeyed += other.unkeyed;
+        self.first_unkeyed = self.first_unkeyed.or(other.first_unkeyed);
+        self.tombstones += other.tombstones;
+    }
+
+    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, value: Value) {
+        self.records += 1;
+        if key.is_none() {
+            self.unkeyed += 1;
+            self.first_unkeyed.get_or_insert(offset);
+        } else if value != Value::Present {
+            self.tombstones += 1;
+        }
+    }
+}
+
+#[inline]
+fn push(
+    keys: &mut Vec<HashedKey>,
+    hasher: &SipHasher13,
+    key: &[u8],
+    record: Numbered,
+    found: &mut impl Found,
+) {
+    let hash = hasher.hash(key);
+    keys.push(HashedKey {
+        hash: [hash.h1, hash.h2],
+        record,
+    });
+    if keys.len() >= MAX_KEYS {
+        found.keys(keys);
+        keys.clear();
+    }
+}

@@ -1,0 +1,383 @@
+//! Deciding: a scan over a log that tells which records stay.
+//!
+//! The log's dirty part is what came since the last compaction: of its keys, the last record counts. Of the clean part
+//! before it, a record stays unless its key occurs in the dirty part. So the dirty segments are scanned first; and since a
+//! transaction may have begun before them, the clean ones are followed before that for its sake.
+
+use super::key_map::{HashRange, HashedKey, KeyMap};
+use super::keys::{Fate, Found, Hashed, KeyHasher, RecordCounts, Task, Wanted};
+use super::numbered::Value;
+use super::transactions::CleanedTransactions;
+use crate::base::bits::Bits;
+use crate::base::error::{Error, Result};
+use crate::broker::index_builder::TransactionIndexEnd;
+use crate::format::batch::Header;
+use crate::format::compression::Decompressor;
+use crate::format::control::{self, ControlType};
+use crate::format::index::TransactionIndex;
+use crate::format::record;
+use crate::format::walk;
+use crate::read::fetch;
+
+/// Keys that are sorted at a time: some hundred for each table of the map.
+const SORTED_KEYS: usize = 1 << 16;
+
+/// What a scan is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanOptions {
+    /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
+    pub log_start_offset: i64,
+    /// Where the dirty part begins.
+    pub first_dirty_offset: i64,
+    /// The clock, ms: tombstones and markers with a delete horizon up to here go.
+    pub now: i64,
+    /// The key of the hash, of this run alone.
+    pub hash_key: [u64; 2],
+    /// The keys to decide about; shrinks where they need more than `max_bytes`.
+    pub range: HashRange,
+    /// Memory for keys.
+    pub max_bytes: usize,
+    /// The most that one batch may decompress to.
+    pub max_batch_bytes: usize,
+}
+
+/// What a segment is scanned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Its transactions only: the clean segments, before the dirty ones.
+    Follow,
+    /// Its dirty records: their keys go into the map.
+    Dirty,
+    /// Its clean records, once all dirty ones are in the map. Transactions start anew with the first.
+    Clean,
+}
+
+/// What was found out about a segment; what the key map tells is not in it yet.
+#[derive(Debug, Default)]
+pub struct SegmentVerdicts {
+    /// Records in it, whichever of them were looked at.
+    pub records: u64,
+    /// Number of its first record among those of all dirty segments: a multiple of 8.
+    pub first_number: u64,
+    /// A bit for each record that stays.
+    pub keep: Vec<u8>,
+    /// A bit for each that stays and asks for a delete horizon.
+    pub stamp: Vec<u8>,
+    /// Transaction index entries of the aborts that are still needed.
+    pub txnindex: Vec<u8>,
+    /// Of the records that were looked at.
+    pub counts: RecordCounts,
+    /// Tombstones of the clean part that go though no newer record has their key.
+    pub expired: u64,
+}
+
+/// Bits for those records that are the last with their key.
+#[derive(Debug)]
+pub struct Newest {
+    /// They stay.
+    pub keep: Vec<u8>,
+    /// They stay and ask for a delete horizon.
+    pub stamp: Vec<u8>,
+    /// They are tombstones and go.
+    pub expired: Vec<u8>,
+}
+
+/// A scan. Its map is asked once all dirty segments are done ([`CompactionScan::newest`]).
+#[derive(Debug)]
+pub struct CompactionScan {
+    options: ScanOptions,
+    keeps_legacy_tombstones: bool,
+    transactions: CleanedTransactions,
+    aborted: Vec<TransactionIndex>,
+    decompressor: Decompressor,
+    hasher: KeyHasher,
+    decided: Decided,
+    txnindex: (TransactionIndexEnd, Vec<u8>),
+    /// Bytes that the batch at the end of the last `feed` takes; 0 if not even that can be known.
+    pub needed: usize,
+}
+
+/// What is known of keys and records so far.
+#[derive(Debug)]
+struct Decided {
+    map: KeyMap,
+    /// Of the segment in hand.
+    phase: Phase,
+    first_number: u64,
+    /// Of its next record.
+    number: u64,
+    counts: RecordCounts,
+    keep: Bits,
+    stamp: Bits,
+    expired: u64,
+}
+
+impl CompactionScan {
+    /// Starts one. `aborted` are the transaction indexes of all segments of the log.
+    pub fn new(options: ScanOptions, aborted: Vec<TransactionIndex>) -> Result<Self> {
+        let mut scan = Self {
+            keeps_legacy_tombstones: true,
+            transactions: CleanedTransactions::default(),
+            aborted,
+            decompressor: Decompressor::new(options.max_batch_bytes),
+            hasher: KeyHasher::new(options.hash_key, options.max_batch_bytes),
+            decided: Decided {
+                map: KeyMap::new(options.range, options.max_bytes),
+                phase: Phase::Follow,
+                first_number: 0,
+                number: 0,
+                counts: RecordCounts::default(),
+                keep: Bits::default(),
+                stamp: Bits::default(),
+                expired: 0,
+            },
+            txnindex: Default::default(),
+            needed: 0,
+            options,
+        };
+        scan.announce()?;
+        Ok(scan)
+    }
+
+    /// The hashes that the scan covers: the whole range, unless its keys needed more memory.
+    pub fn range(&self) -> HashRange {
+        self.decided.map.range()
+    }
+
+    /// Keys of the dirty part, in this range.
+    pub fn keys(&self) -> usize {
+        self.decided.map.len()
+    }
+
+    /// Goes on with the next segment; the last one is finished.
+    pub fn begin(&mut self, phase: Phase, keeps_legacy_tombstones: bool) -> Result<()> {
+        if phase == Phase::Clean && self.decided.phase != Phase::Clean {
+            self.transactions = CleanedTransactions::default();
+            self.announce()?;
+        }
+        self.decided.phase = phase;
+        self.keeps_legacy_tombstones = keeps_legacy_tombstones;
+        Ok(())
+    }
+
+    /// Takes the whole batches that `data`, at `position` of the segment's file, starts with; how many bytes they are.
+    pub fn feed(&mut self, data: &[u8], position: u64) -> Result<usize> {
+        let (taken, tasks) = self.walk(data, position)?;
+        self.look_into(data, &tasks)?;
+        Ok(taken)
+    }
+
+    /// The first half of it: follows the transactions, and says which batches of `data` are to be looked into.
+    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Task>)> {
+        let mut tasks = Vec::new();
+        let (taken, needed) = walk::for_each(data, position, |header, entry| {
+            let fate = self.fate(header, entry)?;
+            if self.decided.phase != Phase::Follow {
+                tasks.push(Task {
+                    header: *header,
+                    at: (header.position - position) as usize,
+                    fate,
+                });
+            }
+            Ok(())
+        })?;
+        self.needed = needed;
+        Ok((taken, tasks))
+    }
+
+    /// The second half, here and now.
+    pub fn look_into(&mut self, data: &[u8], tasks: &[Task]) -> Result<()> {
+        let wanted = self.wanted();
+        let decided = &mut self.decided;
+        let (records, counts) = self.hasher.hash_into(data, tasks, &wanted, decided)?;
+        decided.number += records;
+        decided.counts.add(&counts);
+        Ok(())
+    }
+
+    /// The second half, by several hashers: they are told what is wanted, and what they find is taken in order.
+    pub fn take(&mut self, found: &[Hashed]) {
+        let decided = &mut self.decided;
+        let is_clean = decided.phase == Phase::Clean;
+        if !is_clean {
+            decided.put_all(found);
+        }
+        for hashed in found {
+            if is_clean {
+                decided.look_up(&hashed.keys);
+            }
+            for &(number, is_stamped) in &hashed.control {
+                decided.control(number, is_stamped);
+            }
+            decided.number += hashed.records;
+            decided.counts.add(&hashed.counts);
+        }
+    }
+
+    /// What is wanted of the segment in hand.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            first_dirty_offset: self.options.first_dirty_offset,
+            is_dirty: self.decided.phase != Phase::Clean,
+            keeps_legacy_tombstones: self.keeps_legacy_tombstones,
+            now: self.options.now,
+        }
+    }
+
+    /// Another hasher of the same key.
+    pub fn hasher(&self) -> KeyHasher {
+        KeyHasher::new(self.options.hash_key, self.options.max_batch_bytes)
+    }
+
+    /// What was decided about the segment.
+    pub fn finish(&mut self) -> SegmentVerdicts {
+        let decided = &mut self.decided;
+        let records = std::mem::take(&mut decided.number);
+        let verdicts = SegmentVerdicts {
+            records,
+            first_number: decided.first_number,
+            keep: std::mem::take(&mut decided.keep).into_bytes(),
+            stamp: std::mem::take(&mut decided.stamp).into_bytes(),
+            txnindex: std::mem::take(&mut self.txnindex).1,
+            counts: std::mem::take(&mut decided.counts),
+            expired: std::mem::take(&mut decided.expired),
+        };
+        if decided.phase == Phase::Dirty {
+            decided.first_number += records.next_multiple_of(8);
+        }
+        verdicts
+    }
+
+    /// Of the dirty records numbered from `first` to below `end`: those that are the last with their key.
+    pub fn newest(&self, first: u64, end: u64) -> Newest {
+        let (mut keep, mut stamp, mut expired) = <(Bits, Bits, Bits)>::default();
+        for record in self.decided.map.records() {
+            let number = record.number();
+            if !(first..end).contains(&number) {
+                continue;
+            }
+            let bits = match record.value() {
+                Value::Present => &mut keep,
+                Value::Tombstone => {
+                    stamp.set(number - first);
+                    &mut keep
+                }
+                Value::Expired => &mut expired,
+            };
+            bits.set(number - first);
+        }
+        Newest {
+            keep: keep.into_bytes(),
+            stamp: stamp.into_bytes(),
+            expired: expired.into_bytes(),
+        }
+    }
+
+    /// Whatever was aborted in the log, before its first batch.
+    fn announce(&mut self) -> Result<()> {
+        for index in &self.aborted {
+            for entry in index.entries() {
+                let entry = entry?;
+                if entry.last_offset >= self.options.log_start_offset {
+                    self.transactions.add(&entry);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fate(&mut self, header: &Header, entry: &[u8]) -> Result<Fate> {
+        if !header.is_control() {
+            return Ok(match self.transactions.data(header) {
+                true => Fate::Aborted,
+                false => Fate::Keyed,
+            });
+        }
+        let control_type = self.control_type(header, entry)?;
+        let marked = self.transactions.control(header, control_type);
+        if let (Phase::Dirty, Some(aborted)) | (Phase::Clean, Some(aborted)) =
+            (self.decided.phase, marked.aborted)
+        {
+            // A segment with both clean and dirty records is scanned twice; who put these together counts each once.
+            let (end, txnindex) = &mut self.txnindex;
+            end.append(&aborted, txnindex)
+                .map_err(|error| Error::corrupt(error.to_string()))?;
+        }
+        let is_expired = header
+            .delete_horizon_ms()
+            .is_some_and(|horizon| horizon <= self.options.now);
+        Ok(Fate::Control {
+            is_kept: !(marked.is_discardable && is_expired),
+            is_stamped: marked.is_discardable,
+        })
+    }
+
+    /// Of the batch's first record; None if there is none.
+    fn control_type(&mut self, header: &Header, entry: &[u8]) -> Result<Option<ControlType>> {
+        if header.records_count.is_none_or(|count| count <= 0) {
+            return Ok(None);
+        }
+        let payload = fetch::payload(header, entry, &mut self.decompressor)?;
+        let first = record::first(payload)?;
+        control::control_type(first.key.unwrap_or_default()).map(Some)
+    }
+}
+
+impl Decided {
+    fn put_all(&mut self, found: &[Hashed]) {
+        let mut number = self.first_number + self.number;
+        let (mut runs, mut count): (Vec<(&[HashedKey], u64)>, _) = (Vec::new(), 0);
+        for hashed in found {
+            runs.push((&hashed.keys, number));
+            number += hashed.records;
+            count += hashed.keys.len();
+            if count >= SORTED_KEYS {
+                self.map.put_all(&runs);
+                runs.clear();
+                count = 0;
+            }
+        }
+        self.map.put_all(&runs);
+    }
+
+    fn look_up(&mut self, keys: &[HashedKey]) {
+        let Self {
+            map,
+            number: first,
+            keep,
+            stamp,
+            expired,
+            ..
+        } = self;
+        map.look_up(keys, |key, is_superseded| {
+            if is_superseded {
+                return;
+            }
+            let number = *first + key.record.number();
+            match key.record.value() {
+                Value::Present => keep.set(number),
+                Value::Tombstone => {
+                    keep.set(number);
+                    stamp.set(number);
+                }
+                Value::Expired => *expired += 1,
+            }
+        });
+    }
+}
+
+impl Found for Decided {
+    fn keys(&mut self, keys: &[HashedKey]) {
+        match self.phase {
+            Phase::Clean => self.look_up(keys),
+            _ => self.map.put(keys, self.first_number + self.number),
+        }
+    }
+
+    fn control(&mut self, number: u64, is_stamped: bool) {
+        self.keep.set(self.number + number);
+        if is_stamped {
+            self.stamp.set(self.number + number);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Neighbours that become one batch.
+//!
+//! Joining must not be seen: offsets, timestamps, sequences, transactions and horizons read the same. Sequences follow
+//! offset deltas, so a producer's batches join only where both go on alike; what a marker or another producer's batch
+//! stands between is no neighbour.
+
+use super::{Converter, DEFAULT_BATCH_SIZE, Losses};
+use crate::base::error::{Error, Result};
+use crate::format::batch::{BATCH_OVERHEAD, Header, increment_sequence};
+use crate::format::compression::{Compression, Decompressor};
+use crate::format::message;
+use crate::format::record;
+use crate::read::fetch;
+use crate::rewrite::rewriter::Rewrite;
+use crate::write::batch_builder::BatchOptions;
+
+/// Entries that are to be one batch.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Of the first entry.
+    pub(super) first: Header,
+    /// Of the batch.
+    pub(super) options: BatchOptions,
+    /// Of the last entry, as far as it reaches.
+    pub(super) last_offset: i64,
+    /// Entries so far. One is kept as it came, since it may stay alone.
+    pub(super) sources: u64,
+    /// What the batch takes uncompressed.
+    bytes: usize,
+}
+
+/// What an entry brings to a batch.
+struct Source {
+    options: BatchOptions,
+    last_offset: i64,
+    bytes: usize,
+}
+
+impl Group {
+    fn takes(&self, source: &Source, limit: usize) -> bool {
+        let (ours, theirs) = (&self.options, &source.options);
+        let distance = theirs.base_offset.checked_sub(ours.base_offset);
+        let (Some(distance), Some(span)) = (
+            distance.and_then(|distance| i32::try_from(distance).ok()),
+            source.last_offset.checked_sub(ours.base_offset),
+        ) else {
+            return false;
+        };
+        let goes_on = match (ours.base_sequence, theirs.base_sequence) {
+            (-1, theirs) => theirs == -1,
+            (ours, theirs) => {
+                ours >= 0 && theirs >= 0 && increment_sequence(ours, distance) == theirs
+            }
+        };
+        let alike = BatchOptions {
+            base_offset: ours.base_offset,
+            base_sequence: ours.base_sequence,
+            ..*theirs
+        };
+        goes_on
+            && alike == *ours
+            && theirs.base_offset > self.last_offset
+            && span <= i64::from(i32::MAX)
+            && self.bytes + source.bytes <= limit
+    }
+}
+
+impl Converter {
+    /// Takes an entry that may share a batch with others, and says whether it is one. What it does not join goes to `out`.
+    pub(super) fn join(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let source = self
+            .source(header, entry)
+            .map_err(|error| error.at_batch(header));
+        let Some((source, limit)) = source? else {
+            return Ok(false);
+        };
+        match self.group.take() {
+            Some(mut group) if group.takes(&source, limit) => {
+                if group.sources == 1 {
+                    self.codecs.builder.begin(group.options)?;
+                    let alone = std::mem::take(&mut self.alone);
+                    let first = self.append(&group.first, &alone, group.options.magic);
+                    self.alone = alone;
+                    first?;
+                }
+                self.append(header, entry, group.options.magic)?;
+                group.sources += 1;
+                group.last_offset = source.last_offset;
+                group.bytes += source.bytes;
+                self.group = Some(group);
+            }
+            other => {
+                self.group = other;
+                self.finish(out)?;
+                self.alone.clear();
+                self.alone.extend_from_slice(entry);
+                self.group = Some(Group {
+                    first: *header,
+                    options: source.options,
+                    last_offset: source.last_offset,
+                    sources: 1,
+                    bytes: BATCH_OVERHEAD + source.bytes,
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    fn append(&mut self, header: &Header, entry: &[u8], magic: i8) -> Result<()> {
+        let mut losses = Losses::of(&self.conversion, &mut self.converted, magic);
+        self.codecs
+            .append(header, entry, |builder, record| {
+                builder.append(&losses.record(record)?)
+            })
+            .map_err(|error| error.at_batch(header))
+    }
+
+    /// What the entry brings, and the most that its batch may take; None if it has to stay by itself.
+    fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(Source, usize)>> {
+        let is_alone = header.magic < 2 && header.compression()? == Compression::None;
+        let limit = match self.conversion.batch_size {
+            None if is_alone => DEFAULT_BATCH_SIZE,
+            Some(limit) if !header.is_control() && header.records_count != Some(0) => limit,
+            _ => return Ok(None),
+        };
+        let options = self.options(header)?;
+        let is_batch = options.magic == 2 || options.codec.compression != Compression::None;
+        let stays = is_alone && !options.is_compressed() && options.magic < 2;
+        if !is_batch || stays || entry.len() >= limit {
+            return Ok(None);
+        }
+        let decompressor = &mut self.codecs.decompressor;
+        let extent = if header.magic == 2 {
+            batch_extent(header, entry, options.magic, decompressor)?
+        } else {
+            set_extent(header, entry, decompressor)?
+        };
+        let last_offset = extent.map(|(_, last_offset, _)| last_offset);
+        let below = self.conversion.join_below;
+        if last_offset.is_some_and(|last| below.is_some_and(|below| last >= below)) {
+            self.converted.apart += 1;
+            return Ok(None);
+        }
+        Ok(extent.map(|(first, last_offset, bytes)| {
+            let options = BatchOptions {
+                base_offset: first,
+                ..options
+            };
+            let source = Source {
+                options,
+                last_offset,
+                bytes,
+            };
+            (source, limit)
+        }))
+    }
+}
+
+/// First and last offset of a batch and what its records take; None unless its offsets rise within what its header says.
+fn batch_extent(
+    header: &Header,
+    entry: &[u8],
+    magic: i8,
+    decompressor: &mut Decompressor,
+) -> Result<Option<(i64, i64, usize)>> {
+    let payload = fetch::payload(header, entry, decompressor)?;
+    let (mut first, mut last, mut rises) = (0, -1, true);
+    record::for_each_outline(payload, header.records_count.unwrap_or(0), |outline| {
+        rises &= outline.offset_delta > last;
+        // Only magic 2 keeps the offsets around its records.
+        if last == -1 && magic < 2 {
+            first = outline.offset_delta;
+        }
+        last = outline.offset_delta;
+    })?;
+    let first = header.base_offset.wrapping_add(i64::from(first));
+    let extent = (first, header.last_offset(), payload.len());
+    Ok((rises && last <= header.last_offset_delta).then_some(extent))
+}
+
+/// The same of a message or a wrapper.
+fn set_extent(
+    header: &Header,
+    entry: &[u8],
+    decompressor: &mut Decompressor,
+) -> Result<Option<(i64, i64, usize)>> {
+    let set = message::open(header, entry, decompressor)?;
+    let (first, mut last, mut rises) = (set.first_offset(), None, true);
+    set.for_each(false, |message| {
+        rises &= last < Some(message.offset);
+        last = Some(message.offset);
+        Ok::<(), Error>(())
+    })?;
+    let extent = last.map(|last| (first, last.max(header.base_offset), set.payload().len()));
+    Ok(extent.filter(|_| rises))
+}

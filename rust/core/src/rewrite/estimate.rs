@@ -1,0 +1,181 @@
+//! What records would take in each message format and codec, measured on some of them.
+//!
+//! Every batch is built in every form. Metadata is what a form takes beyond its keys and values (in magic 2 also headers),
+//! compressed by themselves: so it is what the format adds, also where a codec makes most of it vanish.
+
+use crate::base::error::{Error, Result};
+use crate::format::batch::{Header, TimestampType};
+use crate::format::compression::{Codec, Compression, Compressor, Decompressor};
+use crate::format::record::Headers;
+use crate::format::walk;
+use crate::rewrite::convert::DEFAULT_BATCH_SIZE;
+use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
+use crate::write::transcode;
+
+/// Formats, and codecs by their number.
+const FORMS: (usize, usize) = (3, 5);
+
+/// What the records so far take in one form.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of the batches.
+    pub bytes: u64,
+    /// Of keys, values and headers in it, compressed by themselves.
+    pub content: u64,
+}
+
+/// Measures records, and its scratch memory.
+#[derive(Debug)]
+pub struct SpaceEstimate {
+    decompressor: Decompressor,
+    compressor: Compressor,
+    builders: Vec<(i8, Codec, BatchBuilder)>,
+    /// Keys and values of the batch at hand, without and with headers.
+    contents: [Vec<u8>; 2],
+    spaces: [[Space; FORMS.1]; FORMS.0],
+    records: u64,
+    /// Bytes of the batch at hand, of messages that stand alone.
+    open_bytes: usize,
+    is_open: bool,
+    /// Bytes that the entry at the last `consumed` needs; 0: cannot be told.
+    pub needed: usize,
+}
+
+impl SpaceEstimate {
+    /// `max_batch_bytes` is the most that one batch may decompress to.
+    pub fn new(max_batch_bytes: usize) -> Self {
+        let forms = (0..=2).flat_map(|magic| (0..5).map(move |id| (magic, id)));
+        let codecs = forms.filter_map(|(magic, id)| {
+            let compression = Compression::from_id(id)?;
+            let codec = Codec {
+                compression,
+                level: None,
+            };
+            let is_known = magic == 2 || compression != Compression::Zstd;
+            is_known.then(|| (magic, codec, BatchBuilder::new()))
+        });
+        Self {
+            decompressor: Decompressor::new(max_batch_bytes),
+            compressor: Compressor::new(),
+            builders: codecs.collect(),
+            contents: Default::default(),
+            spaces: Default::default(),
+            records: 0,
+            open_bytes: 0,
+            is_open: false,
+            needed: 0,
+        }
+    }
+
+    /// Records so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// What they take in a form; None where the magic does not know the codec.
+    pub fn space(&self, magic: i8, compression: Compression) -> Option<Space> {
+        if magic < 2 && compression == Compression::Zstd {
+            return None;
+        }
+        let by_codec = self.spaces.get(usize::try_from(magic).ok()?)?;
+        by_codec.get(compression as usize).copied()
+    }
+
+    /// Takes the whole entries that `bytes`, at `position` of a segment, start with; returns how many bytes that are.
+    pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
+        let (consumed, needed) =
+            walk::for_each(bytes, position, |header, entry| self.entry(header, entry))?;
+        self.needed = needed;
+        Ok(consumed)
+    }
+
+    /// Closes the batch that messages of magic 0 and 1 which stand alone wait in: they come into batches as in a conversion.
+    pub fn finish(&mut self) -> Result<()> {
+        if !self.is_open {
+            return Ok(());
+        }
+        self.is_open = false;
+        self.open_bytes = 0;
+        let mut built = Vec::new();
+        for (magic, codec, builder) in &mut self.builders {
+            built.clear();
+            builder.finish(&mut built)?;
+            let [bare, with_headers] = &self.contents;
+            let content = if *magic == 2 { with_headers } else { bare };
+            let content = match codec.compression {
+                Compression::None => content.len(),
+                _ => self.compressor.compressed(*codec, *magic, content)?.len(),
+            };
+            let by_codec = self.spaces.get_mut(*magic as usize);
+            if let Some(space) =
+                by_codec.and_then(|by_codec| by_codec.get_mut(codec.compression as usize))
+            {
+                space.bytes += built.len() as u64;
+                space.content += content as u64;
+            }
+        }
+        self.contents.iter_mut().for_each(Vec::clear);
+        Ok(())
+    }
+
+    fn entry(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
+        header.check_crc(entry)?;
+        let is_alone = header.magic < 2 && header.compression()? == Compression::None;
+        if !is_alone || self.open_bytes + entry.len() > DEFAULT_BATCH_SIZE {
+            self.finish()?;
+        }
+        if header.is_control() || header.records_count == Some(0) {
+            return Ok(());
+        }
+        let Self {
+            decompressor,
+            builders,
+            contents,
+            records,
+            is_open,
+            ..
+        } = self;
+        transcode::for_each(header, entry, decompressor, true, |record| {
+            // A time that only hostile bytes have says nothing about space.
+            let record = NewRecord {
+                timestamp: record.timestamp.max(-1),
+                ..record
+            };
+            for (magic, codec, builder) in builders.iter_mut() {
+                if !*is_open {
+                    builder.begin(BatchOptions {
+                        magic: *magic,
+                        codec: *codec,
+                        timestamp_type: TimestampType::CreateTime,
+                        base_offset: record.offset,
+                        ..BatchOptions::default()
+                    })?;
+                }
+                builder.append(&match *magic {
+                    2 => record,
+                    _ => NewRecord {
+                        headers: Headers::NONE,
+                        ..record
+                    },
+                })?;
+            }
+            *is_open = true;
+            *records += 1;
+            for content in contents.iter_mut() {
+                content.extend_from_slice(record.key.unwrap_or_default());
+                content.extend_from_slice(record.value.unwrap_or_default());
+            }
+            let [_, with_headers] = contents;
+            record.headers.for_each(|key, value| {
+                with_headers.extend_from_slice(key);
+                with_headers.extend_from_slice(value.unwrap_or_default());
+                Ok::<(), Error>(())
+            })
+        })?;
+        self.open_bytes += entry.len();
+        if is_alone {
+            return Ok(());
+        }
+        self.finish()
+    }
+}

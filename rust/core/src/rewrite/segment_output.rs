@@ -1,0 +1,145 @@
+//! A new segment that takes the place of old ones: its batches, and the index entries that they get.
+//!
+//! The entries are those of a segment that grew by appends (`LogSegment.append`), so they equal what a recovery of the new
+//! segment would make of it; only the transaction index cannot be told from the batches, and is given.
+
+use crate::base::error::{Error, Result};
+use crate::broker::index_builder::{
+    IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset,
+};
+use crate::format::batch::Header;
+use crate::format::index::AbortedTxn;
+use crate::format::walk;
+
+/// Bytes for the ends of a segment's files.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// Batches.
+    pub log: Vec<u8>,
+    /// Offset index entries.
+    pub index: Vec<u8>,
+    /// Time index entries.
+    pub timeindex: Vec<u8>,
+    /// Transaction index entries.
+    pub txnindex: Vec<u8>,
+}
+
+/// A segment being written, of which the last part is still to go to its files.
+#[derive(Debug)]
+pub struct SegmentOutput {
+    base_offset: i64,
+    indexes: SegmentIndexes,
+    transactions: TransactionIndexEnd,
+    pending: Pending,
+    taken_bytes: u64,
+    next_offset: i64,
+    batches: u64,
+}
+
+impl SegmentOutput {
+    /// Of an empty segment: `interval` is `index.interval.bytes`, `max_index_bytes` is `segment.index.bytes`.
+    pub fn new(base_offset: i64, interval: i64, max_index_bytes: usize) -> Self {
+        Self {
+            base_offset,
+            indexes: SegmentIndexes::new(base_offset, interval, max_index_bytes),
+            transactions: TransactionIndexEnd::default(),
+            pending: Pending::default(),
+            taken_bytes: 0,
+            next_offset: base_offset,
+            batches: 0,
+        }
+    }
+
+    /// Appends one whole batch, with an offset above the last one's.
+    ///
+    /// An error leaves the segment as it was. It is [`crate::Kind::Invalid`] where the batch is sound and only does not go
+    /// here: its offset, or one index too many.
+    pub fn push(&mut self, batch: &[u8]) -> Result<()> {
+        let header = match Header::parse(batch, self.size())? {
+            Some(header) if header.size() == batch.len() => header,
+            _ => return Err(Error::corrupt("not one whole batch")),
+        };
+        walk::check_offset(&header, self.next_offset)
+            .map_err(|error| Error::invalid(error.message))?;
+        if relative_offset(header.last_offset(), self.base_offset).is_none() {
+            return Err(Error::invalid(format!(
+                "last offset {} is not within 2^31-1 of base offset {}",
+                header.last_offset(),
+                self.base_offset
+            )));
+        }
+        let before = self.indexes;
+        let (index, timeindex) = (self.pending.index.len(), self.pending.timeindex.len());
+        let (position, pending) = (self.size(), &mut self.pending);
+        let added = self.indexes.add(
+            &header,
+            position,
+            &mut pending.index,
+            &mut pending.timeindex,
+        );
+        if let Err(error) = added {
+            self.indexes = before;
+            self.pending.index.truncate(index);
+            self.pending.timeindex.truncate(timeindex);
+            return Err(refused(error));
+        }
+        self.pending.log.extend_from_slice(batch);
+        self.next_offset = header.next_offset();
+        self.batches += 1;
+        Ok(())
+    }
+
+    /// Adds an aborted transaction, whose marker is above the last one's.
+    pub fn abort(&mut self, entry: &AbortedTxn) -> Result<()> {
+        self.transactions
+            .append(entry, &mut self.pending.txnindex)
+            .map_err(refused)
+    }
+
+    /// Whether an index has no slot left: the next batch belongs to another segment.
+    pub fn is_full(&self) -> bool {
+        self.indexes.is_full()
+    }
+
+    /// Bytes of batches so far.
+    pub fn size(&self) -> u64 {
+        self.taken_bytes + self.pending.log.len() as u64
+    }
+
+    /// Batches so far; a message of magic 0 or 1 counts as one.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// After the last batch; the base offset if there is none.
+    pub fn next_offset(&self) -> i64 {
+        self.next_offset
+    }
+
+    /// Bytes of batches that wait to be taken.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.log.len()
+    }
+
+    /// What is to go to the files now; batches to come are put into `spare`.
+    pub fn take(&mut self, mut spare: Vec<u8>) -> Pending {
+        spare.clear();
+        self.taken_bytes = self.size();
+        let next = Pending {
+            log: spare,
+            ..Pending::default()
+        };
+        std::mem::replace(&mut self.pending, next)
+    }
+
+    /// Adds the final entry of the time index: nothing more is pushed.
+    pub fn finish(&mut self) -> Result<()> {
+        self.indexes
+            .finish(&mut self.pending.timeindex)
+            .map_err(refused)
+    }
+}
+
+fn refused(error: IndexError) -> Error {
+    Error::invalid(error.to_string())
+}

@@ -1,0 +1,129 @@
+//! What a batch is besides its records, and which combinations Kafka's builder refuses.
+
+use crate::base::error::{Error, Result};
+use crate::format::batch::{BATCH_OVERHEAD, TimestampType, attributes};
+use crate::format::compression::{Codec, Compression};
+use crate::format::message::MIN_SIZE;
+
+/// What a batch is, but for its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchOptions {
+    /// 0, 1 or 2.
+    pub magic: i8,
+    /// Magic 0 and 1 know no zstd.
+    pub codec: Codec,
+    /// Magic 0 stores none, whatever is said here.
+    pub timestamp_type: TimestampType,
+    /// ms, in place of the records' own where the type is LogAppendTime.
+    pub log_append_time: i64,
+    /// What deltas count from.
+    pub base_offset: i64,
+    /// -1: unknown.
+    pub partition_leader_epoch: i32,
+    /// -1: none.
+    pub producer_id: i64,
+    /// -1: none.
+    pub producer_epoch: i16,
+    /// Of the first record; -1: none.
+    pub base_sequence: i32,
+    /// Part of a transaction.
+    pub is_transactional: bool,
+    /// The records are control records.
+    pub is_control: bool,
+    /// When the cleaner may drop the batch's tombstones or marker, ms (KIP-534); -1: no time is set.
+    pub delete_horizon_ms: i64,
+}
+
+impl Default for BatchOptions {
+    fn default() -> Self {
+        Self {
+            magic: 2,
+            codec: Codec::NONE,
+            timestamp_type: TimestampType::CreateTime,
+            log_append_time: -1,
+            base_offset: 0,
+            partition_leader_epoch: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            is_transactional: false,
+            is_control: false,
+            delete_horizon_ms: -1,
+        }
+    }
+}
+
+impl BatchOptions {
+    /// What Kafka refuses when it makes a builder.
+    pub(crate) fn check(&self) -> Result<()> {
+        let magic = self.magic;
+        let refused = match self {
+            _ if !(0..=2).contains(&magic) => "is not 0, 1 or 2",
+            _ if magic > 0 && self.timestamp_type == TimestampType::NoTimestampType => {
+                "needs a timestamp type"
+            }
+            _ if magic == 2 => return Ok(()),
+            _ if self.is_transactional => "knows no transactions",
+            _ if self.is_control => "knows no control records",
+            _ if self.codec.compression == Compression::Zstd => "knows no zstd",
+            _ if self.delete_horizon_ms != -1 => "knows no delete horizon",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!("magic {magic} {refused}")))
+    }
+
+    /// What Kafka refuses when it closes one.
+    pub(crate) fn check_producer(&self) -> Result<()> {
+        let (id, epoch, sequence) = (self.producer_id, self.producer_epoch, self.base_sequence);
+        if id == -1 {
+            return match self.is_transactional {
+                true => Err(Error::invalid("a transactional batch needs a producer id")),
+                false => Ok(()),
+            };
+        }
+        if epoch == -1 {
+            return Err(Error::invalid(format!(
+                "producer id {id} needs a producer epoch"
+            )));
+        }
+        if sequence < 0 && !self.is_control {
+            return Err(Error::invalid(format!(
+                "base sequence {sequence} of producer id {id}; it must not be negative"
+            )));
+        }
+        if self.magic < 2 {
+            return Err(Error::invalid(format!(
+                "producer id {id} in magic {}; only magic 2 has producers",
+                self.magic
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.codec.compression != Compression::None
+    }
+
+    /// Bytes before the records.
+    pub(crate) fn header_size(&self) -> usize {
+        match (self.magic, self.is_compressed()) {
+            (2, _) => BATCH_OVERHEAD,
+            (_, false) => 0,
+            (0, true) => MIN_SIZE,
+            (_, true) => MIN_SIZE + 8,
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> i16 {
+        attributes(
+            self.codec.compression,
+            match self.magic {
+                0 => TimestampType::NoTimestampType,
+                _ => self.timestamp_type,
+            },
+            self.is_transactional,
+            self.is_control,
+            self.delete_horizon_ms >= 0,
+        )
+    }
+}

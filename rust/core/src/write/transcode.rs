@@ -1,0 +1,69 @@
+//! The records of an entry of any magic, as what a builder takes.
+
+use crate::base::error::Result;
+use crate::format::batch::Header;
+use crate::format::compression::Decompressor;
+use crate::format::message;
+use crate::format::record::{self, Headers};
+use crate::format::walk;
+use crate::read::fetch;
+use crate::write::batch_builder::NewRecord;
+
+/// How many records the entry holds: only magic 2 says so in its header.
+pub(crate) fn count(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<u64> {
+    count_from(header, entry, decompressor, i64::MIN)
+}
+
+/// The same of an entry behind others, whose records begin at `next_offset` or later. A flipped bit of a wrapper's offset,
+/// which no checksum covers, moves its messages in among those before, and its header does not tell.
+pub(crate) fn count_from(
+    header: &Header,
+    entry: &[u8],
+    decompressor: &mut Decompressor,
+    next_offset: i64,
+) -> Result<u64> {
+    walk::check_offset(header, next_offset)?;
+    if let Some(count) = header.records_count {
+        return Ok(count.max(0).unsigned_abs().into());
+    }
+    let mut count = 0;
+    for_each(header, entry, decompressor, false, |record| {
+        count += 1;
+        walk::check_first_offset(record.offset, next_offset)
+    })?;
+    Ok(count)
+}
+
+/// Calls `visit` with each record of the entry, in the order of its bytes. The entry's own checksum is the caller's; those
+/// of messages in a wrapper are compared here with `check_crcs`.
+pub(crate) fn for_each(
+    header: &Header,
+    entry: &[u8],
+    decompressor: &mut Decompressor,
+    check_crcs: bool,
+    mut visit: impl FnMut(NewRecord<'_>) -> Result<()>,
+) -> Result<()> {
+    if header.magic == 2 {
+        let payload = fetch::payload(header, entry, decompressor)?;
+        let count = header.records_count.unwrap_or(0);
+        return record::for_each(payload, count, |record| {
+            let (timestamp, offset) = header.place(&record);
+            visit(NewRecord {
+                offset,
+                timestamp,
+                key: record.key,
+                value: record.value,
+                headers: record.headers,
+            })
+        });
+    }
+    message::open(header, entry, decompressor)?.for_each(check_crcs, |message| {
+        visit(NewRecord {
+            offset: message.offset,
+            timestamp: message.timestamp,
+            key: message.key,
+            value: message.value,
+            headers: Headers::NONE,
+        })
+    })
+}

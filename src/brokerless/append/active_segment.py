@@ -1,0 +1,103 @@
+"""The files of the segment that is written to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.io import disk, storage
+from brokerless.layout import file_names
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
+# Index entries wait in memory: after a crash they are rebuilt, so they need not be on the disk before the batches are.
+_MAX_WAITING = 1 << 16
+
+
+class ActiveSegment:
+    """The `.log` and the indexes of the segment with this base offset, open for writing.
+
+    Args:
+        directory: the partition's.
+        base_offset: the segment's.
+        preallocate: the length to which a new `.log` is made at once; 0 for none. The rest is cut off at `finish`.
+
+    Attributes:
+        path: the `.log`.
+        size: bytes of batches in it.
+    """
+
+    def __init__(self, directory: str, base_offset: int, *, preallocate: int = 0) -> None:
+        self.base_offset = base_offset
+        self._directory = directory
+        self._log = self._open(file_names.LOG)
+        self.path = self._log.path
+        self.size = self._log.size()
+        self._is_preallocated = bool(preallocate) and self.size == 0
+        if self._is_preallocated:
+            self._log.truncate(preallocate)
+        self._waiting = {kind: bytearray() for kind in _INDEXES}
+        self._unsynced: set[int] = set()
+        for kind in (file_names.INDEX, file_names.TIMEINDEX):
+            with self._open(kind) as index:
+                # Of no batch there is no entry: these are zeros, which a running broker's copy has.
+                if self.size == 0 and index.size():
+                    index.truncate(0)
+            self._unsynced.add(kind)
+
+    def append(self, batches: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
+        """Append batches and the index entries that go with them."""
+        length = memoryview(batches).nbytes
+        self._log.write_at(self.size, batches)
+        self.size += length
+        for kind, entries in zip(_INDEXES, (index, timeindex, txnindex), strict=True):
+            self._waiting[kind] += memoryview(entries)
+        if sum(map(len, self._waiting.values())) > _MAX_WAITING:
+            self._write_entries()
+
+    def take(self, path: str, headers: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
+        """Make a file the `.log`, which has no batch yet: its batches stay, with these headers; the rest of it goes."""
+        self._log.close()
+        disk.rename(path, self.path)
+        self._log = self._open(file_names.LOG)
+        starts, end = _native.place_headers(headers)
+        self._log.write_each(starts)
+        self._log.truncate(end)
+        self._is_preallocated = False
+        self.size = end
+        self.append(b"", index, timeindex, txnindex)
+
+    def sync(self) -> None:
+        """Make durable what was appended; the names are, when the directory is."""
+        self._log.sync()
+        self._write_entries()
+        for kind in sorted(self._unsynced):
+            with self._open(kind) as file:
+                file.sync()
+        self._unsynced.clear()
+
+    def finish(self, final_time_entry: Buffer = b"") -> None:
+        """Add the last time index entry, cut off what was preallocated, make all durable, and close."""
+        if self._is_preallocated:
+            self._log.truncate(self.size)
+        self._waiting[file_names.TIMEINDEX] += memoryview(final_time_entry)
+        self.sync()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        self._log.close()
+
+    def _write_entries(self) -> None:
+        for kind, entries in self._waiting.items():
+            if entries:
+                with self._open(kind) as file:
+                    file.append(bytes(entries))
+                entries.clear()
+                self._unsynced.add(kind)
+
+    def _open(self, kind: int) -> disk.Output:
+        path = f"{self._directory}/{file_names.segment_file(self.base_offset, kind)}"
+        return disk.open_existing(path) if storage.exists(path) else disk.create(path)

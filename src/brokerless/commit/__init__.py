@@ -1,0 +1,1 @@
+"""A write by many tasks, all of it in force or nothing."""

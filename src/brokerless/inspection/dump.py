@@ -1,0 +1,380 @@
+"""The binary files of a log directory as text, in the words of Kafka's DumpLogSegments, or as JSON lines.
+
+As in that tool (kafka-dump-log), the file's kind is the text behind the last dot, and an index is checked against the
+.log (a time index also against the .index) of the same name beside it. Unlike there, `.deleted`, `.swap` and `.cleaned`
+are not kinds. What the checks find comes at the very end, from `report`: index entries that do not fit, and gaps
+between record offsets, which are normal after compaction and around transaction markers. A batch that breaks the
+framing raises; a wrong checksum shows as `isvalid: false`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError, located
+from brokerless.inspection.decode_files import entries, has_entries, offset_index, sibling, suffix
+from brokerless.io.file_window import Window, batch_at
+from brokerless.io.storage import File, absolute, read_all
+from brokerless.layout.file_names import base_offset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    Feed = Callable[[memoryview, int], tuple[bytes, int]]
+
+_ABORTED = (
+    "version: {version} producerId: {producer_id} firstOffset: {first_offset} lastOffset: {last_offset} "
+    "lastStableOffset: {last_stable_offset}\n"
+)
+# The tool writes the last space whether or not a batch follows.
+_PRODUCER = (
+    "producerId: {producer_id} producerEpoch: {producer_epoch} coordinatorEpoch: {coordinator_epoch} "
+    "currentTxnFirstOffset: {open} lastTimestamp: {timestamp} "
+)
+_LAST_BATCH = (
+    "firstSequence: {first} lastSequence: {last_sequence} lastOffset: {last_offset} offsetDelta: {offset_delta} "
+    "timestamp: {timestamp}"
+)
+
+# Batches around an index entry are looked at together: entries are some 4 KiB apart.
+_NEIGHBOURS = 1 << 20
+
+# What heads each report, in the order in which they come; the file's path may follow.
+_INDEX_MISMATCH = "Mismatches in :"
+_TIME_MISMATCH = "Found timestamp mismatch in :"
+_TIME_ORDER = "Found out of order timestamp in :"
+_NOT_FOUND = "The following indexed offsets are not found in the log."
+_GAPS = "Non-consecutive offsets in "
+_FILE = ""
+_UNKNOWN = "Ignoring unknown file {}"
+_REPORTS = (_FILE, _INDEX_MISMATCH, _TIME_MISMATCH, _TIME_ORDER, _NOT_FOUND, _GAPS)
+
+
+class Dump:
+    """Dumps files one after the other and remembers what to report about them.
+
+    Args:
+        deep_iteration: show the records of each batch, not the batches alone.
+        print_data_log: show keys and values too (implies `deep_iteration`).
+        skip_record_metadata: show only keys and values of a record.
+        verify_index_only: check indexes without showing their entries.
+        index_sanity_check: check only what an index says of itself.
+        max_bytes: read at most so many bytes of each .log.
+        escape_controls: write control characters in keys, values and header keys out, as JSON does: for a terminal.
+
+    Attributes:
+        is_damaged: whether anything was found that should not be: a wrong checksum, an index that does not fit.
+    """
+
+    def __init__(
+        self,
+        *,
+        deep_iteration: bool = False,
+        print_data_log: bool = False,
+        skip_record_metadata: bool = False,
+        verify_index_only: bool = False,
+        index_sanity_check: bool = False,
+        max_bytes: int | None = None,
+        escape_controls: bool = False,
+    ) -> None:
+        self._log_options = {
+            "escape_controls": escape_controls,
+            "deep_iteration": deep_iteration or print_data_log,
+            "print_data_log": print_data_log,
+            "skip_record_metadata": skip_record_metadata,
+        }
+        self._verify_index_only = verify_index_only
+        self._index_sanity_check = index_sanity_check
+        self._max_bytes = max_bytes
+        self._reports: dict[tuple[str, str], list[str]] = {}
+        self.is_damaged = False
+
+    def text(self, path: str) -> Iterator[bytes]:
+        """Yield the text of one file, in pieces that end with a line.
+
+        Raises:
+            CorruptRecordError: the framing, or with `index_sanity_check` the index, is broken.
+            ValueError: an index whose name does not give its base offset.
+        """
+        yield f"Dumping {path}\n".encode()
+        texts = {
+            ".log": self._log,
+            ".checkpoint": self._log,
+            ".index": self._offset_index,
+            ".timeindex": self._time_index,
+            ".txnindex": self._transaction_index,
+            ".snapshot": self._snapshot,
+        }
+        text = texts.get(suffix(path))
+        if text is not None:
+            yield from text(path)
+        elif has_entries(path):
+            self._report(_FILE, f"Ignoring text file {path}: JSON shows its entries")
+        else:
+            self._report(_FILE, _UNKNOWN.format(path))
+
+    def json_lines(self, path: str, *, records: bool = False, bytes_as: str = "utf8") -> Iterator[bytes]:
+        """Yield one file as JSON lines: an object a batch of a .log or .checkpoint, else an object an entry.
+
+        Raises:
+            CorruptRecordError: the file is damaged; what comes before the damage was yielded.
+            ValueError: an index whose name does not give its base offset.
+        """
+        if suffix(path) in (".log", ".checkpoint"):
+            feed = self._checked(_native.JsonDump(records=records, bytes=bytes_as).feed, b'"is_valid":false')
+            with File(path) as file, located(path):
+                yield from _whole_batches(file, self._end(file), feed)
+        elif has_entries(path):
+            for entry in entries(path):
+                yield f"{json.dumps(entry, separators=(',', ':'))}\n".encode()
+        else:
+            self._report(_FILE, _UNKNOWN.format(path))
+
+    def report(self) -> str:
+        """Return what was found in all files so far, newest first within a file, and forget it."""
+        reports = sorted(self._reports.items(), key=lambda report: _REPORTS.index(report[0][0]))
+        self._reports = {}
+        return "".join(f"{line}\n" for heading, lines in reports for line in ["".join(heading), *reversed(lines)])
+
+    def _report(self, heading: str, path: str, *lines: str) -> None:
+        self._reports.setdefault((heading, path), []).extend(lines)
+
+    def _finding(self, heading: str, path: str, line: str) -> None:
+        self.is_damaged = True
+        self._report(heading, "" if heading == _NOT_FOUND else absolute(path), line)
+
+    def _log(self, path: str) -> Iterator[bytes]:
+        yield f"{_log_heading(path)}\n".encode()
+        dump = _native.LogDump(**self._log_options)
+        try:
+            with File(path) as file, located(path):
+                length, end = file.size(), self._end(file)
+                position = yield from _whole_batches(file, end, self._checked(dump.feed, b" isvalid: false"))
+                # Kafka's tool does not say it of a part of the file, be it all of it.
+                if self._max_bytes is None and position < length:
+                    yield f"Found {length - position} invalid bytes at the end of {os.path.basename(path)}\n".encode()
+        finally:
+            gaps = [f"  {before} is followed by {after}" for before, after in dump.gaps]
+            if gaps:
+                self._report(_GAPS, absolute(path), *gaps)
+
+    def _end(self, file: File) -> int:
+        return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
+
+    def _checked(self, feed: Feed, mark: bytes) -> Feed:
+        """Notice wrong checksums in what `feed` makes of batches; records may hold the words of `mark` themselves."""
+
+        def fed(data: memoryview, position: int) -> tuple[bytes, int]:
+            text, consumed = feed(data, position)
+            if not self.is_damaged and mark in text:
+                batches, _ = _native.scan(data[:consumed], position, check_crcs=True)
+                self.is_damaged = not all(batches["is_valid"].to_pylist())
+            return text, consumed
+
+        return fed
+
+    def _offset_index(self, path: str) -> Iterator[bytes]:
+        found = entries(path)
+        first = next(found, None)
+        if first is None:
+            yield f"{path} is empty.\n".encode()
+            return
+        if self._index_sanity_check:
+            yield _sanity(path, _native.OffsetIndex)
+            return
+        with _Batches(sibling(path, ".log")) as batches:
+            for entry in chain([first], found):
+                offset, position = entry["offset"], entry["position"]
+                batch = batches.at(position)
+                if batch is None:
+                    raise CorruptRecordError(
+                        f"no batch where the offset index points: offset {offset} at {position}, "
+                        f"the log ends at {batches.end}",
+                        path=path,
+                    )
+                if batch.last_offset != offset:
+                    line = f"  Index offset: {offset}, log offset: {batch.last_offset}"
+                    self._finding(_INDEX_MISMATCH, path, line)
+                if not self._verify_index_only:
+                    yield f"offset: {offset} position: {position}\n".encode()
+
+    def _time_index(self, path: str) -> Iterator[bytes]:
+        if self._index_sanity_check:
+            yield _sanity(path, _native.TimeIndex)
+            return
+        index = offset_index(sibling(path, ".index"))
+        previous = -1
+        with _Batches(sibling(path, ".log")) as batches:
+            for entry in entries(path):
+                timestamp, offset = entry["timestamp"], entry["offset"]
+                batch = next((b for b in batches.since(index.lookup(offset)[1]) if b.last_offset >= offset), None)
+                if batch is None or batch.last_offset != offset:
+                    found = -1 if batch is None else batch.last_offset
+                    self._finding(_NOT_FOUND, path, f"Indexed offset: {offset}, found log offset: {found}")
+                else:
+                    self._check_timestamp(path, timestamp, previous, batches.max_timestamp(batch))
+                if not self._verify_index_only:
+                    yield f"timestamp: {timestamp} offset: {offset}\n".encode()
+                previous = timestamp
+
+    def _check_timestamp(self, path: str, timestamp: int, previous: int, in_log: int) -> None:
+        if in_log != timestamp:
+            self._finding(_TIME_MISMATCH, path, f"  Index timestamp: {timestamp}, log timestamp: {in_log}")
+        if previous >= timestamp:
+            line = f"  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}"
+            self._finding(_TIME_ORDER, path, line)
+
+    def _transaction_index(self, path: str) -> Iterator[bytes]:
+        for entry in entries(path):
+            yield _ABORTED.format(**entry).encode()
+
+    def _snapshot(self, path: str) -> Iterator[bytes]:
+        try:
+            producers = entries(path)
+        except CorruptRecordError as error:
+            self.is_damaged = True
+            self._report(_FILE, _snapshot_error(error))
+            return
+        for producer in producers:
+            yield _snapshot_line(producer).encode()
+
+
+class _Batch(NamedTuple):
+    """What the checks of an index need of a batch."""
+
+    position: int
+    size: int
+    last_offset: int
+    max_timestamp: int
+    is_control: bool
+    records_count: int | None
+
+
+class _Batches:
+    """The batches of a .log by position, mostly asked for in ascending order: one window of them is kept."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = File(path)
+        self._known: dict[int, _Batch] = {}
+        self.end = self._file.size()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def at(self, position: int) -> _Batch | None:
+        """Return the batch that starts at `position`, None behind the last whole one and where no file has any."""
+        if position < 0:
+            return None
+        if position not in self._known:
+            self._known = self._window(position)
+        return self._known.get(position)
+
+    def since(self, position: int) -> Iterator[_Batch]:
+        """Yield the batches from the one at `position` on."""
+        while batch := self.at(position):
+            yield batch
+            position += batch.size
+
+    def max_timestamp(self, batch: _Batch) -> int:
+        """Return the largest timestamp of the records themselves, -1 if there are none."""
+        if batch.records_count == 0:
+            return -1
+        if batch.is_control:
+            return batch.max_timestamp  # one record
+        decoder = _native.Decoder(["timestamp"], check_crcs=False)
+        data = self._file.read(batch.position, batch.size)
+        largest, consumed = -1, 0
+        with located(self._path):
+            # Of a batch with many records a part at a time.
+            while not consumed:
+                rows, consumed = decoder.decode(data, batch.position)
+                if rows is None:
+                    break
+                stamps = rows.column(0).cast(pa.int64()).to_pylist()
+                largest = max([largest, *(stamp for stamp in stamps if stamp is not None)])
+        return largest
+
+    def _window(self, position: int) -> dict[int, _Batch]:
+        length = _NEIGHBOURS
+        while True:
+            data = self._file.read(position, length)
+            with located(self._path):
+                batches, consumed = _native.scan(data, position)
+            if consumed or len(data) < length:
+                return {row["position"]: _Batch(*row.values()) for row in batches.select(_Batch._fields).to_pylist()}
+            length *= 4
+
+
+def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, int]:
+    """Yield what `feed` makes of the whole batches before `end`; return where they end."""
+    window = Window(file, 0, end)
+    while window.position < end:
+        text, consumed = feed(window.data, window.position)
+        window.advance(consumed)
+        if text:  # without progress: what can be shown of a batch whose damage the next call raises
+            yield text
+        elif len(window.data) >= end - window.position or not window.fill(0):
+            break
+    return window.position
+
+
+def _log_heading(path: str) -> str:
+    if suffix(path) != ".checkpoint":
+        return f"Log starting offset: {_starting_offset(path)}"
+    snapshot = re.match(r"(\d{20})-(\d{10})\.checkpoint", os.path.basename(path))
+    if snapshot is None:
+        return "KRaft bootstrap snapshot"
+    return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
+
+
+def _starting_offset(path: str) -> int:
+    """Return the base offset by the name, and of a file with a name of its own, by the first batch."""
+    try:
+        return base_offset(path)
+    except ValueError:
+        with File(path) as file:
+            first = batch_at(file, 0)
+        return 0 if first is None else int(first["base_offset"])
+
+
+def _sanity(path: str, kind: type[_native.OffsetIndex | _native.TimeIndex]) -> bytes:
+    with located(path):
+        kind(read_all(path), base_offset(path), raw=True).sanity_check()
+    return f"{path} passed sanity check.\n".encode()
+
+
+def _optional(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None or value < 0 else f"OptionalLong[{value}]"
+
+
+def _snapshot_line(producer: dict[str, Any]) -> str:
+    line = _PRODUCER.format(open=_optional(producer["current_txn_first_offset"]), **producer)
+    if producer["last_offset"] >= 0:
+        first = _first_sequence(producer["last_sequence"], producer["offset_delta"])
+        line += _LAST_BATCH.format(first=first, **producer)
+    return line + "\n"
+
+
+def _first_sequence(last_sequence: int, offset_delta: int) -> int:
+    """Sequences wrap from 2^31 - 1 to 0 (Kafka's DefaultRecordBatch.decrementSequence)."""
+    first = last_sequence - offset_delta
+    return first if first >= 0 else first + (1 << 31)
+
+
+def _snapshot_error(error: CorruptRecordError) -> str:
+    stored = re.search(r"stored ([0-9a-f]+), computed ([0-9a-f]+)", str(error))
+    if stored is None:
+        return f"Snapshot is corrupt: {error}"
+    crcs = [int(crc, 16) for crc in stored.groups()]
+    return "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}".format(*crcs)

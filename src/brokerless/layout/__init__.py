@@ -1,0 +1,1 @@
+"""What Kafka keeps in a log directory besides records: file names, checkpoints, settings, metadata, locks."""

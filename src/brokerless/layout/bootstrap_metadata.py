@@ -1,0 +1,454 @@
+"""`Bootstrap`: the metadata that a new KRaft cluster starts with, as `bootstrap.checkpoint` holds it.
+
+Formatting a directory writes the cluster's features there. The first controller takes them over when it finds its
+metadata log empty, and never looks again. It takes over topics in the same way: so a directory that names its topics
+there comes up with all of them, and without that a broker renames them `-stray`.
+
+A record is: varint frame version 1, varint message id, varint message version, then Kafka's generated message in its
+flexible form: strings and arrays with an unsigned varint of length + 1, a count of tagged fields at the end. The
+messages are those in `metadata/src/main/resources/common/metadata` of Kafka's source: FeatureLevelRecord 12,
+TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4, ProducerIdsRecord 15; of a
+running cluster's log also PartitionChangeRecord 5 and RemoveTopicRecord 9. Others are kept as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.layout.release import Release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_FRAME = 1
+_TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = (2, 0), (3, 1), (4, 0), (12, 0), (15, 0)
+# PartitionChangeRecord: the tags of the new replicas, and of those that are in sync.
+_REPLICAS_TAG, _IN_SYNC_TAG = 2, 0
+# What `StorageTool format` of each release writes: the newest levels that it does not call unstable.
+_FEATURE_NAMES = (
+    "metadata.version",
+    "eligible.leader.replicas.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+)
+# None: the release has no such feature.
+_FEATURE_LEVELS: dict[Release, tuple[int | None, ...]] = {
+    Release(3, 9): (21, None, None, None, None, None),
+    Release(4, 0): (25, None, 1, None, None, 2),
+    Release(4, 1): (27, 1, 1, None, None, 2),
+    Release(4, 2): (29, 1, 1, 1, 1, 2),
+    Release(4, 3): (30, 1, 1, 1, 1, 2),
+    Release(4, 4): (33, 1, 1, 2, 1, 2),
+}
+# 3.7-IV2: from it on a PartitionRecord has directories.
+_LEAST_METADATA_VERSION = 17
+OLDEST_RELEASE = Release(4, 0)
+"""What a new cluster is made for: brokers of this release and all newer ones start on it."""
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+# A broker asks for as many producer ids at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE).
+_PRODUCER_ID_BLOCK = 1000
+# DirectoryId.UNASSIGNED: the broker that holds the partition says later in which of its directories it is.
+_UNASSIGNED = bytes(15) + b"\1"
+
+
+class ConfigEntry(NamedTuple):
+    """One setting of a topic or a broker ("": of all brokers), in Kafka's own words; no value: it was removed."""
+
+    resource: int
+    of: str
+    name: str
+    value: str | None
+
+    @property
+    def is_of_topic(self) -> bool:
+        """Whether it is a topic's."""
+        return self.resource == _TOPIC_RESOURCE
+
+
+@dataclass
+class Topic:
+    """A topic: its id (22 characters of URL-safe base64), settings that differ from the defaults, leader epochs."""
+
+    topic_id: str
+    configs: dict[str, str] = field(default_factory=dict)
+    leader_epochs: dict[int, int] = field(default_factory=dict)
+
+
+class Bootstrap:
+    """What a new cluster of one node starts with.
+
+    Args:
+        node_id: the only replica and leader of all partitions.
+        release: the oldest that will serve it; newer ones do, too.
+
+    Attributes:
+        node_id: as given.
+        topics: by name; `leader_epochs` has each partition. Change them and `format` again.
+        next_producer_id: the first producer id that the cluster gives; 0 unless `keep_producer_id` raised it.
+
+    >>> bootstrap = Bootstrap(node_id=1)
+    >>> bootstrap.topics["orders"] = Topic("AAECAwQFBgcICQoLDA0ODw", {"retention.ms": "-1"}, {0: 5, 1: 0})
+    >>> Bootstrap.parse(bootstrap.format(timestamp=0), node_id=1).topics == bootstrap.topics
+    True
+    """
+
+    def __init__(self, node_id: int, release: Release = OLDEST_RELEASE) -> None:
+        self.node_id = node_id
+        self.topics: dict[str, Topic] = {}
+        self.next_producer_id = 0
+        levels = zip(_FEATURE_NAMES, _feature_levels(release), strict=True)
+        self._others = [_feature(name, level) for name, level in levels if level is not None]
+
+    @classmethod
+    def parse(cls, content: bytes, node_id: int) -> Bootstrap:
+        """Read a `bootstrap.checkpoint`.
+
+        Raises:
+            CorruptRecordError: it is none, or is damaged.
+            UnsupportedFormatError: it gives a partition other replicas than this node.
+        """
+        bootstrap = cls(node_id)
+        bootstrap._others = []
+        names: dict[str, str] = {}
+        for record in snapshot_records(content):
+            reader = _Reader(record)
+            kind = reader.kind()
+            if kind == _TOPIC:
+                name, topic_id = reader.string(), reader.uuid()
+                bootstrap.topics[name] = Topic(topic_id)
+                names[topic_id] = name
+            elif kind == _PARTITION:
+                partition, topic_id, leader_epoch = reader.partition()
+                if topic_id not in names or record != bootstrap._partition(partition, topic_id, leader_epoch):
+                    raise UnsupportedFormatError(
+                        f"partition {partition} of topic id {topic_id} has other replicas than node {node_id}"
+                    )
+                bootstrap.topics[names[topic_id]].leader_epochs[partition] = leader_epoch
+            elif kind == _CONFIG and (config := reader.config()).is_of_topic and config.of in bootstrap.topics:
+                if config.value is not None:
+                    bootstrap.topics[config.of].configs[config.name] = config.value
+            elif kind == _PRODUCER_IDS:
+                bootstrap.next_producer_id = reader.next_producer_id()
+            else:
+                bootstrap._others.append(record)
+        return bootstrap
+
+    def format(self, timestamp: int) -> bytes:
+        """Write a `bootstrap.checkpoint`; `timestamp` is ms, of all its records.
+
+        Raises:
+            UnsupportedFormatError: the cluster was formatted for a release before 3.7: it takes no partition from here.
+        """
+        if self.topics and self._metadata_version < _LEAST_METADATA_VERSION:
+            raise UnsupportedFormatError(
+                f"the directory was formatted with metadata.version {self._metadata_version}; to make topics in it, at "
+                f"least {_LEAST_METADATA_VERSION} (Kafka 3.7) is needed"
+            )
+        return _native.kraft_snapshot(list(self._records()), timestamp)
+
+    def keep_producer_id(self, producer_id: int) -> bool:
+        """Never let the cluster give this producer id to a producer of its own; tell whether that changed anything.
+
+        A broker takes the batches of a new producer for duplicates of what a log has of another one with the same id
+        (`ProducerStateEntry.findDuplicateBatch`): it acknowledges them, and they are lost.
+        """
+        if producer_id < self.next_producer_id:
+            return False
+        self.next_producer_id = (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
+        return True
+
+    @property
+    def brokers(self) -> dict[str, dict[str, str]]:
+        """Dynamic settings of brokers; see `ClusterImage`."""
+        return ClusterImage.of(self._others).brokers
+
+    @property
+    def _metadata_version(self) -> int:
+        for record in self._others:
+            reader = _Reader(record)
+            if reader.kind() == _FEATURE and reader.string() == _FEATURE_NAMES[0]:
+                return int.from_bytes(reader.take(2), signed=True)
+        return 0
+
+    def _records(self) -> Iterable[bytes]:
+        yield from self._others
+        if self.next_producer_id:
+            yield _record(_PRODUCER_IDS, struct.pack(">iqq", self.node_id, -1, self.next_producer_id))
+        for name, topic in self.topics.items():
+            yield _record(_TOPIC, _string(name) + _uuid(topic.topic_id))
+            for config, value in topic.configs.items():
+                yield _record(_CONFIG, bytes([_TOPIC_RESOURCE]) + _string(name) + _string(config) + _string(value))
+            for partition, leader_epoch in topic.leader_epochs.items():
+                yield self._partition(partition, topic.topic_id, leader_epoch)
+
+    def _partition(self, partition: int, topic_id: str, leader_epoch: int) -> bytes:
+        replicas = _array([struct.pack(">i", self.node_id)])
+        none = _array([])
+        return _record(
+            _PARTITION,
+            struct.pack(">i", partition)
+            + _uuid(topic_id)
+            + replicas  # replicas
+            + replicas  # in sync
+            + none  # being removed
+            + none  # being added
+            + struct.pack(">iii", self.node_id, leader_epoch, 0)  # leader, its epoch, the partition's epoch
+            + _array([_UNASSIGNED]),
+        )
+
+
+@dataclass
+class ClusterImage:
+    """What a cluster's metadata records leave, as far as it is of use here (`MetadataImage`).
+
+    Attributes:
+        topics: each topic's own settings by its name; {} for none.
+        brokers: dynamic settings of brokers by their ids, and of all of them by "".
+        replicas: the nodes of each (topic, partition).
+        in_sync: those of them that had all of the partition, when the metadata were written.
+        registered: the nodes of all brokers that are registered.
+        next_producer_id: all below were given to brokers, which give them to producers.
+        names: the topics' names by their ids.
+        is_whole: False: records are missing at the end, so that any of this may have changed.
+    """
+
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    brokers: dict[str, dict[str, str]] = field(default_factory=dict)
+    replicas: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    in_sync: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    registered: set[int] = field(default_factory=set)
+    next_producer_id: int = 0
+    names: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = True
+
+    @classmethod
+    def of(cls, records: Iterable[bytes]) -> ClusterImage:
+        """Replay records; see `replay`."""
+        image = cls()
+        image.replay(records)
+        return image
+
+    def replay(self, records: Iterable[bytes]) -> None:
+        """Replay records, in the order of the log.
+
+        Raises:
+            CorruptRecordError: a record is cut.
+            UnsupportedFormatError: a record of a later frame version.
+        """
+        for record in records:
+            reader = _Reader(record)
+            key, _ = reader.kind()
+            if key in self._REPLAYS:
+                self._REPLAYS[key](self, reader)
+
+    def _replay_registration(self, reader: _Reader) -> None:
+        self.registered.add(reader.integer())
+
+    def _replay_unregistration(self, reader: _Reader) -> None:
+        self.registered.discard(reader.integer())
+
+    def _replay_topic(self, reader: _Reader) -> None:
+        name, topic_id = reader.string(), reader.uuid()
+        self.names[topic_id] = name
+        self.topics.setdefault(name, {})
+
+    def _replay_removed_topic(self, reader: _Reader) -> None:
+        # Its settings go with it (ConfigurationsDelta): another topic of the name begins without.
+        name = self.names.pop(reader.uuid(), "")
+        self.topics.pop(name, None)
+        for nodes in (self.replicas, self.in_sync):
+            for key in [key for key in nodes if key[0] == name]:
+                del nodes[key]
+
+    def _replay_partition(self, reader: _Reader) -> None:
+        key = self._partition(reader)
+        self.replicas[key], self.in_sync[key] = reader.integers(), reader.integers()
+
+    def _replay_partition_change(self, reader: _Reader) -> None:
+        key, changed = self._partition(reader), reader.tagged()
+        for tag, nodes in ((_REPLICAS_TAG, self.replicas), (_IN_SYNC_TAG, self.in_sync)):
+            if tag in changed:
+                nodes[key] = _Reader(changed[tag]).integers()
+
+    def _replay_config(self, reader: _Reader) -> None:
+        config = reader.config()
+        if config.resource not in (_TOPIC_RESOURCE, _BROKER_RESOURCE):
+            return
+        configs = (self.topics if config.is_of_topic else self.brokers).setdefault(config.of, {})
+        if config.value is None:
+            configs.pop(config.name, None)
+        else:
+            configs[config.name] = config.value
+
+    def _replay_producer_ids(self, reader: _Reader) -> None:
+        self.next_producer_id = reader.next_producer_id()
+
+    def _partition(self, reader: _Reader) -> tuple[str, int]:
+        partition, topic_id = reader.integer(), reader.uuid()
+        return self.names.get(topic_id, ""), partition
+
+    # By the numbers of the records' kinds. Each version of them begins with the fields that are read here.
+    _REPLAYS: ClassVar[dict[int, Callable[[ClusterImage, _Reader], None]]] = {
+        0: _replay_registration,
+        1: _replay_unregistration,
+        2: _replay_topic,
+        3: _replay_partition,
+        4: _replay_config,
+        5: _replay_partition_change,
+        9: _replay_removed_topic,
+        15: _replay_producer_ids,
+    }
+
+
+def without_records(snapshot: bytes) -> bytes:
+    """Return a KRaft snapshot's control batches alone: its header and footer, and the voters if it names them.
+
+    `StorageTool format --standalone` up to 4.3 writes such a one beside `bootstrap.checkpoint`; that of 4.4 writes no
+    `bootstrap.checkpoint`, but its records in here (KIP-1170).
+
+    Returns:
+        b"": it names no voters.
+
+    Raises:
+        CorruptRecordError: it is no snapshot, or is damaged.
+    """
+    snapshot_records(snapshot)
+    kept, end_offset = bytearray(), 0
+    batches, _ = _native.scan(snapshot)
+    for batch in batches.to_pylist():
+        if batch["is_control"]:
+            # The base offset is behind no checksum.
+            start = batch["position"] + struct.calcsize(">q")
+            kept += struct.pack(">q", end_offset) + snapshot[start : batch["position"] + batch["size"]]
+            end_offset += batch["records_count"]
+    # A header and a footer, and nothing between them, say nothing.
+    return bytes(kept) if end_offset > 2 else b""
+
+
+def snapshot_records(content: bytes) -> list[bytes]:
+    """Return the metadata records in a KRaft snapshot.
+
+    Raises:
+        CorruptRecordError: it is none, or is damaged.
+    """
+    decoder = _native.Decoder(["value"])
+    values: list[bytes | None] = []
+    position = 0
+    while position < len(content):
+        rows, consumed = decoder.decode(memoryview(content)[position:], position)
+        if not consumed:
+            raise CorruptRecordError("metadata snapshot is cut: no whole batch", position=position)
+        values += rows["value"].to_pylist() if rows is not None else []
+        position += consumed
+    return [value or b"" for value in values]
+
+
+class _Reader:
+    """A record, read from its start."""
+
+    def __init__(self, record: bytes) -> None:
+        self._left = record
+
+    def kind(self) -> tuple[int, int]:
+        frame, message, version = self.varint(), self.varint(), self.varint()
+        if frame != _FRAME:
+            raise UnsupportedFormatError(f"metadata record of frame version {frame}, known {_FRAME}")
+        return message, version
+
+    def partition(self) -> tuple[int, str, int]:
+        """Read a PartitionRecord as far as its leader epoch: partition, topic id, leader epoch."""
+        partition, topic_id = self.integer(), self.uuid()
+        for _ in range(4):
+            self.integers()
+        self.integer()
+        return partition, topic_id, self.integer()
+
+    def config(self) -> ConfigEntry:
+        return ConfigEntry(self.take(1)[0], self.string(), self.string(), self.nullable_string())
+
+    def next_producer_id(self) -> int:
+        self.integer()
+        return struct.unpack(">qq", self.take(16))[1]  # type: ignore[no-any-return] # 8 bytes are an int
+
+    def integers(self) -> tuple[int, ...]:
+        """Read an array of int32; null is read as an empty one."""
+        length = max(0, self.varint() - 1)
+        return struct.unpack(f">{length}i", self.take(4 * length))
+
+    def tagged(self) -> dict[int, bytes]:
+        """Read the tagged fields that end a message."""
+        return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
+
+    def string(self) -> str:
+        """Read a string; null is read as the empty one."""
+        return self.nullable_string() or ""
+
+    def nullable_string(self) -> str | None:
+        length = self.varint() - 1
+        return None if length < 0 else self.take(length).decode(errors="replace")
+
+    def uuid(self) -> str:
+        return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
+
+    def integer(self) -> int:
+        return int.from_bytes(self.take(4), signed=True)
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise CorruptRecordError("metadata record is malformed: a varint of more than 5 bytes")
+
+    def take(self, length: int) -> bytes:
+        if not 0 <= length <= len(self._left):
+            raise CorruptRecordError(f"metadata record is cut: {length} bytes wanted, {len(self._left)} left")
+        taken, self._left = self._left[:length], self._left[length:]
+        return taken
+
+
+def _record(kind: tuple[int, int], message: bytes) -> bytes:
+    return _varint(_FRAME) + _varint(kind[0]) + _varint(kind[1]) + message + _varint(0)
+
+
+def _feature_levels(release: Release) -> tuple[int | None, ...]:
+    """Return the levels of the newest release known that is not newer than this one."""
+    known = [one for one in _FEATURE_LEVELS if one <= release]
+    if not known:
+        raise ValueError(f"no log directory is made for Kafka {release}: {min(_FEATURE_LEVELS)} is the oldest")
+    return _FEATURE_LEVELS[max(known)]
+
+
+def _feature(name: str, level: int) -> bytes:
+    return _record(_FEATURE, _string(name) + struct.pack(">h", level))
+
+
+def _string(text: str) -> bytes:
+    content = text.encode()
+    return _varint(len(content) + 1) + content
+
+
+def _array(items: list[bytes]) -> bytes:
+    return _varint(len(items) + 1) + b"".join(items)
+
+
+def _uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,178 @@
+"""The lock of a log directory: `.lock`, held as Kafka holds it, so that a broker and we keep each other out.
+
+Java's `FileChannel.tryLock` is a POSIX write lock on the whole file. Such a lock belongs to the process and ends when
+the process closes *any* descriptor of the file. So what this process holds is noted here, and a file that it holds is
+never opened a second time: not to lock it again, which the system would allow, and not to ask about it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import struct
+import sys
+import threading
+
+from brokerless.errors import LogInUseError
+from brokerless.io import disk, storage
+
+# The device and inode of each lock file that this process holds.
+_held: set[tuple[int, int]] = set()
+_guard = threading.Lock()
+
+
+class Lock:
+    """The lock of one directory, held from the moment the object is made.
+
+    Args:
+        path: the lock file; it is made if it is missing.
+
+    Raises:
+        LogInUseError: another process, or this one, holds it.
+        ValueError: it is in an object store, which has no locks.
+
+    >>> from brokerless.io import disk
+    >>> disk.make_directory(NEW)
+    >>> lock = Lock(f"{NEW}/.lock")
+    >>> is_held(f"{NEW}/.lock")
+    True
+    >>> lock.release()
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        disk.check_local(path)
+        with _guard:
+            while True:
+                if _identity(path) in _held:
+                    raise _held_here(path)
+                file = _opened(path)
+                try:
+                    self._take(file)
+                except BaseException:
+                    file.close()
+                    raise
+                # Whoever held it may have removed it meanwhile; a lock on a file without a name keeps nobody out.
+                identity = _identity(path)
+                if identity == _identity(file.fileno()):
+                    break
+                file.close()
+            self._file = file
+            self._identity: tuple[int, int] | None = identity
+            _held.add(identity)
+
+    def release(self) -> None:
+        """Remove the file and let go, as a broker that shuts down does; a second time is harmless."""
+        with _guard:
+            # Of a file that somebody makes later the identity may be the same.
+            identity, self._identity = self._identity, None
+            if identity in _held:
+                try:
+                    # Whoever removed it meanwhile left nothing to do.
+                    with contextlib.suppress(FileNotFoundError):
+                        disk.remove(self.path)
+                finally:
+                    _held.discard(identity)
+                    self._file.close()
+
+    def _take(self, file: disk.Output) -> None:
+        import fcntl  # noqa: PLC0415 - there is none on Windows
+
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", self.path)
+        try:
+            fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            raise _held_by(_holder(file.fileno()), self.path) from error
+
+
+def is_held(path: str) -> bool:
+    """Tell whether somebody holds a lock file, now. Asking takes no lock: a broker that starts meanwhile gets it."""
+    with _guard:
+        if _identity(path) in _held:
+            return True
+        try:
+            with storage.open_regular(path) as file:
+                return _holder(file.fileno()) is not None
+        except FileNotFoundError:
+            return False
+
+
+def check_free(path: str) -> None:
+    """Raise what taking the lock would raise, without taking it.
+
+    Raises:
+        LogInUseError: another process, or this one, holds it.
+        ValueError: it is in an object store, which has no locks.
+    """
+    disk.check_local(path)
+    with _guard:
+        if _identity(path) in _held:
+            raise _held_here(path)
+        try:
+            with storage.open_regular(path) as file:
+                holder = _holder(file.fileno())
+        except FileNotFoundError:
+            return
+        if holder is not None:
+            raise _held_by(holder, path)
+
+
+def _held_here(path: str) -> LogInUseError:
+    return LogInUseError(f"in use: this process already writes to {os.path.dirname(path)}")
+
+
+def _held_by(holder: int | None, path: str) -> LogInUseError:
+    return LogInUseError(f"in use: {_name(holder)} holds {path}; stop it first, or work on a copy of the directory")
+
+
+# struct flock with its padding: the place of l_type, and that of l_pid.
+_FLOCK = {"linux": ("hhqqi4x", 0, 4), "darwin": ("qqihh", 3, 2)}
+
+
+def _holder(descriptor: int) -> int | None:
+    """Return the process that a lock would have to wait for, 0 if it is not known; None: there is none."""
+    if sys.platform not in _FLOCK:
+        return None
+    import fcntl  # noqa: PLC0415 - there is none on Windows
+
+    layout, type_at, process_at = _FLOCK[sys.platform]
+    question = [0, 0, 0, 0, 0]
+    question[type_at] = fcntl.F_WRLCK
+    answer = struct.unpack(layout, fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(layout, *question)))
+    return max(0, answer[process_at]) if answer[type_at] != fcntl.F_UNLCK else None
+
+
+def _name(process: int | None) -> str:
+    if not process:
+        return "another process"
+    try:
+        with storage.File(f"/proc/{process}/comm") as file:
+            name = file.read(0, 64).decode(errors="replace").strip()
+    except OSError:
+        name = ""
+    return f"process {process} ({name})" if name else f"process {process}"
+
+
+def _identity(file: str | int) -> tuple[int, int]:
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return (-1, -1)
+    return (found.st_dev, found.st_ino)
+
+
+def _opened(path: str) -> disk.Output:
+    while True:
+        try:
+            return disk.open_existing(path)
+        except FileNotFoundError:
+            pass
+        try:
+            return disk.create(path)
+        except FileExistsError:
+            continue

@@ -1,0 +1,220 @@
+"""What a read covers: words, numbers and times become offsets, and the isolation level its aborted transactions."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+from brokerless.errors import OffsetOutOfRangeError, check_time, unknown
+from brokerless.log import timestamps
+from brokerless.log.segment import NO_END
+from brokerless.log.split import Stretch
+from brokerless.log.transactions import first_unstable_offset, transactions
+
+if TYPE_CHECKING:
+    from brokerless.log.log import Log
+    from brokerless.log.transactions import Aborted, Doubt
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+StartOffset = int | Literal["earliest", "latest"]
+EndOffset = int | Literal["latest", "high-watermark"]
+_Offset = TypeVar("_Offset", StartOffset | None, EndOffset | None)
+
+
+class Bounds(NamedTuple):
+    """The rows of [start_offset, end_offset), without those of `aborted`.
+
+    `limit` is the lowest end that was asked for. Where it is above the log end offset, damage at the end is met.
+    `doubts` are transactions of which it is not known whether they were committed: a read that does not skip them ends
+    at the first. `is_to_end`: what comes behind the log end might have been read, too.
+    """
+
+    start_offset: int
+    end_offset: int
+    limit: int
+    aborted: list[Aborted]
+    doubts: list[Doubt]
+    is_to_end: bool
+
+    def stretches(self, log: Log) -> list[Stretch]:
+        """Return what is read of which segments."""
+        found = []
+        next_offset, end, damage, last_batch = log.extent
+        # Behind damage the log may go on, but not above what it is limited to.
+        known, limit_offset = (None, log.limit_offset) if damage else (next_offset, next_offset)
+        is_open = self.limit > log.log_end_offset or self.limit == NO_END
+        for segment in log.segments:
+            following, missing = segment.next_base_offset, log.missing_behind(segment)
+            if following is not None:
+                if following > self.start_offset and segment.base_offset < self.end_offset:
+                    end_offset = min(self.end_offset, following)
+                    # A live broker's cleaner may have put the next segment into this one since they were listed.
+                    limit = None if log.root.is_locked else following
+                    trusts = log.trusts_index(segment)
+                    found.append(Stretch(segment, segment.size, end_offset, following, None, limit, missing, trusts))
+            elif is_open:
+                found.append(Stretch(segment, end, self.limit, known, last_batch, limit_offset, missing))
+            elif max(self.start_offset, segment.base_offset) < self.end_offset:
+                found.append(Stretch(segment, end, self.end_offset, known, last_batch, limit_offset))
+        return found
+
+
+def bounds(
+    log: Log,
+    start_offset: StartOffset | None,
+    end_offset: EndOffset | None,
+    start_timestamp: int | None,
+    end_timestamp: int | None,
+    isolation_level: IsolationLevel,
+    *,
+    verify_transactions: bool,
+    skips: bool,
+) -> Bounds:
+    """Resolve the arguments of `Log.plan`."""
+    check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
+    for option, time in (("start_timestamp", start_timestamp), ("end_timestamp", end_timestamp)):
+        if time is not None:
+            check_time(option, time)
+    start_offset, end_offset = _plain(start_offset), _plain(end_offset)
+    is_committed = isolation_level == "read_committed"
+    visible = visible_end(log, end_offset)
+    limits = [visible] if visible < log.log_end_offset or end_offset == "high-watermark" else []
+    if isinstance(end_offset, int):
+        limits.append(end_offset)
+    if end_timestamp is not None:
+        found = end_at(log, end_timestamp, isolation_level, end_offset, skips=skips)
+        limits += [] if found is None else [found]
+    asked = [] if start_timestamp is not None and start_offset in (None, "earliest") else [start_offset]
+    # A high watermark may be above what the log has lost at its end.
+    latest = min(visible, log.log_end_offset)
+    starts = [_start(log, offset, latest) for offset in asked]
+    if start_timestamp is not None:
+        since = start_at(log, start_timestamp, isolation_level, end_offset, skips=skips)
+        starts.append(latest if since is None else since)
+    start = max(starts)
+    aborted: list[Aborted] = []
+    doubts: list[Doubt] = []
+    is_to_end = end_timestamp is None and not isinstance(end_offset, int)
+    if is_committed:
+        end = visible_end(log.whole, end_offset)
+        aborted, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
+        # A marker behind the log end would let the read go on.
+        is_to_end |= unstable is not None and unstable < min(limits, default=NO_END)
+        limits += [] if unstable is None else [unstable]
+        doubts = [doubt for doubt in doubts if doubt.first_offset < min(limits, default=NO_END)]
+    if skips:
+        aborted += [(doubt.producer_id, doubt.first_offset, doubt.end_offset or NO_END) for doubt in doubts]
+    else:
+        limits += [max(start, doubt.first_offset) for doubt in doubts]
+    limit = min(limits, default=NO_END)
+    return Bounds(start, min(log.log_end_offset, limit), limit, aborted, doubts, is_to_end)
+
+
+def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
+    """Return where a `read_uncommitted` read ends, but for an offset given as a number.
+
+    Raises:
+        ValueError: an unknown word, a negative number, or no high watermark where it is asked for.
+    """
+    if isinstance(end_offset, int):
+        if end_offset < 0:
+            raise ValueError(f"end_offset {end_offset} is negative")
+        return log.log_end_offset
+    if end_offset is None:
+        is_live = log.root.is_locked and log.high_watermark is not None
+        return _high_watermark(log) if is_live else log.log_end_offset
+    check_word("end_offset", end_offset, ("latest", "high-watermark"))
+    if end_offset == "latest":
+        return log.log_end_offset
+    return _high_watermark(log)
+
+
+def _high_watermark(log: Log) -> int:
+    """Return the checkpointed high watermark; within the log as it is now, unless its end is lost."""
+    if log.high_watermark is None:
+        raise ValueError(f"no high watermark of {log.name} is checkpointed in {log.root.path}")
+    high_watermark = max(log.high_watermark, log.log_start_offset)
+    return min(high_watermark, log.log_end_offset) if log.lost_end is None else high_watermark
+
+
+def stable_end(log: Log, end_offset: EndOffset | None = None, *, skips: bool = False) -> int:
+    """Return where a `read_committed` read ends, but for an offset given as a number.
+
+    Raises:
+        CorruptRecordError: damage may hide the marker of a transaction; with `skips` it counts as ended there.
+    """
+    unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset), skips=skips)
+    end = visible_end(log, end_offset)
+    return end if unstable is None else min(unstable, end)
+
+
+def _plain(offset: _Offset) -> _Offset:
+    """Take numbers of other libraries for what they are."""
+    return offset if offset is None or isinstance(offset, str) else operator.index(offset)
+
+
+def check_word(option: str, word: str, known: tuple[str, ...]) -> None:
+    """Refuse a word that is not known, naming the nearest that is."""
+    if word not in known:
+        raise unknown(option, str(word), known)
+
+
+def _start(log: Log, start_offset: StartOffset | None, visible: int) -> int:
+    first, end = log.local_log_start_offset, log.log_end_offset
+    if isinstance(start_offset, int):
+        if first <= start_offset <= end:
+            return start_offset
+        raise OffsetOutOfRangeError(
+            f"offset {start_offset} of {log.name} is not in the log: it has {first} to {end} here",
+            log_start_offset=first,
+            log_end_offset=end,
+        )
+    if start_offset is None:
+        return first
+    check_word("start_offset", start_offset, ("earliest", "latest"))
+    return first if start_offset == "earliest" else visible
+
+
+def start_at(
+    log: Log,
+    timestamp: int,
+    isolation_level: IsolationLevel,
+    end_offset: EndOffset | None = None,
+    *,
+    skips: bool,
+) -> int | None:
+    """Return where a read of the records since a time starts; None: there are none.
+
+    Raises:
+        CorruptRecordError: damage, or missing records, where they may be; with `skips` the read starts there, if they
+            are directly before the first record.
+        ValueError: a negative time.
+    """
+    found = _since(log, timestamp, skips=skips)
+    is_answer = found.answer.offset < _end_of_answers(log, isolation_level, end_offset)
+    return found.start_offset if is_answer else None
+
+
+def end_at(
+    log: Log,
+    timestamp: int,
+    isolation_level: IsolationLevel,
+    end_offset: EndOffset | None = None,
+    *,
+    skips: bool,
+) -> int | None:
+    """Return where a read of the records before a time ends, likewise."""
+    offset = _since(log, timestamp, skips=skips).answer.offset
+    return offset if 0 <= offset < _end_of_answers(log, isolation_level, end_offset) else None
+
+
+def _since(log: Log, timestamp: int, *, skips: bool) -> timestamps.Since:
+    if timestamp < 0:
+        raise ValueError(f"not a time: {timestamp} is not ms since the epoch")
+    return timestamps.since(log, timestamp, skips=skips)
+
+
+def _end_of_answers(log: Log, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
+    """Return the first offset that is no answer to a time. Where a transaction is in doubt, the read itself says so."""
+    is_committed = isolation_level == "read_committed"
+    return stable_end(log, end_offset, skips=True) if is_committed else visible_end(log, end_offset)

@@ -1,0 +1,163 @@
+"""A copy of some partitions of a log directory, with what a broker needs to start on it.
+
+It is built beside where it is to be, under another name: the directory around it may be a broker's, which deletes what
+it finds under that name. It takes its own name when it is whole (`StagedCopy.publish`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from typing import TYPE_CHECKING, Self
+
+from brokerless.errors import LogInUseError, located
+from brokerless.io import disk, storage
+from brokerless.layout import checkpoints, file_names, streaming_epochs
+from brokerless.layout.log_dir_files import Root, check_outside
+from brokerless.log_dir import transactional_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+_METADATA = f"{file_names.METADATA_TOPIC}-0"
+_ROOT_FILES = (
+    checkpoints.META_PROPERTIES,
+    checkpoints.BOOTSTRAP,
+    checkpoints.CLEAN_SHUTDOWN,
+    transactional_ids.FILE,
+    streaming_epochs.FILE,
+)
+# A load drops them. It drops `.cleaned` too, but by these it tells whether the `.swap` files are all there.
+_LEFTOVERS = (file_names.DELETED, ".tmp")
+_BLOCK = 4 << 20
+
+
+class StagedCopy:
+    """A copy that has not its name yet. As a context manager: what was not published is removed.
+
+    Args:
+        to: the name it is to have; nothing may be there.
+        is_partition: it is to be a partition's directory, and not a log directory.
+
+    Attributes:
+        path: where it is until then.
+
+    Raises:
+        FileExistsError: there is something at `to`.
+        FileNotFoundError: the directory around it does not exist.
+        ValueError: a broker would stop at such a directory there, or take it for a partition's; or it would be in one.
+    """
+
+    def __init__(self, to: str, *, is_partition: bool) -> None:
+        self._to = os.path.abspath(to)
+        if storage.exists(self._to):
+            raise FileExistsError(errno.EEXIST, "exists: a copy is made where nothing is yet", to)
+        parent, name = os.path.split(self._to)
+        if not storage.is_directory(parent):
+            raise FileNotFoundError(errno.ENOENT, "no directory to make the copy in: make it first", parent)
+        around = storage.list_directory(parent)
+        if file_names.is_partition_directory(around):
+            raise ValueError(f"cannot make {to}: it would be in a partition's directory; name one elsewhere")
+        if not is_partition:
+            check_outside(to)
+        try:
+            topic, partition, _ = file_names.parse_directory_name(name)
+        except ValueError:
+            if Root.is_root(around):
+                raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
+            topic, partition = name, 0
+        self.path = f"{parent}/{file_names.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"
+        disk.make_directory(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if storage.exists(self.path):
+            disk.remove_tree(self.path)
+
+    def add_partition(self, directory: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Copy a partition directory to `to`: the copy itself, or a directory to be made in it."""
+        if to != self.path:
+            disk.make_directory(to)
+        for name in sorted(storage.list_directory(directory)):
+            is_leftover = name.endswith(_LEFTOVERS) or name.startswith(file_names.SET_ASIDE)
+            if not is_leftover and storage.is_file(f"{directory}/{name}"):
+                copy_file(f"{directory}/{name}", f"{to}/{name}", progress)
+        disk.sync_directory(to)
+
+    def add_root(self, root: str, partitions: Collection[tuple[str, int]]) -> None:
+        """Copy a log directory's own files, and its metadata log; of checkpoints the lines of these partitions."""
+        names = set(storage.list_directory(root))
+        for name in _ROOT_FILES:
+            if name in names:
+                copy_file(f"{root}/{name}", f"{self.path}/{name}")
+        for name in checkpoints.OFFSET_CHECKPOINTS:
+            if name in names:
+                with located(f"{root}/{name}"):
+                    known = checkpoints.parse_offset_checkpoint(storage.read_all(f"{root}/{name}"))
+                kept = {key: offset for key, offset in known.items() if key in partitions}
+                disk.atomic_write(f"{self.path}/{name}", checkpoints.format_offset_checkpoint(kept))
+        if _METADATA in names:
+            self.add_partition(f"{root}/{_METADATA}", f"{self.path}/{_METADATA}")
+
+    @contextlib.contextmanager
+    def told_as(self, source: str) -> Iterator[None]:
+        """Name what was copied in errors: the copy is gone by the time they are read."""
+        try:
+            yield
+        except Exception as error:
+            path = getattr(error, "path", None)
+            if isinstance(path, str):
+                error.path = path.replace(self.path, source)  # type: ignore[attr-defined]
+            error.args = tuple(arg.replace(self.path, source) if isinstance(arg, str) else arg for arg in error.args)
+            raise
+
+    def publish(self) -> None:
+        """Give it its name, all of it durable.
+
+        Raises:
+            FileExistsError: there is something of that name meanwhile.
+        """
+        disk.sync_directory(self.path)
+        if storage.exists(self._to):
+            raise FileExistsError(errno.EEXIST, "exists meanwhile: the copy is not published", self._to)
+        disk.rename(self.path, self._to)
+        disk.sync_directory(os.path.dirname(self._to))
+
+
+def check_at_rest(root: Root) -> None:
+    """Refuse a log directory that is being written to.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+    """
+    if root.is_locked:
+        raise LogInUseError(
+            f"in use: a broker, or another writer, holds {root.path}; stop it first, or work on a snapshot"
+        )
+
+
+def copy_file(path: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:
+    """Copy a file, durably, with its modification time: a segment without timestamps counts it as its largest.
+
+    Raises:
+        FileExistsError: there is something at `to`.
+        OSError: `path` is no regular file.
+    """
+    with storage.File(path) as source, disk.create(to) as output:
+        position, size = 0, source.size()
+        while position < size:
+            count = output.copy_from(source.fileno(), position, _BLOCK)
+            if not count:
+                content = source.read(position, _BLOCK)
+                output.write_at(position, content)
+                count = len(content)
+            if not count:
+                raise OSError(errno.EIO, "became shorter while it was copied", path)
+            position += count
+            progress(count)
+        output.set_modified(source.modified_ns())
+        output.sync()

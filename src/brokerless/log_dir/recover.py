@@ -1,0 +1,419 @@
+"""Recovering a whole log directory, for real or only in words; and what a broker does with it then."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from brokerless.append.open_log import now_ms
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located, unknown
+from brokerless.io import storage
+from brokerless.layout import checkpoints, file_names, journal
+from brokerless.layout.journal import Journal
+from brokerless.layout.lock import check_free
+from brokerless.layout.log_dir_files import Root
+from brokerless.layout.topic_config import TopicSettings
+from brokerless.log.log import Log
+from brokerless.log_dir.root_writer import RootWriter
+from brokerless.log_dir.start_faults import METADATA, conflicting_ids, damaged_quorum_files, missing_ids
+from brokerless.log_dir.transactional_ids import check_file
+from brokerless.log_dir.writer import LogDirWriter
+from brokerless.recovery.loader import load
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from brokerless.layout.checkpoints import MetaProperties
+    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.recovery.load_result import Loaded
+    from brokerless.recovery.lost_batches import Cut
+
+_ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
+# Of tiered storage (RemoteIndexCache.DIR_NAME).
+_REMOTE_INDEXES = "remote-log-index-cache"
+_MAKE = "make its directory: the metadata of the new cluster name it"
+
+
+@dataclass
+class Forecast:
+    """What recovering a log directory changes, and what a broker that starts then does.
+
+    Attributes:
+        steps: of each log by the name of its directory, in order: what is changed, a line each.
+        cuts: what is taken off logs at damage, with the name of the log.
+        metas: the ids of the directories, by their paths; those without are left out.
+        faults: why a broker will not start, a sentence each.
+        missing_ids: likewise, of a directory without ids; another of the broker's directories may have them.
+        missing_metadata: why a broker will start, and serve nothing; another of its directories may have them.
+        has_metadata: whether the cluster's metadata are here, or were named.
+        partitions: how many there are.
+        unserved: why a broker will start, and not serve a partition, a sentence for each by its directory.
+        unserved_records: how many records are in these, at most.
+        notes: what else it will do, a sentence each.
+        missing: records that other files in the directory tell of, and that a log lacks, a sentence each. Recovered,
+            they say so no more.
+    """
+
+    steps: list[tuple[str, list[str]]] = field(default_factory=list)
+    cuts: list[tuple[str, Cut]] = field(default_factory=list)
+    metas: dict[str, MetaProperties] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    missing_ids: list[str] = field(default_factory=list)
+    missing_metadata: list[str] = field(default_factory=list)
+    has_metadata: bool = False
+    partitions: int = 0
+    unserved: dict[str, str] = field(default_factory=dict)
+    unserved_records: int = 0
+    notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def lost_records(self) -> int:
+        """How many records of sound batches are behind damage."""
+        return sum(cut.records for _, cut in self.cuts)
+
+    @property
+    def changes(self) -> int:
+        """How many changes are made."""
+        return sum(len(steps) for _, steps in self.steps)
+
+    @property
+    def stopping(self) -> list[str]:
+        """Why a broker will not start, a sentence each."""
+        return self.faults + self.missing_ids
+
+    @property
+    def dropping(self) -> list[str]:
+        """Why it will start, and not serve partitions, a sentence each."""
+        return self.missing_metadata + list(self.unserved.values())
+
+    @property
+    def is_good(self) -> bool:
+        """Whether a broker will start, and serve the logs."""
+        return not (self.stopping or self.dropping)
+
+    @classmethod
+    def of_all(cls, found: Collection[Forecast]) -> Forecast:
+        """Put together the forecasts for all log directories of one broker: it needs its ids and metadata only once."""
+        metas = {path: meta for one in found for path, meta in one.metas.items()}
+        has_metadata = any(one.has_metadata for one in found)
+        return cls(
+            steps=[steps for one in found for steps in one.steps],
+            cuts=[cut for one in found for cut in one.cuts],
+            metas=metas,
+            faults=[*(why for one in found for why in one.faults), *conflicting_ids(metas)],
+            missing_ids=[] if metas else [why for one in found for why in one.missing_ids],
+            missing_metadata=[] if has_metadata else [why for one in found for why in one.missing_metadata],
+            has_metadata=has_metadata,
+            partitions=sum(one.partitions for one in found),
+            unserved={name: why for one in found for name, why in one.unserved.items()},
+            unserved_records=sum(one.unserved_records for one in found),
+            notes=[note for one in found for note in one.notes],
+            missing=[said for one in found for said in one.missing],
+        )
+
+    def summary(self) -> str:
+        """Return it in a line."""
+        ends = len({name for name, _ in self.cuts})
+        damage = f" behind damage in {ends} logs, and what the damage hit" if ends else ""
+        damage += "; records are missing already" if self.missing else ""
+        return f"{self.lost_records} records lost{damage}; {self.changes} changes; a broker {self._start}"
+
+    @property
+    def _start(self) -> str:
+        if self.stopping:
+            return "will not start"
+        if self.is_good:
+            return "will start"
+        if self.missing_metadata:
+            return "will start and serve nothing"
+        served = self.partitions - len(self.unserved)
+        what = f"{served} of {self.partitions} partitions" if served else "nothing"
+        return f"will start and serve {what}: up to {self.unserved_records} records are dropped"
+
+
+def recovered(
+    path: str,
+    topics: Collection[str] = (),
+    *,
+    force: bool = False,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
+) -> Iterator[tuple[str, list[str]]]:
+    """Recover each log of a log directory, and yield its name and what was changed.
+
+    What is cut off at damage is set aside in the log's directory, in files that no broker looks at.
+
+    Args:
+        path: the log directory.
+        topics: only these; none: all.
+        force: recover a directory that was shut down cleanly even where a broker would serve what is cut off, and
+            any where records are missing.
+        broker_config: the broker's configuration file; see `LogDirWriter`.
+        metadata: where the cluster's metadata log is; likewise.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        CorruptRecordError: a broker would not start on a log, and those before it are recovered; or a file of the
+            directory is damaged, and nothing is changed; or, unless forced, it was shut down cleanly and records would
+            be lost, or records are missing.
+        ValueError: an unknown topic, or no log directory.
+    """
+    root = _checked(path, topics, broker_config, metadata)
+    absent = _absent(root)
+    if root.had_marker and not force:
+        _check_clean(root, forecast(path, topics, broker_config=broker_config, metadata=metadata))
+    elif not force:
+        _check_missing(root, topics)
+    with LogDirWriter(
+        path, sole_replica=None, recover=True, broker_config=broker_config, metadata=metadata
+    ) as directory:
+        for name in directory.rolled_forward:
+            yield name, [_ROLL_FORWARD]
+        for key in _chosen(directory.partitions(), topics):
+            log = directory.log(*key)
+            yield _name(key), [_MAKE] if key in absent else log.recovery
+        yield from directory.recover_leftovers(topics)
+
+
+def _check_clean(root: RootWriter, found: Forecast) -> None:
+    """Refuse to cut logs that a broker takes as they are, and to forget what they lack."""
+    if found.cuts:
+        cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
+        raise CorruptRecordError(
+            "was shut down cleanly, so that a broker recovers nothing, and serves what is sound. Recovering it loses "
+            f"{found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; --force does it, "
+            "and sets aside what it cuts",
+            path=root.path,
+        )
+    _refuse_missing(root, found.missing, "was shut down cleanly, and ")
+
+
+def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
+    """Refuse to forget what logs lack that a crash has left, or the copy of a running broker's files."""
+    there = Root(root.path)
+    missing = []
+    names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
+    names += [name for name, (topic, _) in root.leftovers.items() if not topics or topic in topics]
+    for name in names:
+        # What is damaged recovery tells.
+        with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
+            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).missing]
+    _refuse_missing(root, missing)
+
+
+def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> None:
+    if missing:
+        raise CorruptRecordError(
+            f"{when}records are missing: {'; '.join(missing)}. A broker goes on without them, and without a word. "
+            "Nothing was changed; put back what was removed or cut, or --force takes the logs as they are",
+            path=root.path,
+        )
+
+
+def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each log, and what recovering it would change; nothing is.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        CorruptRecordError: a broker would not start on a log, or a file of the directory is damaged.
+        ValueError: an unknown topic, or no log directory.
+    """
+    yield from forecast(path, topics).steps
+
+
+def forecast(
+    path: str,
+    topics: Collection[str] = (),
+    *,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
+) -> Forecast:
+    """Work out what recovering a log directory would change, and what a broker would do then. Nothing is changed.
+
+    Args:
+        path: the log directory.
+        topics: only these; none: all.
+        broker_config: the broker's configuration file; see `LogDirWriter`.
+        metadata: where the cluster's metadata log is; likewise.
+
+    Raises:
+        LogInUseError: a broker, or another writer, is there.
+        CorruptRecordError: a broker would not start on a log, or a file of the directory is damaged.
+        ValueError: an unknown topic, or no log directory.
+    """
+    root = _checked(path, topics, broker_config, metadata)
+    found = Forecast()
+    unserved = _foresee_metadata(root, found, topics)
+    absent = _absent(root)
+    for name in sorted(root.journal.partitions) if root.journal is not None else ():
+        found.steps.append((name, [_ROLL_FORWARD]))
+    for key in _chosen(sorted(root.partitions), topics):
+        found.partitions += 1
+        if key in absent:
+            found.steps.append((_name(key), [_MAKE]))
+            continue
+        look = partial(
+            _loaded,
+            root,
+            root.partitions[key],
+            root.settings_of(key[0]),
+            root.recovery_points.get(key, 0),
+            root.log_start_offsets.get(key),
+            high_watermark=root.high_watermarks.get(key),
+            first_dirty_offset=root.first_dirty_offsets.get(key),
+        )
+        loaded = left = look()
+        if root.had_marker:
+            # What recovery would cut off is not missing yet.
+            with contextlib.suppress(CorruptRecordError):
+                left = look(is_clean=True)
+        _foresee(found, _name(key), loaded)
+        if key in unserved:
+            found.unserved[f"{path}/{root.partitions[key]}"] = unserved[key]
+            found.unserved_records += loaded.log_end_offset - loaded.log_start_offset
+        promise = left.promise if root.had_marker else None
+        found.missing += [*left.missing, *([] if promise is None else [promise.missing])]
+        if loaded.promise is not None and not root.had_marker:
+            found.notes.append(str(loaded.promise))
+    for name, (topic, _) in root.leftovers.items():
+        if not topics or topic in topics:
+            offsets = root.leftover_offsets(name)
+            loaded = _loaded(root, name, root.settings_of(topic), *offsets)
+            _foresee(found, name, loaded)
+            found.missing += [f"{name}: {said}" for said in loaded.missing]
+    return found
+
+
+def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
+    loaded.check_losses(is_clean=False)
+    found.steps.append((name, [str(step) for step in loaded.changes.steps]))
+    found.cuts += [(name, cut) for cut in loaded.cuts if cut.is_damage]
+
+
+def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]) -> dict[tuple[str, int], str]:
+    """Foresee what a broker does with the directory's ids and the cluster's metadata log. It alone changes these.
+
+    Returns:
+        Why it will not serve partitions.
+    """
+    if root.meta is not None:
+        found.metas[root.path] = root.meta
+    elif missing := missing_ids(root.path):
+        found.missing_ids.append(missing)
+    else:
+        found.notes.append(
+            f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; one of "
+            "ZooKeeper's times makes it anew"
+        )
+    found.faults += damaged_quorum_files(root.path)
+    found.has_metadata = root.bootstrap is not None or root.cluster.image is not None
+    if root.partitions and (missing := root.cluster.missing_metadata()):
+        found.missing_metadata.append(missing)
+    has_log = storage.exists(f"{root.path}/{METADATA}")
+    if has_log and any(name.endswith(".log") for name in storage.list_directory(f"{root.path}/{METADATA}")):
+        # A broker recovers all of it at each start, whatever the marker says (KafkaMetadataLog).
+        found.notes += [
+            f"{METADATA}: a broker cuts off {cut}: it no longer knows the topics, partitions and settings of these"
+            for cut in _loaded(root, METADATA, TopicSettings(), 0, None).cuts
+            if cut.is_damage
+        ]
+    return {} if found.missing_metadata else root.unserved(topics)
+
+
+def _loaded(
+    root: RootWriter,
+    name: str,
+    settings: TopicSettings,
+    recovery_point: int,
+    log_start_offset: int | None,
+    high_watermark: int | None = None,
+    first_dirty_offset: int | None = None,
+    is_clean: bool = False,
+) -> Loaded:
+    """Work out what recovering a partition directory would change."""
+    return load(
+        f"{root.path}/{name}",
+        settings,
+        is_clean=is_clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        now=now_ms(),
+        high_watermark=high_watermark,
+        first_dirty_offset=first_dirty_offset,
+    )
+
+
+def _checked(path: str, topics: Collection[str], broker_config: Path | None, metadata: Path | None) -> RootWriter:
+    """Return a log directory's own files as a writer will find them, or raise what would stop it. Takes no lock."""
+    names = storage.list_directory(path)
+    if file_names.is_partition_directory(names):
+        raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
+    if not Root.is_root(names):
+        raise ValueError(f"not a log directory: {path!r} has none of its files; give one of a broker's log.dirs")
+    check_free(f"{path}/{checkpoints.LOCK}")
+    pending = Journal.read(path)
+    check_file(path)
+    root = RootWriter(path, pending, broker_config=broker_config, metadata=metadata)
+    known = {topic for topic, _ in (*root.partitions, *root.leftovers.values())}
+    for topic in topics:
+        if topic not in known:
+            raise unknown("topic", topic, known)
+    for name in storage.list_subdirectories(path):
+        _check_name(path, name)
+    for name in (*root.partitions.values(), *root.leftovers):
+        _check_topic_id(f"{path}/{name}")
+    for name, topic in root.deleted.items():
+        _check_deleted(root, name, topic)
+    return root
+
+
+def _check_topic_id(directory: str) -> None:
+    path = f"{directory}/{checkpoints.PARTITION_METADATA}"
+    if storage.exists(path):
+        with located(path):
+            checkpoints.parse_partition_metadata(storage.read_all(path))
+
+
+def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
+    """Refuse what is about to be deleted and a broker does not start on. It is not recovered: nobody reads it again."""
+    try:
+        _check_topic_id(f"{root.path}/{name}")
+        with contextlib.suppress(UnsupportedFormatError):
+            _loaded(root, name, root.settings_of(topic), 0, None)
+    except CorruptRecordError as error:
+        error.args = (f"a broker does not start: {error.args[0]}; {name} was about to be deleted: remove it",)
+        raise
+
+
+def _check_name(path: str, name: str) -> None:
+    """Refuse a directory that is no partition's (LogManager.loadLogs)."""
+    if name in (_REMOTE_INDEXES, journal.NAME):
+        return
+    if not file_names.is_utf8(name):
+        warnings.warn(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it", stacklevel=2)
+        return
+    try:
+        file_names.parse_directory_name(name)
+    except ValueError:
+        raise CorruptRecordError(
+            f"a broker does not start: the name of directory {name!r} is not that of a partition, <topic>-<number>; "
+            "move it out",
+            path=path,
+        ) from None
+
+
+def _absent(root: RootWriter) -> set[tuple[str, int]]:
+    """Return the partitions that only the metadata name: a crash in the middle of making a topic leaves them so."""
+    return {key for key, name in root.partitions.items() if not storage.exists(f"{root.path}/{name}")}
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+def _chosen(keys: list[tuple[str, int]], topics: Collection[str]) -> list[tuple[str, int]]:
+    return [key for key in keys if not topics or key[0] in topics]

@@ -1,0 +1,528 @@
+"""`Producer`: rows to the partitions of a topic, as Kafka's producer sends them.
+
+Rows wait until there are enough of them, are divided among the partitions, become batches of about `batch_size`, and
+are appended as produce requests: every check of a broker applies. What was appended is durable after `flush` or
+`close`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.append.open_log import now_ms
+from brokerless.errors import (
+    AppendError,
+    BrokerlessError,
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+)
+from brokerless.layout import file_names
+from brokerless.log_dir.topics import NewTopic, check_settings
+from brokerless.log_dir.transactional_ids import new_producer_id
+from brokerless.log_dir.writer import LogDirWriter, open_or_create
+from brokerless.produce.partitioner import Partitioner, join
+from brokerless.produce.row_rules import RowRules, check_offsets
+from brokerless.produce.rows import batches_of, check_rising, check_times
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from brokerless.append.writer import LogWriter
+    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.produce.rows import Rows
+
+# Rows wait up to this many bytes, so that sending them one by one makes the same batches as sending them together.
+_MAX_WAITING = 4 << 20
+
+
+class Producer:
+    """Sends rows to one topic of a log directory, which must not be in use by a broker. Not for several threads.
+
+    A row's partition is that of its `partition` column, or else the one that Kafka's murmur2 gives its key; rows
+    without a key go to one partition after the other, a batch each.
+
+    Args:
+        path: a log directory, made if there is nothing yet; or one that is open for writing, which is left open.
+        topic: made if it is not there.
+        partitions: how many a new topic has; checked against one that is there.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd".
+        compression_level: None for Kafka's default.
+        batch_size: bytes at which a batch is closed. A record larger than that has a batch of its own.
+        idempotent: give batches a producer id and sequences, so that a broker knows one it has.
+        transactional_id: makes the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
+            The id stands for one producer id; a new producer with it fences the one before and aborts what that left
+            open.
+        producer_id: None for a random one in [2^62, 2^63): a broker counts its own from 0, and must never meet ours.
+            A lower one is reserved (`LogDirWriter.reserve_producer_id`).
+        keep_offsets: rows keep their `offset`, `leaderEpoch` and `timestampType`, gaps too: a copy of a log, taken over
+            as a follower does. They need an `offset` and, with several partitions, a `partition` column.
+        magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
+        topic_id: of a new topic, where a cluster has given it one; checked against that of one that is there.
+        sole_replica: no other broker has a replica: do not warn of it (`LogDir.open`).
+        broker_config: the broker's configuration file, for settings that the topic has not of its own (`LogDir.open`).
+        metadata: the directory that has the cluster's metadata log, where it is not `path` (`LogDir.open`).
+        release: the oldest Kafka that is to serve `path`, if that is made (`LogDir.create`).
+        settings: the topic's, as keywords (`TopicSettings`); those of one that is there have to be these, where the
+            directory tells them.
+
+    Attributes:
+        topic: as given.
+        transactional_id: likewise.
+        records: how many have been appended. Not those that wait, nor those of a transaction that was aborted.
+
+    Raises:
+        LogInUseError: a broker, or another process, has the directory.
+        ValueError: impossible arguments.
+
+    >>> with Producer(NEW_DIR, "orders", partitions=2, compression="zstd") as producer:
+    ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}])
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | LogDirWriter,
+        topic: str,
+        *,
+        partitions: int | None = None,
+        compression: str = "none",
+        compression_level: int | None = None,
+        batch_size: int = 16384,
+        idempotent: bool = False,
+        transactional_id: str | None = None,
+        producer_id: int | None = None,
+        keep_offsets: bool = False,
+        magic: int = 2,
+        topic_id: str | None = None,
+        sole_replica: bool = False,
+        broker_config: Path | None = None,
+        metadata: Path | None = None,
+        release: str | None = None,
+        **settings: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
+    ) -> None:
+        if keep_offsets and (idempotent or transactional_id is not None):
+            raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
+        if producer_id is not None and not idempotent and transactional_id is None:
+            raise ValueError("a producer_id is for idempotent or transactional producers")
+        if "message_format" in settings:
+            raise ValueError("message_format of a producer's topic is its magic: give that")
+        _check_numbers(producer_id, batch_size)
+        has_producer = idempotent or transactional_id is not None
+        self._encoding: dict[str, Any] = {
+            "magic": magic,
+            "compression": compression,
+            "level": compression_level,
+            "keep_offsets": keep_offsets,
+            "partition_leader_epoch": 0 if keep_offsets else -1,
+            "batch_size": batch_size,
+            "base_sequence": 0 if has_producer else -1,
+            "is_transactional": transactional_id is not None,
+        }
+        # What it does not take is refused before anything is made.
+        placeholder = 0 if has_producer else -1
+        _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
+        file_names.check_topic_name(topic)
+        file_names.check_writable_topic(topic, is_copy=keep_offsets)
+        NewTopic(partitions=partitions, topic_id=topic_id, settings=settings)
+        elsewhere = {"broker_config": broker_config, "metadata": metadata}
+        if release is not None and isinstance(path, LogDirWriter):
+            raise ValueError(f"release {release}: {path.path} exists, and is as it was made: leave the release out")
+        self.topic = topic
+        self.transactional_id = transactional_id
+        self._owns_dir = not isinstance(path, LogDirWriter)
+        self._dir = (
+            path
+            if isinstance(path, LogDirWriter)
+            else open_or_create(path, sole_replica=sole_replica, release=release, **elsewhere)
+        )
+        try:
+            known = [number for name, number in self._dir.partitions() if name == topic]
+            if not known:
+                self._dir.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic, **settings)
+                known = list(range(partitions or 1))
+            elif partitions is not None and partitions != len(known):
+                raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
+            elif topic_id not in (None, held := self._dir.topic_id(topic)):
+                raise ValueError(f"topic {topic!r} has the id {held}, not {topic_id}")
+            else:
+                check_settings(self._dir.path, self._dir.node_id, topic, settings, **elsewhere)
+            # The format goes on in an older one only if it is asked for again: a topic's own says 2.
+            self._log_settings = settings | ({"message_format": magic} if magic < 2 else {})
+            self._partitioner = Partitioner(topic, known, batch_size)
+            # All partitions have the topic's settings, but for logs that the caller has opened with others.
+            self._rules = RowRules(
+                self._dir.settings_of(topic, known[0]).with_keywords(self._log_settings),
+                magic=magic,
+                compression=compression,
+                level=compression_level,
+                keep_offsets=keep_offsets,
+            )
+            self._producer_id, self._epoch = self._identity(producer_id) if has_producer else (-1, -1)
+        except BaseException:
+            with self._own_dir():
+                raise
+        self._keep_offsets = keep_offsets
+        self._has_times: bool | None = None
+        # Of rows that keep their offsets, by partition.
+        self._last_offsets: dict[int, int] = {}
+        self._encoders: dict[int, _native.Encoder] = {}
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._is_in_transaction = False
+        self._touched: set[int] = set()
+        self.records = 0
+        self._before_transaction = 0
+        # Not the error itself, which leads to the rows.
+        self._failure: str | None = None
+        self._is_closed = False
+
+    def _identity(self, producer_id: int | None) -> tuple[int, int]:
+        """Return the producer id and epoch to write with."""
+        if producer_id is not None:
+            self._dir.reserve_producer_id(producer_id)
+        if self.transactional_id is not None:
+            return self._dir.transactional_ids.start(self.transactional_id, producer_id)
+        return new_producer_id() if producer_id is None else producer_id, 0
+
+    def __reduce__(self) -> Never:
+        raise TypeError("a producer cannot be pickled or copied: two would write over each other")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        if error is None:
+            self.close()
+            return
+        if self._is_in_transaction:
+            self._abort_after(error)
+        try:
+            self.close()
+        except (BrokerlessError, OSError, ValueError) as closing:
+            # What went wrong first says more.
+            error.add_note(f"the producer could not be closed: {closing}")
+
+    @property
+    def producer_id(self) -> int | None:
+        """Its id, None without idempotence."""
+        return None if self._producer_id < 0 else self._producer_id
+
+    def send(self, rows: Rows) -> None:
+        """Send rows: Arrow's in any form, frames of other libraries, or dicts.
+
+        Columns are `key`, `value`, `headers`, `timestamp` and `partition`; all but `value` may be missing. Keys and
+        values are binary or string, headers are lists of structs of key and value or maps, all of any width, also as
+        views or dictionaries. A timestamp has any unit and zone. A row without one gets the present time; where rows
+        keep their offsets, none has a time or each.
+
+        Rows are checked before they are accepted. A refused call accepts none of its rows, keeps those of the calls
+        before it, and the producer can be used on. Only of more than 4 MB, which are appended in parts, the parts
+        before stay; the error says how many rows they have.
+
+        Args:
+            rows: anything with Arrow's PyCapsule protocol (pyarrow tables, batches and readers, pandas and Polars
+                frames, DuckDB relations), an iterable of such, or one of dicts.
+
+        Raises:
+            InvalidRecordError: the topic is compacted, and a row has no key.
+            InvalidTimestampError: a timestamp is out of the range that the topic takes.
+            RecordTooLargeError: a row is larger than a batch of the topic may be.
+            UnexpectedAppendOffsetError: an offset to be kept is below the log end offset.
+            AppendError: another refusal, of rows accepted before: they were appended, and a broker would refuse a
+                batch. Nothing later was appended to that partition, and the producer cannot be used any more.
+            TypeError: these are no rows.
+            ValueError: a column of a type that cannot be sent, an unknown partition, or no transaction was begun.
+        """
+        self._check_usable()
+        if self.transactional_id is not None and not self._is_in_transaction:
+            raise ValueError("a transactional producer sends in a transaction: call begin first")
+        for part, size in self._checked(rows):
+            self._waiting += part
+            self._waiting_bytes += size
+            if self._waiting_bytes >= _MAX_WAITING:
+                self._send_waiting()
+
+    def _checked(self, rows: Rows) -> Iterator[tuple[list[pa.RecordBatch], int]]:
+        """Check rows, and yield all of them together, or as many at a time as may wait, with their bytes."""
+        part: list[pa.RecordBatch] = []
+        size, accepted = 0, 0
+        has_times, last_offsets = self._has_times, self._last_offsets
+        try:
+            for batch in batches_of(rows, magic=self._encoding["magic"], keep_offsets=self._keep_offsets):
+                self._partitioner.check(batch)
+                if self._keep_offsets:
+                    has_times = check_times(batch, before=has_times)
+                    last_offsets = last_offsets | self._check_offsets(batch, last_offsets)
+                self._rules.check(batch, now_ms())
+                part.append(batch)
+                size += batch.nbytes
+                if self._waiting_bytes + size >= _MAX_WAITING:
+                    self._has_times, self._last_offsets = has_times, last_offsets
+                    yield part, size
+                    accepted += sum(batch.num_rows for batch in part)
+                    part, size = [], 0
+        except Exception as error:
+            if accepted:
+                error.add_note(f"{accepted} rows of this call, before those at fault, were accepted")
+            raise
+        self._has_times, self._last_offsets = has_times, last_offsets
+        yield part, size
+
+    def flush(self) -> None:
+        """Append what waits, and make all of it durable."""
+        self._check_usable()
+        self._send_waiting()
+        with self._failing():
+            for partition in self._encoders:
+                self._log(partition).flush()
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            InvalidProducerEpochError: a newer producer has the transactional id.
+        """
+        self._check_usable()
+        if self.transactional_id is None:
+            raise ValueError("not a transactional producer: give it a transactional_id")
+        if self._is_in_transaction:
+            raise ValueError("a transaction is open already: commit or abort it first")
+        self._check_epoch()
+        self._is_in_transaction = True
+        self._before_transaction = self.records
+
+    def commit(self) -> None:
+        """End the transaction with a COMMIT marker in each partition that it touched, all durable."""
+        self._end(is_commit=True)
+
+    def abort(self) -> None:
+        """End the transaction with ABORT markers. Rows that were not yet appended are dropped.
+
+        It is still possible after `send` or `flush` has failed, and all that is.
+        """
+        self._end(is_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begin a transaction, commit it at the end of the block, abort it on an exception.
+
+        >>> with Producer(NEW_DIR, "orders", transactional_id="loader") as producer:
+        ...     with producer.transaction():
+        ...         producer.send([{"key": b"a", "value": b"1"}])
+        """
+        self.begin()
+        try:
+            yield self
+        except BaseException as error:
+            if self._is_in_transaction:
+                self._abort_after(error)
+            raise
+        self.commit()
+
+    def close(self) -> None:
+        """Append what waits, abort an open transaction, and close the directory if it was opened here."""
+        if self._is_closed:
+            return
+        with self._own_dir():
+            try:
+                if self._is_in_transaction:
+                    self.abort()
+                if self._failure is None:
+                    self.flush()
+            finally:
+                self._is_closed = True
+
+    def _own_dir(self) -> AbstractContextManager[object]:
+        """Close the directory at the end of a block, if it was opened here."""
+        return self._dir if self._owns_dir else nullcontext()
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ValueError("the producer is closed")
+        if self._failure is not None:
+            raise ValueError(f"the producer failed before: {self._failure}; make a new one")
+
+    def _check_epoch(self) -> None:
+        if self.transactional_id is not None:
+            newest = self._dir.transactional_ids.epoch(self.transactional_id)
+            if newest != (self._producer_id, self._epoch):
+                raise InvalidProducerEpochError(
+                    f"transactional id {self.transactional_id!r} is in use by a newer producer: epoch {self._epoch}, "
+                    f"now {newest[1]}"
+                )
+
+    def _abort_after(self, error: BaseException) -> None:
+        try:
+            self.abort()
+        except (BrokerlessError, OSError, ValueError) as aborting:
+            error.add_note(f"the transaction could not be aborted: {aborting}")
+
+    def _end(self, *, is_commit: bool) -> None:
+        if is_commit or self._is_closed:
+            self._check_usable()
+        if not self._is_in_transaction:
+            raise ValueError("no transaction is open: call begin first")
+        assert self.transactional_id is not None
+        self._check_epoch()
+        if is_commit:
+            self.flush()
+        else:
+            self._waiting, self._waiting_bytes = [], 0
+            self.records = self._before_transaction
+        with self._failing():
+            try:
+                self._dir.transactional_ids.end(self.transactional_id, is_commit=is_commit)
+            finally:
+                # Decided, if not carried out: that is done when the id is taken again, or the directory opened.
+                self._touched = set()
+                self._is_in_transaction = False
+
+    def _check_offsets(self, rows: pa.RecordBatch, last: dict[int, int]) -> dict[int, int]:
+        """Refuse rows whose offsets a partition cannot take, after the last ones of each; return the last of each."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        partitions = self._partitioner.partitions
+        offsets = {partitions[0]: rows["offset"]}
+        if len(partitions) > 1:
+            numbers: Any = rows["partition"] if "partition" in rows.schema.names else pa.nulls(rows.num_rows)
+            if numbers.null_count:
+                raise ValueError(
+                    f"{numbers.null_count} rows that keep their offsets have no partition, and topic {self.topic!r} "
+                    f"has {len(partitions)}: give each row its own"
+                )
+            offsets = {
+                number: rows["offset"].filter(pc.equal(numbers, pa.scalar(number, pa.int32())))
+                for number in pc.unique(numbers).to_pylist()
+            }
+        hint = "sort the rows of each partition by offset"
+        found = {}
+        for number, kept in offsets.items():
+            log = f"{self.topic}-{number}"
+            first, found[number] = check_rising(kept, log, after=last.get(number, -1), hint=hint)
+            end = None if number in last else self._log(number).log_end_offset
+            check_offsets(log, first, found[number], end)
+        return found
+
+    def _send_waiting(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        self._check_epoch()
+        now = now_ms()
+        with self._failing():
+            # While they waited, their time may have run out.
+            rows, untimely = self._rules.timely(join(waiting), now)
+            self._append_each(rows, now)
+            if untimely is not None:
+                raise untimely
+
+    def _append_each(self, rows: pa.Table, now: int) -> None:
+        """Append the rows of each partition. One that is refused does not keep back those of others."""
+        refused: dict[int, AppendError] = {}
+        for partition, part in self._partitioner.divide(rows):
+            try:
+                if partition not in refused:
+                    self._append(partition, part, now)
+            except AppendError as error:
+                refused[partition] = error
+        first = next(iter(refused.values()), None)
+        try:
+            if first is not None:
+                raise first
+        finally:
+            # An error leads to this frame, and would keep the rows until Python looks for cycles.
+            del first, refused
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            # a sequence was used up, or rows are lost between batches: what follows would be refused, or out of order
+            self._failure = str(error) or type(error).__name__
+            raise
+
+    def _append(self, partition: int, rows: pa.RecordBatch, now: int) -> None:
+        if self.transactional_id is not None and partition not in self._touched:
+            self._dir.transactional_ids.add(self.transactional_id, self.topic, partition)
+            self._touched.add(partition)
+        if partition not in self._encoders:
+            self._encoders[partition] = self._encoder(**self._encoding)
+        self._append_batches(partition, rows, self._encoders[partition], now)
+
+    def _encoder(self, **encoding: Any) -> _native.Encoder:  # noqa: ANN401 - those of `Encoder`
+        return _native.Encoder(producer_id=self._producer_id, producer_epoch=self._epoch, **encoding)
+
+    def _append_batches(self, partition: int, rows: pa.RecordBatch, encoder: _native.Encoder, now: int) -> None:
+        """Append rows of one partition, as the batches that an encoder makes of them.
+
+        Each row is one that the topic takes in a batch of its own (`RowRules`). So a batch of several that is refused,
+        since it compresses worse than those before it or the topic stores it in another codec, is split, as Kafka's
+        producer does: with the same sequences.
+        """
+        sequence = encoder.next_sequence
+        batches = memoryview(encoder.encode(rows, timestamp=now)).cast("B")
+        origin: Literal["client", "replication"] = "replication" if self._keep_offsets else "client"
+        log = self._log(partition)
+        while len(batches):
+            before, duplicates, size, split = log.log_end_offset, 0, len(batches), 0
+            try:
+                duplicates = log.append_each(batches, origin=origin, is_encoded_here=True, now=now).duplicates
+            except (InvalidRecordError, RecordTooLargeError, RecordBatchTooLargeError) as error:
+                batches = batches[error.position or 0 :]
+                size, last_offset = _first_batch(batches)
+                split = self._taken(rows, last_offset + 1, log.log_end_offset if self._keep_offsets else 0)
+                if split < 2:
+                    raise
+            finally:
+                # Also of a request that failed in its middle: what was appended until then stays.
+                taken = self._taken(rows, max(before, log.written_end_offset), before)
+                self.records += taken
+            if duplicates:
+                # Nothing is ever sent twice here.
+                raise AppendError(
+                    f"producer id {self._producer_id} has sent to {self.topic}-{partition} before, and "
+                    f"{duplicates} batches were taken for those and not stored: leave producer_id out, or give "
+                    "another one"
+                )
+            if split:
+                at = -1 if sequence < 0 else (sequence + taken) % (1 << 31)
+                encoding = {**self._encoding, "base_sequence": at, "max_records": (split + 1) // 2}
+                self._append_batches(partition, rows.slice(taken, split), self._encoder(**encoding), now)
+                sequence = at if at < 0 else (at + split) % (1 << 31)
+            rows, batches = rows.slice(taken + split), batches[size:]
+
+    def _taken(self, rows: pa.RecordBatch, end: int, before: int) -> int:
+        """Return how many of the rows the log has taken that ended at `before`, and ends at `end`."""
+        if not self._keep_offsets:
+            return end - before
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        offsets: Any = rows["offset"]
+        bounds = pa.scalar(before, pa.int64()), pa.scalar(end, pa.int64())
+        taken = pc.and_(pc.greater_equal(offsets, bounds[0]), pc.less(offsets, bounds[1]))
+        return int(pc.sum(taken).as_py() or 0)
+
+    def _log(self, partition: int) -> LogWriter:
+        return self._dir.log(self.topic, partition, **self._log_settings)
+
+
+def _first_batch(batches: memoryview) -> tuple[int, int]:
+    """Return the size of the first batch, and its last offset."""
+    size = 12 + int.from_bytes(batches[8:12])
+    header, _ = _native.scan(batches[:size])
+    return size, header["last_offset"][0].as_py()
+
+
+def _check_numbers(producer_id: int | None, batch_size: int) -> None:
+    if producer_id is not None and not 0 <= producer_id < 1 << 63:
+        raise ValueError(f"not a producer id: {producer_id}; 0 to {(1 << 63) - 1} expected")
+    if batch_size < 1:
+        raise ValueError(f"batch_size {batch_size}: at least 1 needed")

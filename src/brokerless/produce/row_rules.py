@@ -1,0 +1,264 @@
+"""`RowRules`: what a topic takes of rows, checked before a producer accepts them.
+
+The native appender decides when rows are appended, and refuses a batch of many rows for one of them: what it asks of a
+batch stands in `rust/core/src/broker/validate.rs`, of a record in `rust/core/src/broker/validate/walk.rs`, and of
+batches with given offsets in `rust/core/src/broker/append.rs` and `append/check.rs`. Here the same is asked of each
+row, by column. Sizes have no rule of their own here: a row that may be too large is encoded as a batch of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.errors import (
+    AppendError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    UnexpectedAppendOffsetError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerless.layout.topic_config import TopicSettings
+
+_INT = (1 << 31) - 1
+_LONG = (1 << 63) - 1
+# As the setting's default, which is no limit.
+_ANY_RECORD = _INT - 8
+# A batch without records, and what of a record may take more bytes than its key, value and headers do.
+_BATCH_BYTES, _MOST_FRAMING = 61, 36
+# Of a header.
+_MOST_HEADER_FRAMING = 10
+# Beyond these, refused rows are counted and not listed.
+_MOST_LISTED = 1 << 10
+# In front of a message of magic 0 and 1.
+_LOG_OVERHEAD = 12
+
+
+class _Limit(NamedTuple):
+    """How large a batch of one row may be."""
+
+    encoder: _native.Encoder
+    bytes: int
+    refusal: type[AppendError]
+    # What else the batch has than its size.
+    overhead: int
+    said: str
+
+
+class RowRules:
+    """What one topic takes of rows.
+
+    Args:
+        settings: the topic's.
+        magic: of the batches that rows become.
+        compression: likewise.
+        level: likewise.
+        keep_offsets: rows keep their offsets. Of a copy, as of what a follower fetches, neither keys nor times are
+            looked at.
+
+    Raises:
+        ValueError: the topic stores a codec that the magic does not have.
+    """
+
+    def __init__(
+        self, settings: TopicSettings, *, magic: int, compression: str, level: int | None, keep_offsets: bool
+    ) -> None:
+        self._settings = settings
+        self._needs_keys = settings.is_compacted and not keep_offsets
+        self._has_times = settings.message_timestamp_type == "CreateTime" and magic > 0 and not keep_offsets
+
+        def encoder(compression: str, level: int | None) -> _native.Encoder:
+            return _native.Encoder(magic=magic, compression=compression, level=level, max_records=1)
+
+        sent = stored = encoder(compression, level)
+        topic_codec = settings.compression_type.replace("uncompressed", "none")
+        if topic_codec not in ("producer", compression) and not keep_offsets:
+            stored = encoder(topic_codec, getattr(settings, f"compression_{topic_codec}_level", None))
+        self._limits = [_Limit(stored, settings.segment_bytes, RecordBatchTooLargeError, 0, "segment_bytes")]
+        if not keep_offsets:
+            most = settings.max_message_bytes, RecordTooLargeError, 0, "max_message_bytes"
+            self._limits[:0] = [_Limit(found, *most) for found in dict.fromkeys((sent, stored))]
+            most_record = settings.max_decompressed_message_bytes
+            if compression != "none" and most_record < _ANY_RECORD:
+                # A varint has 7 bits a byte, and one for the sign.
+                overhead = _LOG_OVERHEAD if magic < 2 else _BATCH_BYTES + (most_record.bit_length() + 7) // 7
+                said = "max_decompressed_message_bytes"
+                self._limits.append(_Limit(encoder("none", None), most_record, InvalidRecordError, overhead, said))
+        self._least_limit = min(limit.bytes for limit in self._limits)
+
+    def check(self, rows: pa.RecordBatch, now: int) -> None:
+        """Refuse rows of which the topic does not take each.
+
+        Args:
+            rows: as `batches_of` yields them.
+            now: ms since the epoch.
+
+        Raises:
+            InvalidRecordError: a row has no key, and the topic is compacted; or it is too large to be decompressed.
+            InvalidTimestampError: a timestamp is out of the topic's range.
+            RecordTooLargeError: a row alone is too large for a batch.
+            RecordBatchTooLargeError: likewise, for a segment.
+        """
+        if self._needs_keys:
+            self._check_keys(rows)
+        untimely = self._untimely(rows, now)
+        if untimely is not None:
+            raise self._untimely_error(rows, untimely, now)
+        # The commonest rows are so few that no one can be too large.
+        if rows.nbytes + _MOST_FRAMING * rows.num_rows + _BATCH_BYTES > self._least_limit // 2:
+            self._check_sizes(rows, now)
+
+    def timely(self, rows: pa.Table, now: int) -> tuple[pa.Table, InvalidRecordError | None]:
+        """Return the rows whose timestamps the topic takes, and the refusal of the others.
+
+        Args:
+            rows: that were checked, an earlier time.
+            now: ms since the epoch.
+        """
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        untimely = self._untimely(rows, now)
+        if untimely is None:
+            return rows, None
+        error = self._untimely_error(rows, untimely, now)
+        return rows.filter(pc.invert(untimely)), error
+
+    def _check_keys(self, rows: pa.RecordBatch) -> None:
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        keys: Any = rows["key"] if "key" in rows.schema.names else pa.nulls(rows.num_rows)
+        if keys.null_count:
+            raise _refusal(InvalidRecordError, pc.is_null(keys), lambda _: "null key, but a compacted topic needs keys")
+
+    def _untimely(self, rows: pa.RecordBatch | pa.Table, now: int) -> Any:  # noqa: ANN401 - an array or None
+        """Return which rows have a timestamp out of the topic's range; None: none has."""
+        if not self._has_times or "timestamp" not in rows.schema.names:
+            return None
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        first = now - self._settings.message_timestamp_before_max_ms
+        last = min(now + self._settings.message_timestamp_after_max_ms, _LONG)
+        extremes: Any = pc.min_max(rows["timestamp"])
+        low, high = extremes["min"].value, extremes["max"].value
+        if low is None or (low >= first and high <= last):
+            return None
+        times: Any = rows["timestamp"].cast(pa.int64())
+        # -1 is no time, which is never out of range.
+        is_early = pc.and_(pc.less(times, pa.scalar(max(first, -1), pa.int64())), pc.not_equal(times, pa.scalar(-1)))
+        untimely = pc.or_(is_early, pc.greater(times, pa.scalar(last, pa.int64()))).fill_null(False)
+        return untimely if pc.any(untimely).as_py() else None
+
+    def _untimely_error(self, rows: pa.RecordBatch | pa.Table, untimely: Any, now: int) -> InvalidRecordError:  # noqa: ANN401
+        before = self._settings.message_timestamp_before_max_ms
+        after = self._settings.message_timestamp_after_max_ms
+        times: Any = rows["timestamp"].cast(pa.int64())
+        return _refusal(
+            InvalidTimestampError,
+            untimely,
+            lambda row: (
+                f"timestamp {times[row].as_py()} is not within {before} ms before and {after} ms after {now} "
+                "(message_timestamp_before_max_ms, message_timestamp_after_max_ms)"
+            ),
+        )
+
+    def _check_sizes(self, rows: pa.RecordBatch, now: int) -> None:
+        import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+        # What a codec makes no smaller it makes a little larger.
+        safe = int((self._least_limit - 64) / 1.01) - _MOST_FRAMING - _BATCH_BYTES
+        if _most_bytes(rows) <= safe:
+            return
+        suspects = pc.indices_nonzero(pc.greater(_row_bytes(rows), pa.scalar(safe)))
+        if not len(suspects):
+            return
+        suspected = rows.take(suspects)
+        for limit in self._limits:
+            batches, _ = _native.scan(limit.encoder.encode(suspected, timestamp=now))
+            sizes = pc.subtract(batches["size"].cast(pa.int64()), pa.scalar(limit.overhead))
+            large = pc.indices_nonzero(pc.greater(sizes, pa.scalar(limit.bytes)))
+            if len(large):
+                first, size = suspects[large[0].as_py()], sizes[large[0].as_py()]
+                what = "bytes in a batch of its own" if not limit.overhead else "bytes decompressed"
+                raise limit.refusal(
+                    f"row {first}: a record takes {size} {what}, {limit.said} is {limit.bytes}: send smaller records, "
+                    "or raise it"
+                )
+
+
+def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -> None:
+    """Refuse offsets that rows of one partition cannot keep.
+
+    Args:
+        log: the partition's name.
+        first: the first of them.
+        last: the last.
+        log_end_offset: where its log ends; None: offsets before them were held against it.
+
+    Raises:
+        UnexpectedAppendOffsetError: the first is below the log end offset.
+        AppendError: the last leaves none for the log end offset.
+    """
+    error: AppendError | None = None
+    if log_end_offset is not None and first < log_end_offset:
+        error = UnexpectedAppendOffsetError(
+            f"first offset {first} is below the log end offset {log_end_offset}: that much is there already"
+        )
+    elif last == _LONG:
+        error = AppendError(f"last offset {last} leaves none for the log end offset: it can be {_LONG - 1} at most")
+    if error is not None:
+        error.log = log
+        raise error
+
+
+def _most_bytes(rows: pa.RecordBatch) -> int:
+    """Return how many bytes a row would have that has the longest of all fields."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+    def longest(column: Any) -> int:  # noqa: ANN401 - an array
+        return pc.max(pc.binary_length(column)).as_py() or 0
+
+    found = sum(longest(rows[name]) for name in ("key", "value") if name in rows.schema.names)
+    if "headers" in rows.schema.names:
+        lists: Any = rows["headers"]
+        each = sum(map(longest, lists.flatten().flatten())) + _MOST_HEADER_FRAMING
+        found += (pc.max(pc.list_value_length(lists)).as_py() or 0) * each
+    return found
+
+
+def _row_bytes(rows: pa.RecordBatch) -> Any:  # noqa: ANN401 - an array
+    """Return how many bytes the key, value and headers of each row have, and at most those between headers."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+    def length(column: Any) -> Any:  # noqa: ANN401 - arrays
+        return pc.binary_length(column).fill_null(0).cast(pa.int64())
+
+    found = length(rows["value"])
+    if "key" in rows.schema.names:
+        found = pc.add(found, length(rows["key"]))
+    if "headers" in rows.schema.names:
+        lists: Any = rows["headers"]
+        keys, values = lists.flatten().flatten()
+        sizes = pc.add(pc.add(length(keys), length(values)), pa.scalar(_MOST_HEADER_FRAMING))
+        sums = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(sizes)])
+        ends = pc.subtract(lists.offsets, lists.offsets[0])
+        found = pc.add(found, pc.subtract(sums.take(ends[1:]), sums.take(ends[:-1])))
+    return found
+
+
+def _refusal(kind: type[InvalidRecordError], refused: Any, reason: Callable[[int], str]) -> InvalidRecordError:  # noqa: ANN401
+    """Build the error for rows that are refused, given which they are."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+
+    found: Any = pc.indices_nonzero(refused)
+    listed = [(row, reason(row)) for row in found[:_MOST_LISTED].to_pylist()]
+    row, why = listed[0]
+    first = f"row {row}: {why}"
+    message = first if len(found) == 1 else f"{len(found)} rows are refused, the first is {first}"
+    return kind(message, record_errors=listed)

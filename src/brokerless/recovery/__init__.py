@@ -1,0 +1,1 @@
+"""What a broker does to a partition when it starts: load, recover, truncate."""

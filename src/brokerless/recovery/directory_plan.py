@@ -1,0 +1,278 @@
+"""What is to be changed in a partition directory: worked out first, on a view of it, and then done.
+
+So that a dry run is the run itself without its last line, and a log that cannot be opened is left as it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless.io import disk, storage
+from brokerless.layout import file_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+
+class Slice(NamedTuple):
+    """Bytes `start` to `end` of a file that is there now."""
+
+    path: str
+    start: int
+    end: int
+
+
+class Step(NamedTuple):
+    """One change, and why.
+
+    `to` says which: to a name "", another name, a length, or a content. `verb` says the same in a word.
+    """
+
+    verb: str
+    name: str
+    to: str | int | bytes | Slice
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.name}{self._detail()}: {self.why}"
+
+    def _detail(self) -> str:
+        if isinstance(self.to, int):
+            return f" to {self.to} bytes"
+        if isinstance(self.to, str):
+            return f" to {self.to}" if self.to else ""
+        length = len(self.to) if isinstance(self.to, bytes) else self.to.end - self.to.start
+        return f" ({length} bytes)"
+
+
+class Changes:
+    """A directory as it will be. Nothing is changed before `apply`.
+
+    Raises:
+        OSError: a file cannot be read.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = pathlib.Path(directory, "a").write_bytes(b"abc")
+    ...     changes = Changes(directory)
+    ...     changes.rename("a", "b", why="a test")
+    ...     changes.truncate("b", 2, why="a test")
+    ...     changes.names(), changes.read("b"), sorted(storage.list_directory(directory))
+    (['b'], b'ab', ['a'])
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.steps: list[Step] = []
+        self._content: dict[str, Slice | bytes] = {}
+        for name in storage.list_directory(directory):
+            path = f"{directory}/{name}"
+            # What is no file a broker passes over; at one that it cannot read it stops.
+            if storage.is_file(path):
+                with storage.File(path) as file:
+                    self._content[name] = Slice(path, 0, file.size())
+
+    def names(self) -> list[str]:
+        """Return the names of the files, sorted."""
+        return sorted(self._content)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._content
+
+    def size(self, name: str) -> int:
+        """Return a file's length."""
+        content = self._content[name]
+        return content.end - content.start if isinstance(content, Slice) else len(content)
+
+    def read(self, name: str) -> bytes:
+        """Return a small file's content.
+
+        Raises:
+            OSError: it cannot be read, or is beyond 64 MiB.
+        """
+        content = self._content[name]
+        if isinstance(content, bytes):
+            return content
+        if content.start == 0 and content.end == storage.size(content.path):
+            return storage.read_all(content.path)
+        with self.open(name) as view:
+            return view.read(0, view.size())
+
+    def open(self, name: str) -> View:
+        """Open a file to read it."""
+        return View(self._content[name])
+
+    def remove(self, name: str, why: str) -> None:
+        """Let a file go."""
+        del self._content[name]
+        self.steps.append(Step("remove", name, "", why))
+
+    def rename(self, name: str, to: str, why: str) -> None:
+        """Give a file another name, and replace what bears it."""
+        self._content[to] = self._content.pop(name)
+        self.steps.append(Step("rename", name, to, why))
+
+    def delete_segment(self, base_offset: int, why: str) -> None:
+        """Delete a segment's files as a broker does, all by another name first: a crash leaves no half of it.
+
+        An index that is left without its log and without a `.log.deleted` is that of a log that somebody removed.
+        """
+        found = [
+            file_names.segment_file(base_offset, kind) for kind in (*file_names.SEGMENT_KINDS, file_names.SNAPSHOT)
+        ]
+        names = [name for name in found if name in self]
+        for name in names:
+            self.rename(name, name + file_names.DELETED, why)
+        for name in reversed(names):
+            self.remove(name + file_names.DELETED, why)
+
+    def set_aside(self, name: str, position: int, why: str) -> None:
+        """Take off a file what is at and behind a position, and keep that under a name that no broker looks at.
+
+        A crash in between leaves both; the same bytes are not kept twice.
+        """
+        stem = f"{file_names.SET_ASIDE}{name}-from-{position}"
+        earlier = [other for other in self._content if other.startswith(stem) and not other.endswith(_TMP)]
+        aside = f"{stem}-{len(earlier)}" if earlier else stem
+        if any(self._is_end(other, name, position) for other in earlier):
+            self.truncate(name, position, why)
+        elif position:
+            if aside + _TMP in self:
+                self.remove(aside + _TMP, "left by an interrupted recovery")
+            self.copy(aside + _TMP, name, position, self.size(name), why)
+            self.rename(aside + _TMP, aside, why)
+            self.truncate(name, position, why)
+        else:
+            self.rename(name, aside, why)
+
+    def _is_end(self, other: str, name: str, position: int) -> bool:
+        """Tell whether a file holds what another one has from a position on."""
+        if self.size(other) != self.size(name) - position:
+            return False
+        with self.open(other) as found, self.open(name) as file:
+            blocks = range(0, found.size(), _BLOCK)
+            return all(found.read(at, _BLOCK) == file.read(position + at, _BLOCK) for at in blocks)
+
+    def truncate(self, name: str, size: int, why: str) -> None:
+        """Cut a file."""
+        content = self._content[name]
+        if size < self.size(name):
+            cut = content._replace(end=content.start + size) if isinstance(content, Slice) else content[:size]
+            self._content[name] = cut
+            self.steps.append(Step("truncate", name, size, why))
+
+    def write(self, name: str, content: bytes, why: str) -> None:
+        """Make a file, or make its content this."""
+        if name in self._content and self.size(name) == len(content) and self.read(name) == content:
+            return
+        self._content[name] = content
+        self.steps.append(Step("write", name, content, why))
+
+    def copy(self, name: str, source: str, start: int, end: int, why: str) -> None:
+        """Make a file of a part of another."""
+        content = self._content[source]
+        assert isinstance(content, Slice)
+        self._content[name] = Slice(content.path, content.start + start, content.start + end)
+        # by then, the source has the name that it has in this view now
+        self.steps.append(Step("write", name, Slice(f"{self.directory}/{source}", start, end), why))
+
+    @contextmanager
+    def ahead_of(self, start: int) -> Iterator[None]:
+        """Do what is said in the block before the steps from number `start` on, but for files that those touch, too.
+
+        Only producer snapshots are such files, and one too many does no harm.
+        """
+        end = len(self.steps)
+        yield
+        later, said = self.steps[start:end], self.steps[end:]
+        touched = {step.name for step in later}
+        ahead = [step for step in said if step.name.removesuffix(file_names.DELETED) not in touched]
+        behind = [step for step in said if step.name.removesuffix(file_names.DELETED) in touched]
+        self.steps[start:] = [*ahead, *later, *behind]
+
+    def drop_idle(self) -> None:
+        """Forget the removals of files that are written again just as they are."""
+        touched: dict[str, list[int]] = {}
+        for number, step in enumerate(self.steps):
+            for name in (step.name, step.to) if isinstance(step.to, str) and step.to else (step.name,):
+                touched.setdefault(name, []).append(number)
+        idle: set[int] = set()
+        for name, numbers in touched.items():
+            verbs = [self.steps[number].verb for number in numbers]
+            content = self.steps[numbers[-1]].to
+            if verbs == ["remove", "write"] and isinstance(content, bytes):
+                path = f"{self.directory}/{name}"
+                if storage.size(path) == len(content) and storage.read_all(path) == content:
+                    idle.update(numbers)
+        self.steps = [step for number, step in enumerate(self.steps) if number not in idle]
+
+    def apply(self) -> None:
+        """Do it all, in order. What is written is on the disk when this returns."""
+        for step in self.steps:
+            path = f"{self.directory}/{step.name}"
+            if isinstance(step.to, int):
+                with disk.open_existing(path) as file:
+                    file.truncate(step.to)
+                    file.sync()
+            elif isinstance(step.to, bytes):
+                disk.atomic_write(path, step.to)
+            elif isinstance(step.to, Slice):
+                _copy(step.to, path)
+            else:
+                if step.to:
+                    disk.rename(path, f"{self.directory}/{step.to}")
+                else:
+                    disk.remove(path)
+                # Names must change in this order on the disk too: what comes later counts on what came before.
+                disk.sync_directory(self.directory)
+        if self.steps:
+            disk.sync_directory(self.directory)
+        self.steps = []
+
+
+_BLOCK = 1 << 20
+_TMP = ".tmp"
+
+
+def _copy(content: Slice, path: str) -> None:
+    with View(content) as view, disk.create(path) as file:
+        for position in range(0, view.size(), _BLOCK):
+            file.append(view.read(position, _BLOCK))
+        file.sync()
+
+
+class View:
+    """A `Slice`, or bytes in memory, that reads like a `storage.File`."""
+
+    __slots__ = ("_end", "_file", "_memory", "_start")
+
+    def __init__(self, content: Slice | bytes) -> None:
+        self._memory = content if isinstance(content, bytes) else b""
+        self._file = storage.File(content.path) if isinstance(content, Slice) else None
+        self._start, self._end = content[1:] if isinstance(content, Slice) else (0, len(content))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def size(self) -> int:
+        """Return its length in bytes."""
+        return self._end - self._start
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on and return how many bytes there were."""
+        buffer = buffer[: max(0, self.size() - position)]
+        if self._file is not None:
+            return self._file.read_into(self._start + position, buffer)
+        buffer[:] = self._memory[position : position + len(buffer)]
+        return len(buffer)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return at most `length` bytes from `position` on."""
+        buffer = bytearray(max(0, min(length, self.size() - position)))
+        return bytes(memoryview(buffer)[: self.read_into(position, memoryview(buffer))])

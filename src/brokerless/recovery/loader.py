@@ -1,0 +1,520 @@
+"""What a broker does to a partition directory when it starts (LogLoader), worked out on a view of it.
+
+The steps and their order are Kafka's, so that a broker that opens the directory next finds nothing left to do. Where
+Kafka refuses to start, `CorruptRecordError` says so and names the cure. Where it would lose data without a word, the
+result says so under `losses`: whoever opens the log decides.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.io.file_window import is_zero_from
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.tiering import log_start_offset
+from brokerless.log.expected_records import Promises, above_in_words, cut_short_in_words, lost_in_words
+from brokerless.log.segment import last_entry, limit_of
+from brokerless.recovery.directory_plan import Changes
+from brokerless.recovery.load_result import Loaded
+from brokerless.recovery.lost_batches import Cut, cut
+from brokerless.recovery.producer_state import Snapshots
+from brokerless.recovery.segment_replay import feed, headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.layout.topic_config import TopicSettings
+
+_INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
+_MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+def load(
+    directory: str,
+    settings: TopicSettings,
+    *,
+    is_clean: bool,
+    recovery_point: int,
+    log_start_offset: int | None,
+    now: int,
+    high_watermark: int | None = None,
+    first_dirty_offset: int | None = None,
+) -> Loaded:
+    """Work out what opening a partition directory does.
+
+    Args:
+        directory: the partition's.
+        settings: the topic's.
+        is_clean: whether the log directory was shut down cleanly.
+        recovery_point: as checkpointed; 0 for none.
+        log_start_offset: as checkpointed; None: the checkpoint does not name the log.
+        now: ms since the epoch, for the expiry of producers.
+        high_watermark: as checkpointed; None: the checkpoint does not name the log.
+        first_dirty_offset: likewise, by the cleaner's.
+
+    Raises:
+        CorruptRecordError: a broker would not start on it.
+        OSError: a file cannot be read.
+    """
+    changes = Changes(directory)
+    with located(directory):
+        return _Loader(
+            changes, settings, is_clean, recovery_point, log_start_offset, now, high_watermark, first_dirty_offset
+        ).load()
+
+
+@dataclass
+class _Loader:
+    changes: Changes
+    settings: TopicSettings
+    is_clean: bool
+    recovery_point: int
+    checkpoint: int | None
+    now: int
+    high_watermark: int | None = None
+    first_dirty_offset: int | None = None
+    segments: list[int] = field(default_factory=list)
+    cut_short: set[int] = field(default_factory=set)
+    reached: dict[int, int] = field(default_factory=dict)
+    losses: list[str] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def load(self) -> Loaded:
+        live = file_names.live_files(
+            self.changes.names(), lambda name: self._next_offset(self._base_offset(name), file_names.SWAP)
+        )
+        missing = [*self._lost_segments(live), *self._cut_segments(live)]
+        self._sweep_leftovers()
+        self._complete_swaps()
+        self.epochs = self._read_epochs()
+        starts = [start_offset for _, start_offset in self.epochs.entries()]
+        promises = Promises(self.recovery_point, self.high_watermark, live.snapshots, starts)
+        agreed = promises.agreed_end if self.is_clean else None
+        while not self._load_segments():
+            pass
+        end_offset = self._end_offset()
+        highest = self.reached.get(self.segments[-1], end_offset)
+        if highest > end_offset:
+            self._pass_by(self.segments[-1], end_offset, highest)
+        if agreed is not None and end_offset > agreed:
+            missing.append(above_in_words(end_offset, agreed))
+        recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(self.checkpointed_start)
+        self._write_epochs()
+        start_offset = log_start_offset(
+            self.checkpoint,
+            self.segments[0],
+            self.epochs.entries(),
+            remote_storage_enable=self.settings.remote_storage_enable,
+        )
+        snapshots = self._snapshots()
+        snapshots.remove_strays(self.segments)
+        snapshots.rebuild(self.segments, start_offset, end_offset, is_legacy=self._is_legacy, is_clean=self.is_clean)
+        self.changes.drop_idle()
+        return Loaded(
+            self.changes,
+            self.segments,
+            start_offset,
+            end_offset,
+            recovery_point,
+            self.epochs,
+            snapshots.producers,
+            self.losses,
+            self.cuts,
+            missing=missing,
+            promise=promises.above(end_offset, name=os.path.basename(self.changes.directory), is_certain=self.is_clean),
+        )
+
+    @property
+    def checkpointed_start(self) -> int:
+        """The checkpointed log start offset, as a broker reads it: 0 for none."""
+        return self.checkpoint or 0
+
+    @property
+    def _is_legacy(self) -> bool:
+        return self.settings.message_format < 2
+
+    def _lost_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
+        """Say which segments the directory has indexes of, and no `.log`. A load removes these."""
+        for base_offset in live.lost:
+            following = min((base for base in live.kinds if base > base_offset), default=None)
+            before = max((base for base in live.kinds if base < base_offset), default=None)
+            # Deleted records are not missing, nor those that a cleaner has merged into the segment before.
+            is_deleted = following is not None and following <= self.checkpointed_start
+            if not is_deleted and (before is None or self._end_of(before, live)[1] <= base_offset):
+                yield lost_in_words(base_offset, following)
+
+    def _cut_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
+        """Say which older segments end before what their index has.
+
+        The rules are those of `Segment.entry_behind` and `Log.trusts_index`: an index that is not trusted is rebuilt.
+        """
+        for base_offset, following in pairwise(sorted(live.kinds)):
+            log, index = (file_names.segment_file(base_offset, kind) for kind in (file_names.LOG, file_names.INDEX))
+            if following <= self.checkpointed_start or log not in self.changes or index not in self.changes:
+                continue
+            with self.changes.open(index) as file:
+                entry = last_entry(file, base_offset)
+            size = self.changes.size(log)
+            if entry is None or entry[1] < size or entry[0] >= following:
+                continue
+            position, end_offset = self._end_of(base_offset, live)
+            # Where it ends within a batch, recovery says what that loses.
+            if position == size and end_offset <= entry[0]:
+                self.cut_short.add(base_offset)
+                lost = f"offsets {end_offset} to {following - 1} are lost"
+                if self.is_clean or base_offset >= (self.first_dirty_offset or 0):
+                    yield f"{lost}: {log}: {cut_short_in_words(size, entry)}"
+
+    def _end_of(self, base_offset: int, live: file_names.LiveFiles) -> tuple[int, int]:
+        """Walk a whole segment, and return the position and the offset behind its last batch."""
+        suffix = file_names.SWAP if live.swapped.get(base_offset, 0) & file_names.LOG else ""
+        walk = _native.SegmentEnd(0)
+        with self.changes.open(file_names.segment_file(base_offset, file_names.LOG, suffix)) as file:
+            feed(walk, file)
+        return walk.position, base_offset if walk.next_offset is None else walk.next_offset
+
+    def _sweep_leftovers(self) -> None:
+        changes = self.changes
+        for name in changes.names():
+            if name.endswith(file_names.DELETED) and not name.endswith(".checkpoint.deleted"):
+                changes.remove(name, "scheduled for deletion")
+        cleaned = [name for name in changes.names() if name.endswith(file_names.CLEANED)]
+        lowest = min((self._base_offset(name) for name in cleaned), default=1 << 63)
+        for name in changes.names():
+            if name.endswith(file_names.SWAP) and self._base_offset(name) >= lowest:
+                changes.remove(name, "left by an interrupted split")
+        for name in cleaned:
+            changes.remove(name, "left by an interrupted cleaning")
+
+    def _complete_swaps(self) -> None:
+        """Finish what a cleaning or a split had ready: the new files stand in for all in the range they cover."""
+        changes = self.changes
+        swapped = [name for name in changes.names() if name.endswith(file_names.SWAP)]
+        logs = [name for name in swapped if name.endswith(f".log{file_names.SWAP}")]
+        if logs:
+            for name in logs:
+                index = file_names.segment_file(file_names.base_offset(name), file_names.INDEX, file_names.SWAP)
+                if index not in changes:
+                    # To look at the segment, a broker opens its index, and so makes one of full length.
+                    changes.write(
+                        index, bytes(self.settings.segment_index_bytes // 8 * 8), "missing beside its segment"
+                    )
+                    swapped.append(index)
+            start = min(map(file_names.base_offset, logs))
+            end = max(self._next_offset(file_names.base_offset(name), file_names.SWAP) for name in logs)
+            for name in changes.names():
+                offset = file_names.live_base_offset(name)
+                if offset is not None and name not in swapped and start <= offset < end:
+                    changes.remove(name, "replaced by a cleaned segment")
+        for name in swapped:
+            changes.rename(name, name.removesuffix(file_names.SWAP), "complete")
+
+    def _load_segments(self) -> bool:
+        """Load, and where needed recover, all segments. False: one was split, and all is to be looked at again."""
+        changes, self.segments = self.changes, []
+        self._remove_orphans()
+        for base_offset in sorted({self._base_offset(name) for name in changes.names() if name.endswith(".log")}):
+            name = file_names.segment_file(base_offset, file_names.LOG)
+            if name not in changes:
+                changes.write(name, b"", "a broker opens only names of 20 digits")
+                self.losses.append(
+                    f"a segment's name is not padded to 20 digits: its records are not seen ({name}); rename the file"
+                )
+            if not self._check_indexes(base_offset):
+                recovery = self._recover(base_offset)
+                if recovery.ended == "split":
+                    return False
+                if recovery.ended == "emptied":
+                    raise CorruptRecordError(
+                        f"a broker does not start: {name}: {recovery.error}; remove the clean-shutdown marker"
+                    )
+            self.segments.append(base_offset)
+        if not self.is_clean and not self._recover_unflushed():
+            return False
+        if not self.segments or self._end_offset() < self.checkpointed_start:
+            self._begin_anew()
+        self._check_sizes(self.segments[-1])
+        return True
+
+    def _begin_anew(self) -> None:
+        """Begin the log at its start offset, which none of its segments reaches."""
+        changes, start = self.changes, self.checkpointed_start
+        if self.is_clean and any(changes.size(file_names.segment_file(base, file_names.LOG)) for base in self.segments):
+            self.losses.append(
+                f"a broker deletes all of it, for it ends below its start offset {start}; "
+                f"correct {checkpoints.LOG_START_OFFSETS} first"
+            )
+        for base_offset in reversed(self.segments):
+            changes.delete_segment(base_offset, f"all of the log is below its start offset {start}")
+        if self.segments:
+            self.epochs.truncate_from_end(0)
+        self.segments = [start]
+        for kind in (file_names.LOG, file_names.INDEX, file_names.TIMEINDEX):
+            changes.write(file_names.segment_file(start, kind), b"", "the first segment")
+
+    def _remove_orphans(self) -> None:
+        for name in self.changes.names():
+            offset = file_names.live_base_offset(name)
+            is_index = name.endswith((".index", ".timeindex", ".txnindex")) and offset is not None
+            if is_index and file_names.segment_file(offset or 0, file_names.LOG) not in self.changes:
+                self.changes.remove(name, "an index without its segment")
+
+    def _base_offset(self, name: str) -> int:
+        try:
+            return file_names.base_offset(name)
+        except ValueError:
+            raise CorruptRecordError(
+                f"a broker does not start: {name} is no segment's name; move it out of the directory"
+            ) from None
+
+    def _check_indexes(self, base_offset: int) -> bool:
+        """Tell whether the indexes are there; their content is believed, as Kafka does."""
+        index, time_index, txn_index = (file_names.segment_file(base_offset, kind) for kind in _INDEXES)
+        if time_index not in self.changes and index in self.changes:
+            self.changes.write(time_index, b"", "a time index that is missing alone stays empty")
+        for name, entry in ((index, 8), (time_index, 12)):
+            if name in self.changes:
+                size = self.changes.size(name)
+                # A broker goes on behind the last whole entry, and cuts the rest off when it closes the file.
+                self.changes.truncate(name, size - size % entry, f"{size % entry} bytes behind its last entry")
+        if txn_index in self.changes:
+            found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
+            try:
+                found.sanity_check()
+            except CorruptRecordError:
+                return False
+            except UnsupportedFormatError as error:
+                raise CorruptRecordError(
+                    f"a broker does not start: {txn_index} cannot be read: {error}; remove it together with "
+                    f"{index}, and both are rebuilt"
+                ) from error
+        # A broker keeps the index of such a segment, which would go on to tell of lost records.
+        return index in self.changes and base_offset not in self.cut_short
+
+    def _check_sizes(self, base_offset: int) -> None:
+        """A broker maps the active segment's indexes at their full size, and cannot where they are larger."""
+        limit = self.settings.segment_index_bytes
+        for kind, entry in ((file_names.INDEX, 8), (file_names.TIMEINDEX, 12)):
+            name = file_names.segment_file(base_offset, kind)
+            if name in self.changes and self.changes.size(name) > limit // entry * entry:
+                raise CorruptRecordError(
+                    f"a broker does not start: {name} has {self.changes.size(name)} bytes, at most {limit} "
+                    "(segment.index.bytes); remove it, and it is rebuilt"
+                )
+
+    def _recover_unflushed(self) -> bool:
+        """Recover from the segment with the recovery point on, up to the first that had to be cut."""
+        start = max((base for base in self.segments if base <= self.recovery_point), default=0)
+        for base_offset in [base for base in self.segments if base >= start]:
+            size = self.changes.size(file_names.segment_file(base_offset, file_names.LOG))
+            before = len(self.changes.steps)
+            match self._recover(base_offset).ended:
+                case "split":
+                    return False
+                case "emptied":
+                    self._empty(base_offset)
+            if self.changes.size(file_names.segment_file(base_offset, file_names.LOG)) < size:
+                # A crash in between leaves damage then, and not a gap.
+                with self.changes.ahead_of(before):
+                    for later in reversed([base for base in self.segments if base > base_offset]):
+                        why = f"behind the damage in segment {base_offset}"
+                        self._take_off(later, 0, why, keep=False)
+                        self.changes.delete_segment(later, why)
+                        self.segments.remove(later)
+                break
+        return True
+
+    def _recover(self, base_offset: int) -> _native.SegmentRecovery:
+        """Recover one segment (LogSegment.recover), or split it; one that is to be emptied stays as it is."""
+        log = file_names.segment_file(base_offset, file_names.LOG)
+        snapshots = self._snapshots()
+        snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, is_legacy=self._is_legacy)
+        recovery = _native.SegmentRecovery(
+            base_offset,
+            producers=snapshots.producers,
+            epochs=self.epochs,
+            index_interval_bytes=self.settings.index_interval_bytes,
+            segment_index_bytes=self.settings.segment_index_bytes,
+        )
+        with self.changes.open(log) as file:
+            feed(recovery, file)
+            # Of a log that was left clean a broker recovers only segments without an index. A batch that is cut at the
+            # end is what a copy of a growing file has; not where another segment follows.
+            newest = max(self._base_offset(name) for name in self.changes.names() if name.endswith(".log"))
+            is_cut = base_offset < newest and recovery.valid_bytes < file.size()
+            is_damaged = recovery.error is not None and not is_zero_from(file, recovery.valid_bytes)
+            is_lost = self.is_clean and (is_cut or is_damaged) and recovery.ended != "split"
+        why = recovery.error or "less than a batch behind its last one"
+        if is_lost:
+            self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
+        if recovery.ended == "split":
+            self._split(base_offset)
+        if recovery.ended in ("split", "emptied"):
+            return recovery
+        if recovery.ended == "failed":
+            raise CorruptRecordError(
+                f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
+            )
+        self._take_off(base_offset, recovery.valid_bytes, why, is_damage=recovery.error is not None)
+        rebuilt = (recovery.index, recovery.timeindex, recovery.txnindex)
+        # The offset index last: below the recovery point, only one that is missing has the others looked at again.
+        for kind, content in reversed(list(zip(_INDEXES, rebuilt, strict=True))):
+            name = file_names.segment_file(base_offset, kind)
+            if content or name in self.changes or kind != file_names.TXNINDEX:
+                self.changes.write(name, content, "rebuilt from the segment")
+        self.reached[base_offset] = recovery.highest_next_offset
+        if recovery.producers_end is not None:
+            snapshots.end_offset = recovery.producers_end
+        snapshots.take()
+        return recovery
+
+    def _pass_by(self, base_offset: int, end_offset: int, highest: int) -> None:
+        """Note batches that nobody gets to: the last one has lower offsets, and the log goes on behind these."""
+        log = file_names.segment_file(base_offset, file_names.LOG)
+        with self.changes.open(log) as file:
+            spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
+        records = sum(last - (last if first is None else first) + 1 for first, last in spans if last >= end_offset)
+        why = f"the last batch has the log end at {end_offset}, and batches before it go up to {highest}"
+        offsets = end_offset, highest - 1
+        self.cuts.append(Cut(log, self.changes.size(log), 0, why, True, 1, records, offsets))
+
+    def _take_off(
+        self,
+        base_offset: int,
+        position: int,
+        why: str,
+        *,
+        is_damage: bool = True,
+        keep: bool = True,
+    ) -> None:
+        """Cut a segment, and set aside what is not just zeros, or the beginning of a batch; `keep`: an empty one."""
+        log = file_names.segment_file(base_offset, file_names.LOG)
+        if position == self.changes.size(log):
+            return
+        with self.changes.open(log) as file:
+            start = self.checkpointed_start
+            found = cut(log, file, position, why, base_offset=base_offset, start_offset=start, is_damage=is_damage)
+        self.cuts.append(found)
+        if found.is_damage:
+            self.changes.set_aside(log, position, why)
+            if keep and not position:
+                self.changes.write(log, b"", why)
+        else:
+            self.changes.truncate(log, position, why)
+
+    def _empty(self, base_offset: int) -> None:
+        """Kafka's answer to a segment whose index offsets do not ascend."""
+        self._take_off(base_offset, 0, "its offsets do not ascend")
+        for kind in _INDEXES:
+            name = file_names.segment_file(base_offset, kind)
+            if name in self.changes:
+                self.changes.write(name, b"", "its segment is empty")
+
+    def _split(self, base_offset: int) -> None:
+        """Cut a segment whose offsets lie too far apart into several (LogLoader.splitOverflowedSegment)."""
+        changes, log = self.changes, file_names.segment_file(base_offset, file_names.LOG)
+        why = f"the offsets of segment {base_offset} lie too far apart for one"
+        bases = (self._base_offset(name) for name in changes.names() if name.endswith(".log"))
+        limit = min((base for base in bases if base > base_offset), default=None)
+        parts: list[tuple[int, int]] = []
+        next_offset = base_offset
+        with changes.open(log) as file:
+            size = file.size()
+            for batch in headers(file):
+                first, last = batch["base_offset"], batch["last_offset"]
+                if not parts or last - parts[-1][0] > _MAX_RELATIVE_OFFSET:
+                    if first is None:
+                        raise CorruptRecordError(
+                            f"a broker does not start: offset {last} needs a segment of its own, whose base offset is "
+                            f"within a payload that cannot be decompressed; truncate {log} there",
+                            position=batch["position"],
+                        )
+                    if last < first or last - first > _MAX_RELATIVE_OFFSET or (not parts and first < base_offset):
+                        raise CorruptRecordError(
+                            f"a broker does not start: offset {last} cannot be in a segment of base offset {first}; "
+                            f"truncate {log} there",
+                            position=batch["position"],
+                        )
+                    parts.append((first, batch["position"]))
+                if limit is not None and parts[-1][0] >= limit:
+                    self._move_off(log, batch, limit)
+                elif limit is None and parts[-1][0] > next_offset + _MAX_RELATIVE_OFFSET:
+                    # No gap of the newest segment, which no cleaner has seen, is as large.
+                    self._move_off(log, batch, limit_of(base_offset))
+                next_offset = last + 1
+        ends = [position for _, position in parts[1:]] + [size]
+        names = [file_names.segment_file(first, file_names.LOG) for first, _ in parts]
+        for name, (_, start), end in zip(names, parts, ends, strict=True):
+            changes.copy(name + file_names.CLEANED, log, start, end, why)
+            # no index: it is rebuilt, which is what an index that is missing makes a broker do, too
+        for name in reversed(names):
+            changes.rename(name + file_names.CLEANED, name + file_names.SWAP, why)
+        changes.delete_segment(base_offset, why)
+        for name in names:
+            changes.rename(name + file_names.SWAP, name, why)
+
+    def _move_off(self, log: str, batch: dict[str, Any], limit: int) -> None:
+        """Note a batch that is moved behind the end of the log: a flipped bit of its base offset does that."""
+        first, last = batch["base_offset"], batch["last_offset"]
+        why = f"offset {last} is not below {limit}, where the segment has to end: a broker gives it one of its own"
+        count = last - first + 1
+        self.cuts.append(Cut(log, batch["position"], batch["size"], why, True, 1, count, (first, last)))
+
+    def _snapshots(self) -> Snapshots:
+        expiration_ms = self.settings.producer_id_expiration_ms
+        return Snapshots(self.changes, now=self.now, producer_id_expiration_ms=expiration_ms)
+
+    def _end_offset(self) -> int:
+        """Find the end of the last segment as a broker does: from its last index entry on."""
+        return self._next_offset(self.segments[-1])
+
+    def _next_offset(self, base_offset: int, suffix: str = "") -> int:
+        log = file_names.segment_file(base_offset, file_names.LOG) + suffix
+        index_name = file_names.segment_file(base_offset, file_names.INDEX) + suffix
+        content = self.changes.read(index_name) if index_name in self.changes else b""
+        index = _native.OffsetIndex(content, base_offset, raw=True)
+        last_offset = index.last_offset
+        walk = _native.SegmentEnd(max(0, index.lookup(last_offset)[1]))  # as LogSegment.translateOffset
+        with self.changes.open(log) as file:
+            size = file.size()
+            feed(walk, file, walk.position)
+        if walk.ended == "failed":
+            raise CorruptRecordError(
+                f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; remove the "
+                f"clean-shutdown marker, and it is cut there",
+                position=walk.position,
+            )
+        next_offset = walk.next_offset
+        reached = next_offset is not None and next_offset > last_offset
+        if not suffix and self.is_clean and (walk.position < size if reached else size > 0):
+            what = f"{size - walk.position} bytes behind its last whole batch" if reached else "its end"
+            self.losses.append(f"a broker does not see {what} ({log})")
+        return next_offset if reached and next_offset is not None else base_offset
+
+    def _read_epochs(self) -> _native.LeaderEpochs:
+        if checkpoints.LEADER_EPOCHS not in self.changes:
+            return _native.LeaderEpochs([])
+        try:
+            return _native.LeaderEpochs(checkpoints.parse_leader_epochs(self.changes.read(checkpoints.LEADER_EPOCHS)))
+        except CorruptRecordError as error:
+            raise CorruptRecordError(
+                f"a broker does not start: {checkpoints.LEADER_EPOCHS} cannot be read: {error}; remove it, and recover "
+                "the log to find the epochs again"
+            ) from error
+
+    def _write_epochs(self) -> None:
+        entries = self.epochs.entries()
+        is_missing = checkpoints.LEADER_EPOCHS not in self.changes
+        if is_missing and not entries:
+            self.changes.write(checkpoints.LEADER_EPOCHS, b"", "every log has one")
+        elif is_missing or entries != checkpoints.parse_leader_epochs(self.changes.read(checkpoints.LEADER_EPOCHS)):
+            self.changes.write(
+                checkpoints.LEADER_EPOCHS, checkpoints.format_leader_epochs(entries), "the epochs of the log"
+            )

@@ -1,0 +1,53 @@
+"""Walks over a segment of a directory as it will be: its batch headers, its recovery, its producers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError
+from brokerless.io.file_window import Window
+from brokerless.layout import file_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.recovery.directory_plan import Changes, View
+
+
+def headers(file: View) -> Iterator[dict[str, Any]]:
+    """Yield `position`, `base_offset`, `last_offset` and `max_timestamp` of each whole batch.
+
+    The base offset of a wrapper (magic 0 and 1) is None where its payload cannot be decompressed.
+    """
+    window = Window(file, 0, file.size())
+    window.fill(0)
+    while window.position < file.size():
+        batches, consumed = _native.scan(window.data, window.position)
+        yield from batches.select(["position", "size", "base_offset", "last_offset", "max_timestamp"]).to_pylist()
+        window.advance(consumed)
+        if not consumed and not window.fill(0):
+            return
+
+
+def replay(changes: Changes, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
+    """Bring producer state forward over one segment, from the first batch that reaches `start_offset`."""
+    name = file_names.segment_file(base_offset, file_names.LOG)
+    walk = _native.ProducerReplay(producers, start_offset)
+    with changes.open(name) as file:
+        feed(walk, file)
+    if walk.ended == "failed":
+        raise CorruptRecordError(f"a broker does not start: {name}: {walk.error}; truncate the log there")
+
+
+def feed(
+    walk: _native.SegmentRecovery | _native.SegmentEnd | _native.ProducerReplay, file: View, position: int = 0
+) -> None:
+    """Let a native walk see all of a file from `position` on, or as much as it wants."""
+    window = Window(file, position, file.size())
+    window.fill(0)
+    while walk.ended is None:
+        consumed = walk.feed(window.data, window.position, file.size())
+        window.advance(consumed)
+        if walk.ended is None and not window.fill(walk.needed):
+            return

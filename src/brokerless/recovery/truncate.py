@@ -1,0 +1,116 @@
+"""What truncating a log to an offset does to its files (UnifiedLog.truncateTo), worked out on a view of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.layout import checkpoints, file_names
+from brokerless.recovery.directory_plan import Changes
+from brokerless.recovery.load_result import Loaded
+from brokerless.recovery.producer_state import Snapshots
+from brokerless.recovery.segment_replay import headers
+
+if TYPE_CHECKING:
+    from brokerless.layout.topic_config import TopicSettings
+
+
+def truncate(
+    directory: str,
+    settings: TopicSettings,
+    offset: int,
+    *,
+    log_start_offset: int,
+    recovery_point: int,
+    producers: _native.Producers | None,
+    end_offset: int,
+    now: int,
+) -> Loaded:
+    """Work out what dropping everything from `offset` on does. The log was closed or recovered before.
+
+    A batch that `offset` lies in is dropped as a whole. Below the first segment, the log starts anew at `offset`.
+
+    Args:
+        directory: the partition's.
+        settings: the topic's.
+        offset: the log end offset wanted, not above the present one.
+        log_start_offset: the present one.
+        recovery_point: the present one.
+        producers: those that the log knows. If it knows none any more, none come back. None: find all that snapshots
+            and batches tell.
+        end_offset: the present log end offset.
+        now: ms since the epoch, for the expiry of producers.
+    """
+    changes = Changes(directory)
+    why = f"truncated to offset {offset}"
+    base_offsets = sorted(file_names.base_offset(name) for name in changes.names() if name.endswith(".log"))
+    kept = [base for base in base_offsets if base <= offset]
+    max_timestamp = None
+    # The last one first: a crash then leaves no gap.
+    for base in reversed(base_offsets):
+        if base > offset:
+            changes.delete_segment(base, why)
+    if kept:
+        max_timestamp = _cut(changes, kept[-1], offset, why)
+    else:
+        kept = [offset]
+        for kind in (file_names.LOG, file_names.INDEX, file_names.TIMEINDEX):
+            changes.write(file_names.segment_file(offset, kind), b"", why)
+    known = (
+        changes.read(checkpoints.LEADER_EPOCHS)
+        if checkpoints.LEADER_EPOCHS in changes
+        else checkpoints.format_leader_epochs([])
+    )
+    epochs = _native.LeaderEpochs(checkpoints.parse_leader_epochs(known))
+    epochs.truncate_from_end(offset)
+    changes.write(checkpoints.LEADER_EPOCHS, checkpoints.format_leader_epochs(epochs.entries()), why)
+    start_offset = min(log_start_offset, offset)
+    snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=settings.producer_id_expiration_ms)
+    if producers is not None:
+        snapshots.producers, snapshots.end_offset = producers, end_offset
+    snapshots.rebuild(kept, start_offset, offset, is_legacy=settings.message_format < 2)
+    return Loaded(
+        changes,
+        kept,
+        start_offset,
+        offset,
+        min(recovery_point, offset),
+        epochs,
+        snapshots.producers,
+        losses=[],
+        max_timestamp=max_timestamp,
+    )
+
+
+def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int, int]:
+    """Cut a segment at its first batch that reaches `offset`, and what its indexes say of that and later ones.
+
+    Returns:
+        The largest timestamp that is left, and the last offset of its batch: the entry of the time index that said so
+        may be gone (LogSegment.readLargestTimestamp).
+    """
+    log = file_names.segment_file(base_offset, file_names.LOG)
+    max_timestamp = (-1, base_offset)
+    with changes.open(log) as file:
+        # Without a batch that reaches it, the offset lies in a gap, and the segment stays as it is.
+        cut = file.size() if offset > base_offset else 0
+        for batch in headers(file) if cut else ():
+            if batch["last_offset"] >= offset:
+                cut = batch["position"]
+                break
+            if batch["max_timestamp"] > max_timestamp[0]:
+                max_timestamp = (batch["max_timestamp"], batch["last_offset"])
+            if batch["last_offset"] + 1 == offset:
+                # What is behind it may be the zeros of a preallocated segment.
+                cut = batch["position"] + batch["size"]
+                break
+    changes.truncate(log, cut, why)
+    for kind, index in ((file_names.INDEX, _native.OffsetIndex), (file_names.TIMEINDEX, _native.TimeIndex)):
+        name = file_names.segment_file(base_offset, kind)
+        if name in changes:
+            found = index(changes.read(name), base_offset)
+            changes.truncate(name, found.length_below(offset), why)
+    name = file_names.segment_file(base_offset, file_names.TXNINDEX)
+    if name in changes:
+        changes.truncate(name, _native.TransactionIndex(changes.read(name), base_offset).length_below(offset), why)
+    return max_timestamp

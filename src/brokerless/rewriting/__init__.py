@@ -1,0 +1,1 @@
+"""Operations that rewrite logs: delete, truncate, convert, erase, compact."""

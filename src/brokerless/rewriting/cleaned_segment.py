@@ -1,0 +1,118 @@
+"""The files of a segment that is written to take the place of others, under the names that Kafka's cleaner gives them.
+
+Until they are renamed, a load drops them: a crash while they are written changes nothing. They are written in a thread:
+the next batches are made meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.io import disk
+from brokerless.layout import file_names
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from typing_extensions import Buffer
+
+    from brokerless.layout.topic_config import TopicSettings
+
+# Batches wait for so many bytes: one write of some megabytes costs less than many of some kilobytes.
+MAX_PENDING = 4 << 20
+
+
+class CleanedSegment:
+    """The `.cleaned` files of one new segment. What a crash or an earlier attempt left under these names is replaced.
+
+    Args:
+        directory: where they are made: the partition's, or that of its copy.
+        base_offset: the segment's.
+        settings: the topic's.
+
+    Attributes:
+        output: where rewriters push batches.
+
+    >>> from brokerless.io import disk, storage
+    >>> from brokerless.layout.topic_config import TopicSettings
+    >>> disk.make_directory(NEW)
+    >>> segment = CleanedSegment(NEW, 42, TopicSettings())
+    >>> segment.finish()
+    >>> sorted(storage.list_directory(NEW))[0]
+    '00000000000000000042.index.cleaned'
+    """
+
+    def __init__(self, directory: str, base_offset: int, settings: TopicSettings) -> None:
+        self.base_offset = base_offset
+        self.output = _native.SegmentOutput(
+            base_offset,
+            index_interval_bytes=settings.index_interval_bytes,
+            segment_index_bytes=settings.segment_index_bytes,
+        )
+        names = [file_names.segment_file(base_offset, kind, file_names.CLEANED) for kind in file_names.SEGMENT_KINDS]
+        self._paths = [f"{directory}/{name}" for name in names]
+        self._files: list[disk.Output] = []
+        self._sizes = [0] * len(names)
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+        try:
+            for path in self._paths:
+                with contextlib.suppress(FileNotFoundError):
+                    disk.remove(path)
+                self._files.append(disk.create(path))
+        except BaseException:
+            self._close()
+            raise
+
+    def write(self, *, at_least: int = MAX_PENDING) -> None:
+        """Let what was pushed go to the files, if it is that many bytes. What this meets, a later call raises."""
+        if self.output.pending_bytes >= at_least:
+            self._wait()
+            self._writing = self._thread.submit(self._put, self.output.take())
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _put(self, contents: tuple[Buffer, ...]) -> None:
+        for number, (file, content) in enumerate(zip(self._files, contents, strict=True)):
+            size = memoryview(content).nbytes
+            if size:
+                file.write_at(self._sizes[number], content)
+                self._sizes[number] += size
+
+    def finish(self, modified_ns: int | None = None) -> None:
+        """Complete the indexes and make the files durable. A transaction index without entries is not kept.
+
+        Args:
+            modified_ns: the modification time that the `.log` gets, ns since the epoch: that of the last one it stands
+                for, for segments without timestamps count theirs.
+        """
+        try:
+            self.output.finish()
+            self._wait()
+            self._put(self.output.take())
+            if modified_ns is not None:
+                self._files[0].set_modified(modified_ns)
+            for file in self._files:
+                file.sync()
+        finally:
+            self._close()
+        if not self._sizes[-1]:
+            disk.remove(self._paths[-1])
+
+    def abandon(self) -> None:
+        """Close and remove the files."""
+        self._close()
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                disk.remove(path)
+
+    def _close(self) -> None:
+        self._thread.shutdown()
+        for file in self._files:
+            file.close()

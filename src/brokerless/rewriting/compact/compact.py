@@ -1,0 +1,236 @@
+"""Compacting a log as a broker's cleaner does (LogCleaner): of each key the last record stays."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from brokerless.append.operation import Outcome
+from brokerless.errors import check_number
+from brokerless.layout.release import NEWEST, Release
+from brokerless.log.transactions import aborted_index
+from brokerless.rewriting.compact import distributed as apart
+from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, rewrite, together
+from brokerless.rewriting.compact.plan import cleanable, groups
+from brokerless.rewriting.compact.record_selection import Verdicts
+from brokerless.rewriting.compact.report import CompactionReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from brokerless.append.operation import LogState, Progress, Steps
+    from brokerless.append.writer import LogWriter
+    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.rewriting.compact.passes import Decided
+    from brokerless.rewriting.compact.plan import Cleanable
+    from brokerless.rewriting.compact.report import Counts, SegmentReport
+
+# Those of a topic by which records go; and those by which a cleaner takes a log up.
+_OF_RECORDS = ("min_compaction_lag_ms", "delete_retention_ms")
+_OF_DUE_LOGS = ("cleanup_policy", "min_cleanable_dirty_ratio", "max_compaction_lag_ms")
+SETTINGS = (*_OF_RECORDS, *_OF_DUE_LOGS, "segment_bytes")
+"""The settings of a topic that a compaction uses, but for those of indexes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compact:
+    """Compact a log as a broker's cleaner does: of each key the last record stays.
+
+    Args:
+        roll: roll the active segment first, as a broker's time roll would: it is never cleaned.
+        drop_unkeyed: let records without a key go. Else a log where some would is refused.
+        from_start: take all of the log for dirty, whatever its cleaner has checkpointed: also tombstones whose time has
+            come go, of keys that nothing was written to since.
+        only_due: leave logs alone that a broker's cleaner would leave alone, as of topics whose cleanup.policy does
+            not say compact.
+        min_compaction_lag_ms: in place of the topic's.
+        delete_retention_ms: in place of the topic's.
+        release: the Kafka whose cleaner it is. A batch without records is kept that ends the log, at the high
+            watermark; before 4.4, one that ends what is compacted.
+        memory: bytes that the process may take, more or less; half of them at least are for keys. With less memory the
+            log is read more often.
+
+    >>> import brokerless as bl
+    >>> with bl.Producer(NEW, "users") as producer:
+    ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
+    >>> [done.report.total("kept") for done in bl.rewrite(Compact(roll=True), NEW, topics=["users"])]
+    [1]
+    """
+
+    roll: bool = False
+    drop_unkeyed: bool = False
+    from_start: bool = False
+    only_due: bool = False
+    min_compaction_lag_ms: int | None = None
+    delete_retention_ms: int | None = None
+    memory: int = 512 << 20
+    release: str = str(NEWEST)
+
+    def __post_init__(self) -> None:
+        Release.parse(self.release)
+        for name, lowest in (("min_compaction_lag_ms", 0), ("delete_retention_ms", 0), ("memory", 1)):
+            value = getattr(self, name)
+            if value is not None:
+                check_number(name, value, lowest)
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The settings of lag and retention that are the topic's; and those that say what is due, if that matters."""
+        own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
+        return own + (_OF_DUE_LOGS if self.only_due else ())
+
+    def prepare(self, log: LogWriter) -> None:
+        """Roll, if that is asked for and the active segment has anything."""
+        if self.roll and log.state().segments[-1].extent().end_position:
+            log.roll()
+
+    def plan(self, state: LogState) -> Plan:
+        """Say what is to be cleaned.
+
+        Raises:
+            ValueError: the log is tiered: no cleaner takes such a one up.
+            CorruptRecordError: a segment is damaged where a transaction's marker may be.
+        """
+        given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
+        settings, active = state.settings.with_keywords(given), state.segments[-1]
+        # It was rolled, unless this is a dry run.
+        active_bytes = active.extent().end_position
+        is_rolled = self.roll and active_bytes > 0
+        found = cleanable(
+            state,
+            active_base_offset=state.log_end_offset if is_rolled else active.base_offset,
+            min_compaction_lag_ms=settings.min_compaction_lag_ms,
+            from_start=self.from_start,
+        )
+        if state.is_tiered:
+            raise ValueError(
+                f"cannot compact {state.directory}: it is tiered: {state.remote_part()}, and would stay as they "
+                "are; brokers do not compact tiered topics, either"
+            )
+        is_due = settings.is_compacted and found.is_due(settings.min_cleanable_dirty_ratio)
+        return Plan(
+            directory=state.directory,
+            settings=settings,
+            found=found,
+            groups=groups(found, state.directory, settings),
+            aborted=aborted_index(state.segments, state.log_end_offset, below=found.first_uncleanable_offset)
+            if found.segments
+            else b"",
+            log_start_offset=state.log_start_offset,
+            producers=state.producers,
+            kept_end_offset=found.first_uncleanable_offset
+            if Release.parse(self.release).keeps_last_cleaned_batch
+            else state.high_watermark,
+            hash_key=(secrets.randbits(64), secrets.randbits(64)),
+            now=state.now,
+            delete_retention_ms=settings.delete_retention_ms,
+            is_due=is_due,
+            left="" if found.cleanable_bytes and (is_due or not self.only_due) else _why_left(found, settings),
+            bytes=sum(segment.size for segment in state.segments if not segment.is_last) + active_bytes,
+            active=(active.base_offset, active_bytes),
+            is_rolled=is_rolled,
+        )
+
+    def work(
+        self, plan: Plan, *, dry_run: bool, progress: Progress, output: str | None = None
+    ) -> Outcome[CompactionReport]:
+        """Decide, in as many passes as the memory asks for, and rewrite.
+
+        Raises:
+            ValueError: records without a key would go.
+            CorruptRecordError: a segment is damaged.
+            UnsupportedFormatError: a message of magic 0 or 1 that goes is the one to be kept without records: Kafka's
+                cleaner fails.
+        """
+        if plan.left:
+            return Outcome(report=_report(plan, [], ()))
+        with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
+            decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
+            if not self.drop_unkeyed:
+                _refuse_unkeyed(plan, decided.counts.values())
+            done = [
+                rewrite(plan, group, verdicts, decided.counts, dry_run=dry_run, progress=progress, output=output)
+                for group in plan.groups
+            ]
+        report = _report(plan, [decided], [report for _, of_group in done for report in of_group])
+        if dry_run:
+            return Outcome(report=report)
+        return Outcome(
+            report=report,
+            replacements=tuple(replacement for replacement, _ in done),
+            outputs=() if output is None else (output,) * len(done),
+            first_dirty_offset=plan.found.first_uncleanable_offset,
+            unread_from=plan.found.segments[-1].next_base_offset,
+        )
+
+    def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
+        """Decide by ranges of hashes, rewrite by groups of segments; see `verb.Divisible`."""
+        is_small = sum(segment.size for segment in plan.found.segments) <= share
+        return None if plan.left or is_small else self._steps(plan, share)
+
+    def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
+        decided: list[Decided] = yield [partial(apart.decide, plan, ALL_HASHES, self.memory, passes=1)]
+        left = decided[0].next_hash_range
+        if left is not None:
+            # The first one tells how many hashes fit into the memory.
+            ranges = apart.divided(left)
+            decided += yield [partial(apart.decide, plan, some, self.memory) for some in ranges]
+        counts = together(decided).counts
+        if not self.drop_unkeyed:
+            _refuse_unkeyed(plan, counts.values())
+        places = [one.place for one in decided]
+        done: list[apart.Rewritten] = yield [
+            partial(apart.rewrite, plan, groups, places, counts, self.memory) for groups in apart.shares(plan, share)
+        ]
+        return Outcome(
+            report=_report(plan, decided, [report for part in done for report in part.reports]),
+            replacements=tuple(replacement for part in done for replacement in part.replacements),
+            outputs=tuple(part.output for part in done for _ in part.replacements),
+            first_dirty_offset=plan.found.first_uncleanable_offset,
+            unread_from=plan.found.segments[-1].next_base_offset,
+        )
+
+
+def _why_left(found: Cleanable, settings: TopicSettings) -> str:
+    if not found.cleanable_bytes:
+        return f"nothing to compact below offset {found.first_uncleanable_offset}: {found.limit}"
+    if not settings.is_compacted:
+        return f"not due: cleanup.policy is {settings.cleanup_policy or 'none'}, as far as the log directory tells"
+    wanted = f"above {settings.min_cleanable_dirty_ratio:g}"
+    return f"not due: {found.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
+
+
+def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
+    found = list(counts)
+    unkeyed = sum(of.unkeyed for of in found)
+    if unkeyed:
+        first = min(of.first_unkeyed for of in found if of.first_unkeyed is not None)
+        raise ValueError(
+            f"cannot compact {plan.directory}: {unkeyed} records without a key would go, the first at offset {first}; "
+            "ask for that with drop_unkeyed (--drop-unkeyed)"
+        )
+
+
+def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentReport]) -> CompactionReport:
+    found = plan.found
+    return CompactionReport(
+        left=plan.left,
+        bytes_before=plan.bytes,
+        bytes_after=plan.bytes - sum(segment.bytes - segment.cleaned_bytes for segment in segments),
+        first_dirty_offset=found.first_dirty_offset,
+        first_uncleanable_offset=found.first_uncleanable_offset,
+        limit=found.limit,
+        clean_bytes=found.clean_bytes,
+        cleanable_bytes=found.cleanable_bytes,
+        dirty_ratio=found.dirty_ratio,
+        is_due=plan.is_due,
+        active_base_offset=plan.active[0],
+        active_bytes=plan.active[1],
+        is_rolled=plan.is_rolled,
+        passes=sum(one.passes for one in decided),
+        keys=sum(one.keys for one in decided),
+        segments=tuple(segments),
+        settings=plan.settings.used(SETTINGS),
+    )

@@ -1,0 +1,86 @@
+"""A large log's compaction in calls that any process can make: deciding by ranges of hashes, rewriting by groups.
+
+Verdicts go from the one to the other by files, in the directories that the calls have for what they write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless.io.chunking import in_shares
+from brokerless.rewriting.compact import passes
+from brokerless.rewriting.compact.passes import VERDICTS_SHARE, decide_all
+from brokerless.rewriting.compact.record_selection import Verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.append.operation import Progress
+    from brokerless.append.swap import Replacement
+    from brokerless.log.segment import Segment
+    from brokerless.rewriting.compact.passes import Decided, Plan
+    from brokerless.rewriting.compact.report import Counts, SegmentReport
+
+    Group = tuple[Segment, ...]
+
+_HASHES = 1 << 64
+
+
+class Rewritten(NamedTuple):
+    """What became of some groups.
+
+    Attributes:
+        replacements: the new segments that stand for them, one a group.
+        reports: of all old segments.
+        output: the directory of the new ones.
+    """
+
+    replacements: tuple[Replacement, ...]
+    reports: tuple[SegmentReport, ...]
+    output: str
+
+
+def divided(left: tuple[int, int]) -> list[tuple[int, int]]:
+    """Cut the hashes that a first pass has left into ranges as large as the one that it did."""
+    first, many = left
+    count = -(-many // max(1, _HASHES - many))
+    size = -(-many // count)
+    return [(first + done, min(size, many - done)) for done in range(0, many, size)]
+
+
+def decide(
+    plan: Plan, hash_range: tuple[int, int], memory: int, *, passes: int | None = None, progress: Progress, output: str
+) -> Decided:
+    """Decide a range of hashes, in at most so many passes, and save the verdicts."""
+    with Verdicts(memory // VERDICTS_SHARE) as verdicts:
+        decided = decide_all(plan, verdicts, hash_range, memory=memory, progress=progress, passes=passes)
+        verdicts.save(output)
+    return decided._replace(place=output)
+
+
+def shares(plan: Plan, share: int) -> list[tuple[Group, ...]]:
+    """Put neighbouring groups of segments together, about `share` bytes of them."""
+    return in_shares(plan.groups, lambda group: sum(segment.size for segment in group), share)
+
+
+def rewrite(
+    plan: Plan,
+    groups: Sequence[Group],
+    places: Sequence[str],
+    counts: dict[int, Counts],
+    memory: int,
+    *,
+    progress: Progress,
+    output: str,
+) -> Rewritten:
+    """Rewrite some groups by the verdicts that were saved, in any of these places."""
+    replacements, reports = [], []
+    for group in groups:
+        with Verdicts(memory // VERDICTS_SHARE) as verdicts:
+            for segment in group:
+                for place in places:
+                    verdicts.add_saved(place, segment.base_offset)
+            replacement, found = passes.rewrite(plan, group, verdicts, counts, progress=progress, output=output)
+        replacements.append(replacement)
+        reports += found
+    return Rewritten(tuple(replacements), tuple(reports), output)

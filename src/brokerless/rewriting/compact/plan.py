@@ -1,0 +1,143 @@
+"""What of a log its cleaner would take up (LogCleanerManager), and which segments become one (Cleaner).
+
+The log is clean below the first dirty offset, which the cleaner has checkpointed, and uncleanable from where a
+transaction is open, the lag is not over or the active segment begins; between these it is dirty. A pass over the dirty
+part rewrites the clean part too: a newer record removes an older one there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless.errors import located
+from brokerless.io import storage
+from brokerless.io.file_window import batch_at
+from brokerless.layout import file_names
+from brokerless.rewriting.retain import largest_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.append.operation import LogState
+    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.log.segment import Segment
+
+_MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+class Cleanable(NamedTuple):
+    """What may be cleaned.
+
+    Attributes:
+        segments: from the oldest on, up to the first uncleanable one.
+        first_dirty_offset: where the dirty part begins.
+        first_uncleanable_offset: where it ends: the base offset of the segment that stays as it is, and all behind it.
+        limit: why it ends there, in a few words.
+        clean_bytes: in segments that begin in the clean part.
+        cleanable_bytes: in segments with a dirty part; one with both counts in both.
+        is_overdue: records have waited for max_compaction_lag_ms.
+    """
+
+    segments: tuple[Segment, ...]
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    limit: str
+    clean_bytes: int
+    cleanable_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The dirty part's share of the bytes."""
+        return self.cleanable_bytes / max(1, self.clean_bytes + self.cleanable_bytes)
+
+    def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
+        """Whether a broker's cleaner would take it up."""
+        return self.cleanable_bytes > 0 and (self.is_overdue or self.dirty_ratio > min_cleanable_dirty_ratio)
+
+
+def cleanable(state: LogState, *, active_base_offset: int, min_compaction_lag_ms: int, from_start: bool) -> Cleanable:
+    """Work out what may be cleaned.
+
+    Args:
+        state: the log.
+        active_base_offset: where the active segment begins; the log end offset if it is thought of as rolled.
+        min_compaction_lag_ms: a segment with a record younger than this is uncleanable, and all behind it.
+        from_start: take all for dirty, whatever the cleaner's checkpoint says.
+    """
+    inactive = [segment for segment in state.segments if segment.base_offset < active_base_offset]
+    checkpoint = state.first_dirty_offset
+    first_dirty = state.log_start_offset
+    if not from_start and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
+        first_dirty = checkpoint
+    dirty = [segment for segment in inactive if _end(segment, active_base_offset) > first_dirty]
+    active = (active_base_offset, "the active segment begins there")
+    limits = [
+        (state.last_stable_offset, "a transaction is open from there on"),
+        (state.high_watermark, "records from the high watermark on may not be on other brokers yet"),
+        active,
+    ]
+    if min_compaction_lag_ms > 0:
+        young = (segment for segment in dirty if largest_timestamp(segment) > state.now - min_compaction_lag_ms)
+        limits += [(segment.base_offset, "records are younger than min_compaction_lag_ms") for segment in young][:1]
+    offset, limit = min(limits, key=lambda found: found[0])
+    offset = max(offset, first_dirty)
+    behind = (segment for segment in inactive if _end(segment, active_base_offset) > offset)
+    uncleanable = next((segment.base_offset for segment in behind), active_base_offset)
+    if uncleanable == active_base_offset:
+        limit = active[1]
+    segments = tuple(segment for segment in inactive if segment.base_offset < uncleanable)
+    # From the segment that holds the lower of the two on: where all is clean, that is none.
+    cleaned = [segment for segment in segments if _end(segment, active_base_offset) > min(first_dirty, uncleanable)]
+    return Cleanable(
+        segments,
+        first_dirty,
+        uncleanable,
+        limit,
+        sum(segment.size for segment in state.segments if segment.base_offset < first_dirty),
+        sum(segment.size for segment in cleaned),
+        _is_overdue(state, dirty),
+    )
+
+
+def groups(found: Cleanable, directory: str, settings: TopicSettings) -> tuple[tuple[Segment, ...], ...]:
+    """Put segments together that fit into one, by what they were before (Cleaner.groupSegmentsBySize)."""
+    grouped: list[list[Segment]] = []
+    sizes = [0, 0, 0]
+    ends = [*(segment.base_offset for segment in found.segments[1:]), found.first_uncleanable_offset]
+    for segment, end in zip(found.segments, ends, strict=False):
+        more = [_size(segment, directory, kind) for kind in (file_names.LOG, file_names.INDEX, file_names.TIMEINDEX)]
+        together = [size + extra for size, extra in zip(sizes, more, strict=True)]
+        if (
+            grouped
+            and together[0] <= settings.segment_bytes
+            and max(together[1:]) <= settings.segment_index_bytes
+            and (not more[0] or end - 1 - grouped[-1][0].base_offset <= _MAX_RELATIVE_OFFSET)
+        ):
+            grouped[-1].append(segment)
+            sizes = together
+        else:
+            grouped.append([segment])
+            sizes = more
+    return tuple(map(tuple, grouped))
+
+
+def _is_overdue(state: LogState, dirty: Sequence[Segment]) -> bool:
+    if state.settings.max_compaction_lag_ms >= state.now:
+        return False
+    first_timestamps = []
+    for segment in dirty:
+        with segment.open() as file, located(segment.path):
+            first = batch_at(file, 0)
+        if first is not None and first["max_timestamp"] > 0:
+            first_timestamps.append(first["max_timestamp"])
+    return min(first_timestamps, default=state.now) < state.now - state.settings.max_compaction_lag_ms
+
+
+def _end(segment: Segment, active_base_offset: int) -> int:
+    return active_base_offset if segment.next_base_offset is None else segment.next_base_offset
+
+
+def _size(segment: Segment, directory: str, kind: int) -> int:
+    path = f"{directory}/{file_names.segment_file(segment.base_offset, kind)}"
+    return storage.size(path) if storage.exists(path) else 0

@@ -1,0 +1,90 @@
+"""A file that says which partitions a piece of work has done, so that it can go on after a failure.
+
+One line of JSON a partition, durable before the next one is begun: what was to be done, where, and a digest of the
+segments that came of it. Where these are others by now, the partition is to be done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from brokerless.errors import CorruptRecordError
+from brokerless.io import disk, storage
+
+
+class Ledger:
+    """What was done. Lines of other work are kept, and count for nothing.
+
+    Args:
+        path: a local file; made if there is none.
+        work: what is to be done, in words that are the same each time.
+
+    Attributes:
+        skipped: how many partitions were found done.
+
+    Raises:
+        CorruptRecordError: the file has other lines than these.
+
+    >>> from brokerless.log_dir.log_dirs import LogDir
+    >>> with LogDir.create(NEW) as log_dir:
+    ...     topic_id = log_dir.create_topic("orders")
+    ...     log_dir.log("orders", 0).close()
+    >>> ledger = Ledger(f"{NEW}/done.jsonl", "convert to zstd")
+    >>> ledger.skips(f"{NEW}/orders-0")
+    False
+    >>> ledger.add(f"{NEW}/orders-0")
+    >>> Ledger(f"{NEW}/done.jsonl", "convert to zstd").skips(f"{NEW}/orders-0")
+    True
+    """
+
+    def __init__(self, path: str, work: str) -> None:
+        disk.check_local(path)
+        self._path = path
+        self._work = work
+        self._done: dict[str, str] = {}
+        self.skipped = 0
+        if not storage.exists(path):
+            disk.create(path).close()
+            disk.sync_directory(os.path.dirname(os.path.abspath(path)))
+        *lines, cut = storage.read_all(path).split(b"\n")
+        for number, line in enumerate(lines, 1):
+            self._read(line, number)
+        if cut:
+            # A crash did that.
+            with disk.open_existing(path) as file:
+                file.truncate(file.size() - len(cut))
+                file.sync()
+
+    def _read(self, line: bytes, number: int) -> None:
+        try:
+            done = json.loads(line)
+            if done["work"] == self._work:
+                self._done[str(done["directory"])] = str(done["segments"])
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"line {number} does not say what was done: give another file, or move this one aside"
+            raise CorruptRecordError(what, path=self._path) from error
+
+    def skips(self, directory: str) -> bool:
+        """Tell whether the work on a partition was done, and count it in `skipped`."""
+        known = self._done.get(os.path.abspath(directory))
+        is_done = known is not None and known == _digest(directory)
+        self.skipped += is_done
+        return is_done
+
+    def add(self, directory: str) -> None:
+        """Write down that the work on a partition is done; its files are as they will stay."""
+        done = {"work": self._work, "directory": os.path.abspath(directory), "segments": _digest(directory)}
+        with disk.open_existing(self._path) as file:
+            file.append(f"{json.dumps(done, separators=(',', ':'))}\n".encode())
+            file.sync()
+        self._done[done["directory"]] = done["segments"]
+
+
+def _digest(directory: str) -> str:
+    """Return what changes with a partition's segments: the SHA-256 of the names, sizes and times of their files."""
+    names = sorted(name for name in storage.list_directory(directory) if name.endswith((".log", ".log.swap")))
+    paths = {name: f"{directory}/{name}" for name in names}
+    found = [(name, storage.size(path), storage.modified(path)) for name, path in paths.items()]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()

@@ -1,0 +1,233 @@
+"""A log as it was at some moment: without what was appended since.
+
+Kafka has no such thing, but truncation: the rules of what stays are those of a follower that had more than its leader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from brokerless.append.operation import Outcome
+from brokerless.errors import CorruptRecordError, check_number
+from brokerless.recovery.truncate import truncate
+from brokerless.rewriting.retain import largest_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.append.operation import LogState, Progress
+    from brokerless.append.writer import LogWriter
+    from brokerless.log.segment import Segment
+
+_COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "is_valid")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What cutting the end off a log does.
+
+    Attributes:
+        end_before: the log end offset as it is.
+        log_end_offset: the log end offset then: no record from here on is left.
+        size: bytes of batches before.
+        cut_size: bytes of the batches that go.
+        open_transactions: how many were open there: nobody knows of them any more, so that nobody would end them, and
+            `read_committed` would stop there for ever.
+        are_aborted: they are ended with ABORT markers; else the log ends before the first of them.
+    """
+
+    end_before: int
+    log_end_offset: int
+    size: int
+    cut_size: int
+    open_transactions: int = 0
+    are_aborted: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as JSON takes it."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Return it in words."""
+        if self.log_end_offset == self.end_before:
+            lines = [f"nothing is cut: the log ends at {self.end_before}"]
+        else:
+            sizes = f"{self.cut_size:,} of {self.size:,} bytes go"
+            lines = [f"ends at {self.log_end_offset}, not at {self.end_before}: {sizes}"]
+        if self.open_transactions:
+            ended = "ended with ABORT markers" if self.are_aborted else "left out, with all behind the first of them"
+            lines.append(f"open transactions at that moment: {self.open_transactions}, {ended}")
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """Take from a log what was appended since some moment: it is as it was then. Meant for a copy.
+
+    Attributes:
+        timestamp: ms since the epoch; the first batch with a record of that time or later, and all behind it, go.
+            A batch was appended as a whole, so it goes as a whole.
+        offset: instead of a time: where the log ends then. A batch that it lies in goes as a whole.
+        open_transactions: what becomes of those that were open then. "abort": ABORT markers end them, behind the cut;
+            "cut": the log ends where none was open any more, so that decided records behind it go, too.
+        sole_replica: no other broker has a replica, or none that matters. Else a log itself, unlike a copy, is not cut
+            below its high watermark.
+
+    Raises:
+        ValueError: not one of the two is given, or it is negative.
+        TypeError: it is no integer.
+
+    >>> import brokerless as bl
+    >>> [done.report.log_end_offset for done in bl.rewrite(Until(offset=100), SAMPLE, dry_run=True)]
+    [99]
+    """
+
+    timestamp: int | None = None
+    offset: int | None = None
+    open_transactions: Literal["abort", "cut"] = "abort"
+    sole_replica: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.timestamp is None) == (self.offset is None):
+            raise ValueError("until when: a timestamp or an offset is needed, and not both")
+        for name, value in (("timestamp", self.timestamp), ("offset", self.offset)):
+            if value is not None:
+                check_number(f"until when: {name}", value, 0)
+        if self.open_transactions not in ("abort", "cut"):
+            raise ValueError(f"open_transactions is {self.open_transactions!r}: abort or cut expected")
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """No setting: what goes is what was asked for."""
+        return ()
+
+    def prepare(self, log: LogWriter) -> None:
+        """Nothing comes before."""
+
+    def plan(self, state: LogState) -> LogState:
+        """Nothing is refused yet."""
+        return state
+
+    def work(
+        self,
+        plan: LogState,
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Progress,
+        output: str | None = None,  # noqa: ARG002
+    ) -> Outcome[Cut]:
+        """Find where the log is cut; nothing is written.
+
+        Raises:
+            CorruptRecordError: batches in the segment that is cut are not in order, or the first that goes is damaged.
+            ValueError: a segment without timestamps (magic 0) was written to since. Or the cut is in what remote
+                storage or other replicas may have.
+        """
+        state = plan
+        sizes = [segment.extent().end_position for segment in state.segments]
+        number, end, position = _place(state, sizes, progress, self.timestamp, self.offset)
+        unstable = left = _open_transactions(state, end)
+        while left and self.open_transactions == "cut":
+            # A transaction begins with a batch: none is cut in two. But the marker of one before it may go, too.
+            number, end, position = _place(state, sizes, lambda _: None, None, min(left))
+            left = _open_transactions(state, end)
+        if end < state.log_end_offset and state.is_tiered:
+            is_local = number == len(sizes) - 1 and (number or state.remote_offsets is None)
+            if not is_local:
+                raise ValueError(
+                    f"cannot cut {state.directory} at {end}: it is tiered, and remote storage may have more of it; "
+                    f"only above {state.segments[-1].base_offset}, in the active segment, nothing is remote yet"
+                )
+        if end < state.high_watermark and state.is_original and state.others_from is not None and not self.sole_replica:
+            raise ValueError(
+                f"cannot cut {state.directory} at {end}: other brokers may have replicas with the records below "
+                f"{state.high_watermark}; cut a copy (to), or, if no replica counts, say so: sole_replica"
+            )
+        are_aborted = bool(unstable) and self.open_transactions == "abort"
+        cut_size = sum(sizes[number:]) - position
+        report = Cut(state.log_end_offset, end, sum(sizes), cut_size, len(unstable), are_aborted)
+        truncate_to = end if end < state.log_end_offset or are_aborted else None
+        if truncate_to == state.log_end_offset:
+            _check_order(state, state.segments[number])
+        return Outcome(report=report, truncate_to=truncate_to, aborts_open_transactions=are_aborted, unread_from=0)
+
+
+def _place(
+    state: LogState, sizes: Sequence[int], progress: Progress, timestamp: int | None, offset: int | None
+) -> tuple[int, int, int]:
+    """Return where the log is cut: the number of the segment, the offset, and the position in the segment."""
+    for number, segment in enumerate(state.segments):
+        progress(sizes[number])
+        found = _found(segment, state, timestamp, offset)
+        if found is not None:
+            return number, max(found[0], state.log_start_offset), found[1]
+    return len(sizes) - 1, state.log_end_offset, sizes[-1]
+
+
+def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int | None) -> tuple[int, int] | None:
+    """Return the offset behind the last batch that stays, and its position, if the cut is in this segment."""
+    next_base = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+    if offset is not None and next_base <= offset:
+        return None
+    is_empty = not segment.extent().end_position
+    if timestamp is not None and (is_empty or largest_timestamp(segment) < timestamp):
+        return None
+    end = segment.base_offset
+    found = None
+    with segment.open() as file:
+        for batches in segment.batches_since(file, segment.base_offset, check_crcs=True):
+            columns = (batches[name].to_pylist() for name in _COLUMNS)
+            for position, base_offset, last_offset, max_timestamp, is_valid in zip(*columns, strict=True):
+                is_since = max_timestamp >= timestamp if timestamp is not None else last_offset >= offset
+                if last_offset < end:
+                    # Offsets decide where the log is cut, and no checksum covers them: check the part that goes, too.
+                    reason = f"offset {last_offset} is below {end}, where the segment goes on"
+                    raise CorruptRecordError(reason, path=segment.path, position=position)
+                if is_since and found is None:
+                    is_above = offset is not None and base_offset is not None and base_offset >= offset
+                    if not is_valid and not is_above:
+                        raise CorruptRecordError(
+                            f"crc mismatch: whether the batch with last offset {last_offset} is cut off is not known",
+                            path=segment.path,
+                            position=position,
+                        )
+                    found = end, position
+                end = last_offset + 1
+    if found is None and timestamp is not None:
+        raise ValueError(
+            f"cannot tell what {segment.path} held at that time: it was written to since, and has no timestamps; "
+            "give an offset instead"
+        )
+    return found
+
+
+def _check_order(state: LogState, segment: Segment) -> None:
+    """Refuse a segment whose batches are out of order: their offsets decide where it is truncated."""
+    end_offset = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+    end = segment.base_offset
+    with segment.open() as file:
+        for batches in segment.batches_since(file, segment.base_offset):
+            for position, last in zip(
+                *(batches[name].to_pylist() for name in ("position", "last_offset")), strict=True
+            ):
+                if not end <= last < end_offset:
+                    reason = f"offset {last} is not between {end}, where the segment goes on, and {end_offset}"
+                    raise CorruptRecordError(reason, path=segment.path, position=position)
+                end = last + 1
+
+
+def _open_transactions(state: LogState, end: int) -> list[int]:
+    """Return the first offsets of the transactions that are open at an offset."""
+    cut = truncate(
+        state.directory,
+        state.settings,
+        end,
+        log_start_offset=state.log_start_offset,
+        recovery_point=0,
+        producers=None,
+        end_offset=state.log_end_offset,
+        now=state.now,
+    )
+    first_offsets = cut.producers.entries()["current_txn_first_offset"].to_pylist()
+    return [offset for offset in first_offsets if offset is not None and offset >= 0]

@@ -1,0 +1,149 @@
+"""The Spark data source: `spark.read.format("brokerless")`, `readStream`, `df.write` and `writeStream`.
+
+Spark makes the source in one Python process, plans in a second and reads in others: all state is in the pickled
+options. Filters are not pushed down (off by default in Spark, and a reader that offers it then fails): rows are pruned
+by options, columns by `.schema()`. Spark checks only the first Arrow batch of a task against the schema, so every
+batch is made with exactly that one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from brokerless.errors import unknown
+from brokerless.spark.sink import sink_options
+from brokerless.spark.sink.sink import Writer, written_columns
+from brokerless.spark.sink.stream_sink import StreamWriter
+from brokerless.spark.source import batches, findings, records, sums
+from brokerless.spark.source.options import Options
+from brokerless.spark.source.tasks import keep_modules
+from brokerless.spark.stream.stream import stream_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping, Sequence
+
+    from pyspark.sql.datasource import (
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+        InputPartition,
+    )
+    from pyspark.sql.types import StructType
+
+
+class _View(Protocol):
+    """What option `view` chooses from; each is a module."""
+
+    @property
+    def SCHEMA(self) -> pa.Schema:  # noqa: N802 - a constant there
+        """All columns."""
+
+    def default_columns(self, options: Options, /) -> Sequence[str]:
+        """Return those that one gets without asking."""
+
+    def plan(self, options: Options, /) -> Sequence[InputPartition]:
+        """Plan the tasks."""
+
+    def read(self, task: Any, options: Options, wanted: pa.Schema, /) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - its own
+        """Yield the rows of a task with these columns."""
+
+
+_VIEWS: dict[str, _View] = {"records": records, "batches": batches, "findings": findings, "sums": sums}
+
+
+class BrokerlessSource(DataSource):
+    """Kafka log directories as DataFrames, with the columns and options of Spark's Kafka source."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        # Here and not later: a mistyped option shows at load(), and options without effect are named once.
+        self._given: Options | None = None if sink_options.is_of_sink(options) else Options.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format`."""
+        return "brokerless"
+
+    def schema(self) -> StructType:
+        """Return the columns of the view, or those that option `columns` names."""
+        view = _VIEWS[self._options.view]
+        return from_arrow_schema(_wanted(view, self._options.columns or view.default_columns(self._options)))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader for the columns of `schema`, which may be the user's choice of ours.
+
+        Raises:
+            ValueError: a column that the view does not have, or of another type than it has.
+        """
+        return _Reader(self._options.for_batch(), self._chosen(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return a reader of a stream of these columns.
+
+        What `reader` raises, and that a stream cannot have an option, its methods do.
+        """
+        return stream_reader(lambda: (self._options, self._chosen(schema)))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of rows with these columns: see `brokerless.spark.sink.sink`.
+
+        Raises:
+            LogInUseError: a broker, or another writer, has the log directory.
+            ValueError: an option or a column that a sink does not have.
+        """
+        write = sink_options.parse(self.options, overwrite=overwrite)
+        return Writer(write, written_columns(schema, write))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """Return a writer of a stream's rows with these columns: see `brokerless.spark.sink.stream_sink`.
+
+        Raises:
+            ValueError: an option or a column that a sink does not have.
+        """
+        write = sink_options.parse(self.options, overwrite=overwrite)
+        if overwrite and any(new.topic_id for new in write.topics.values()):
+            raise ValueError("option topicId: in output mode complete each epoch makes the topic anew, with another id")
+        return StreamWriter(write, written_columns(schema, write), sink_options.checkpoint(self.options))
+
+    @property
+    def _options(self) -> Options:
+        """The options of a read."""
+        return self._given or Options.parse(self.options)
+
+    def _chosen(self, schema: StructType) -> pa.Schema:
+        wanted = _wanted(_VIEWS[self._options.view], schema.fieldNames())
+        for asked, field in zip(schema, from_arrow_schema(wanted), strict=True):
+            # Spark would believe NOT NULL without looking.
+            if asked.dataType != field.dataType or not asked.nullable:
+                raise ValueError(
+                    f"column {field.name} is {field.dataType.simpleString()} and nullable, "
+                    f"not {asked.dataType.simpleString()}{'' if asked.nullable else ' NOT NULL'}: cast it in the query"
+                )
+        return wanted
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: Options, wanted: pa.Schema) -> None:
+        self._options = options
+        self._wanted = wanted
+
+    def partitions(self) -> Sequence[InputPartition]:
+        keep_modules()
+        return _VIEWS[self._options.view].plan(self._options)
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
+        return _VIEWS[self._options.view].read(partition, self._options, self._wanted)
+
+
+def _wanted(view: _View, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of these columns of a view."""
+    for column in columns:
+        if column not in view.SCHEMA.names:
+            raise unknown("column", column, view.SCHEMA.names)
+        if columns.count(column) > 1:
+            raise ValueError(f"column {column} is asked for twice")
+    return pa.schema([view.SCHEMA.field(column) for column in columns])

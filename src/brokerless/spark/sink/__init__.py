@@ -1,0 +1,1 @@
+"""The writers, batch and streaming."""

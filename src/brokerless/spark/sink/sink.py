@@ -1,0 +1,119 @@
+"""The sink of batch jobs: `df.write.format("brokerless")`.
+
+Tasks write parts, the driver's commit puts them into the log directory (`brokerless.commit.atomic_write`). Spark makes
+the writer in one Python process, runs tasks in others and commits in a third: what they share is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from brokerless.errors import unknown
+from brokerless.spark.source.tasks import keep_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from brokerless.commit.atomic_write import Write
+    from brokerless.commit.parts import Part, Staging
+
+_TYPES = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "timestamp": ("timestamp",),
+    "topic": ("string",),
+    "partition": ("int",),
+    "offset": ("bigint",),
+    "timestampType": ("int",),
+    "leaderEpoch": ("int",),
+}
+# Seconds that a job waits for another one: with all its rows written, and before it has begun.
+PATIENCE, PATIENCE_BEFORE = 60, 1
+# What rows only have if they keep their offsets.
+_OF_COPIES = ("offset", "timestampType", "leaderEpoch")
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task wrote."""
+
+    parts: tuple[Part, ...]
+
+
+class Writer(DataSourceArrowWriter):
+    """Writes rows with these columns. The write begins where this is made.
+
+    Raises:
+        LogInUseError: a broker, or another writer, has the log directory.
+        ValueError: options that do not fit what is there.
+    """
+
+    def __init__(self, write: Write, columns: Sequence[str]) -> None:
+        self._write = write
+        self._columns = columns
+        self._staging = write.begin(patience=PATIENCE_BEFORE)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        """Write the parts of a task."""
+        return Written(write_parts(self._staging, iterator, self._columns))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Let all rows come into force, in the order of the tasks."""
+        parts = (part for message in messages if isinstance(message, Written) for part in message.parts)
+        self._write.commit(parts, patience=PATIENCE)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
+        """Remove what tasks have written."""
+        self._write.abort()
+
+
+def write_parts(
+    staging: Staging, batches: Iterable[pa.RecordBatch], columns: Sequence[str], query: str = ""
+) -> tuple[Part, ...]:
+    """Do a task's work: write rows with these columns, of a streaming query if one is named."""
+    keep_modules()
+    task = staging.writer(query)
+    try:
+        for rows in batches:
+            task.send(rows.select(list(columns)))
+        return task.finish()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            task.abort()
+        raise
+
+
+def written_columns(schema: StructType, write: Write) -> list[str]:
+    """Check the columns, and return those that are written.
+
+    Raises:
+        ValueError: a column that a sink does not have, or of another type; one that the write needs is missing.
+    """
+    for column in schema:
+        if column.name not in _TYPES:
+            raise unknown("column", column.name, _TYPES)
+        type_name, known = column.dataType.simpleString(), _TYPES[column.name]
+        if type_name not in known:
+            raise ValueError(f"column {column.name} is {type_name}, not {' or '.join(known)}: cast it")
+    # Option topic goes before a column, as in Spark's own sink.
+    idle = {"topic"} if write.topics else set()
+    needed = {"value": "it is needed"}
+    if not write.topics:
+        needed["topic"] = "it says where each row goes; or give option topic"
+    if write.encoding.keep_offsets:
+        needed["offset"] = "it is needed to keep offsets"
+    else:
+        idle.update(_OF_COPIES)
+    names = schema.fieldNames()
+    for name, why in needed.items():
+        if name not in names:
+            raise ValueError(f"there is no column {name}: {why}")
+    return [name for name in names if name not in idle]

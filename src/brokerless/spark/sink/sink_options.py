@@ -1,0 +1,125 @@
+"""The options of `df.write` and `writeStream`: those of Spark's Kafka sink, and our own of topics at rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.commit.atomic_write import Write
+from brokerless.commit.parts import Encoding
+from brokerless.io.remote import is_remote
+from brokerless.layout.file_names import MOST_PARTITIONS
+from brokerless.layout.topic_config import TopicSettings
+from brokerless.log_dir.topics import NewTopic
+from brokerless.spark.source.option_values import boolean, canonical, choice, local, positive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Those that the source does not know: with one of them, options are a sink's.
+OF_SINKS = (
+    "topic",
+    "compression",
+    "partitions",
+    "topicId",
+    "batchSize",
+    "segmentBytes",
+    "idempotent",
+    "transactional",
+    "keepOffsets",
+    "soleReplica",
+    # Spark's own of every query, which it hands on.
+    "checkpointLocation",
+    "queryName",
+)
+# Before the name that Kafka has for a topic's setting: topic.retention.ms.
+_SETTING = "topic."
+# Of Spark's Kafka sink alone; Spark itself refuses them. So these are a sink's, too.
+_ASYNCHRONOUS = ("asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs")
+# Headers are written where there is a column; a source has this option, too.
+_IGNORED = ("includeHeaders", *_ASYNCHRONOUS)
+# A batch has to be read as a whole.
+_LARGEST_BATCH = 1 << 30
+
+
+def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
+    """Check options as far as that goes without looking at the disk, and return the write that they ask for.
+
+    Args:
+        options: as Spark has them.
+        overwrite: the topic is made anew.
+
+    Raises:
+        ValueError: an unknown option (with the nearest name), a value that its option does not have, or options that
+            do not go together, such as a checkpoint in the log directory.
+    """
+    others = {option: value for option, value in options.items() if not _is_setting(option)}
+    given = canonical(others, ("path", *OF_SINKS), _IGNORED)
+    if not given.get("path"):
+        raise ValueError("option path is missing: a Kafka log directory, made if there is none")
+    _check_apart(local(given["path"]), checkpoint(options))
+    topic = given.get("topic")
+    if not topic:
+        if overwrite:
+            raise ValueError("overwriting needs option topic: the topics in the rows do not say which are to go")
+        if "topicId" in given:
+            raise ValueError("option topicId is that of one topic: it needs option topic")
+    new = NewTopic(
+        partitions=positive(given, "partitions", most=MOST_PARTITIONS),
+        topic_id=given.get("topicId"),
+        settings=_settings(options, segment_bytes=positive(given, "segmentBytes")),
+    )
+    return Write(
+        path=local(given["path"]),
+        topics={topic: new} if topic else {},
+        others=None if topic else new,
+        overwrite=overwrite,
+        encoding=Encoding(
+            compression=choice(given, "compression", _native.CODECS),
+            batch_size=positive(given, "batchSize", most=_LARGEST_BATCH) or 16384,
+            idempotent=boolean(given, "idempotent", default=False),
+            transactional=boolean(given, "transactional", default=False),
+            keep_offsets=boolean(given, "keepOffsets", default=False),
+        ),
+        sole_replica=boolean(given, "soleReplica", default=False),
+    )
+
+
+def checkpoint(options: Mapping[str, str]) -> str:
+    """Return where a query has its checkpoint; "": the options do not say."""
+    return next((local(value.strip()) for name, value in options.items() if name.lower() == "checkpointlocation"), "")
+
+
+def _check_apart(path: str, checkpoint: str) -> None:
+    if not checkpoint or is_remote(checkpoint):
+        return
+    if Path(os.path.realpath(checkpoint)).is_relative_to(os.path.realpath(path)):
+        raise ValueError(
+            f"option checkpointLocation {checkpoint} is in the log directory {path}: a broker takes directories there "
+            "for partitions, and would not start. Give one elsewhere, and move or remove what Spark made of this one"
+        )
+
+
+def _is_setting(option: str) -> bool:
+    return option.lower().startswith(_SETTING)
+
+
+def _settings(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:
+    """Return what a new topic's settings are, by our names."""
+    configs = {
+        option.lower().removeprefix(_SETTING): value.strip() for option, value in options.items() if _is_setting(option)
+    }
+    settings = TopicSettings.named(configs)
+    if segment_bytes is None:
+        return settings
+    if "segment_bytes" in settings:
+        raise ValueError("options segmentBytes and topic.segment.bytes are one setting: give one of them")
+    return {**settings, "segment_bytes": segment_bytes}
+
+
+def is_of_sink(options: Mapping[str, str]) -> bool:
+    """Tell whether options are those of a write: Spark makes the source before it says what for."""
+    of_sinks = {name.lower() for name in (*OF_SINKS, *_ASYNCHRONOUS)}
+    return any(option.lower() in of_sinks or _is_setting(option) for option in options)

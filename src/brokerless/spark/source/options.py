@@ -1,0 +1,323 @@
+"""The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few of our own.
+
+Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider. Case does not matter in
+names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, positive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from brokerless.log.offset_range import IsolationLevel
+    from brokerless.log.split import OnCorrupt
+
+VIEWS = ("records", "batches", "findings", "sums")
+
+_SELECTION = ("subscribe", "subscribePattern", "assign")
+_RANGE = (
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "maxRecordsPerPartition",
+)
+# How much of a stream is one batch.
+_TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
+_KNOWN = (
+    "path",
+    "paths",
+    "view",
+    "columns",
+    "onCorrupt",
+    *_SELECTION,
+    *_RANGE,
+    *_TRIGGER,
+    "minPartitions",
+    "includeHeaders",
+    "failOnDataLoss",
+    *_HONOURED_KAFKA,
+)
+# Of Spark's Kafka source, but about the network or consumer groups; so is every other kafka.* option.
+_IGNORED = (
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+)
+
+Partition = tuple[str, int]
+Offset = int | Literal["earliest", "latest", "high-watermark"]
+
+_WORDS: dict[int, Offset] = {-1: "latest", -2: "earliest"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where a read starts or ends: at most one of the four is given, none means the default.
+
+    Attributes:
+        offset: for every partition.
+        offsets: by partition; then every partition that is read must be named.
+        timestamp: for every partition, in ms.
+        timestamps: by partition; likewise.
+    """
+
+    offset: Offset | None = None
+    offsets: dict[Partition, Offset] | None = None
+    timestamp: int | None = None
+    timestamps: dict[Partition, int] | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the options say, checked as far as that goes without looking at the disk."""
+
+    paths: tuple[str, ...]
+    view: str
+    columns: tuple[str, ...] | None
+    topics: tuple[str, ...] | None
+    topic_pattern: re.Pattern[str] | None
+    assigned: tuple[Partition, ...] | None
+    start: Bound
+    end: Bound
+    no_match: str
+    isolation_level: IsolationLevel
+    check_crcs: bool
+    on_corrupt: OnCorrupt
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float
+    given: frozenset[str]
+
+    @property
+    def skips(self) -> bool:
+        """Whether damage is passed over, and reported."""
+        return self.on_corrupt == "skip"
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Options:
+        """Check `options` and take them apart.
+
+        Raises:
+            ValueError: an unknown option (with the nearest name) or a value that its option does not have.
+        """
+        given = canonical(options, _KNOWN, _IGNORED, _HONOURED_KAFKA)
+        chosen = [name for name in _SELECTION if name in given]
+        if len(chosen) > 1:
+            raise ValueError(f"only one of {', '.join(_SELECTION)} can be given, not {' and '.join(chosen)}")
+        view = choice(given, "view", VIEWS)
+        if view != "records":
+            for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
+                if name in given:
+                    raise ValueError(f"option {name} does not apply to view {view}, which shows whole logs")
+        start, end = _bound(given, "starting"), _bound(given, "ending")
+        if "earliest" in (end.offset, *(end.offsets or {}).values()):
+            raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")
+        _check_order(start, end)
+        return cls(
+            paths=_paths(given),
+            view=view,
+            columns=_names(given, "columns"),
+            topics=_names(given, "subscribe"),
+            topic_pattern=_pattern(given),
+            assigned=_assigned(given),
+            start=start,
+            end=end,
+            no_match=choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")),
+            isolation_level=cast(
+                "IsolationLevel", choice(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
+            ),
+            check_crcs=boolean(given, "kafka.check.crcs", default=True),
+            on_corrupt=cast("OnCorrupt", choice(given, "onCorrupt", ("raise", "skip"))),
+            fail_on_data_loss=boolean(given, "failOnDataLoss", default=True),
+            include_headers=boolean(given, "includeHeaders", default=False),
+            min_partitions=positive(given, "minPartitions"),
+            max_records_per_partition=positive(given, "maxRecordsPerPartition"),
+            max_offsets_per_trigger=positive(given, "maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=positive(given, "minOffsetsPerTrigger"),
+            max_trigger_delay=_seconds(given, "maxTriggerDelay", "15m"),
+            given=frozenset(given),
+        )
+
+    def for_batch(self) -> Options:
+        """Return the options of a batch query.
+
+        Raises:
+            ValueError: one that only a stream may have.
+        """
+        if "latest" in (self.start.offset, *(self.start.offsets or {}).values()):
+            raise ValueError(
+                "option startingOffsets cannot be latest: a batch query reads from earliest to latest, and only a "
+                "stream (readStream) begins with what is still to come"
+            )
+        idle = [name for name in _TRIGGER if name in self.given]
+        if idle:
+            warnings.warn(f"options without effect on a batch query: {', '.join(idle)}", stacklevel=2)
+        return self
+
+    def for_stream(self, *, is_admission_controlled: bool) -> Options:
+        """Return the options of a stream, which begins with what is still to come unless they say otherwise.
+
+        Args:
+            is_admission_controlled: this version of PySpark lets a source say how much a batch has.
+
+        Raises:
+            ValueError: one that a stream cannot have, or not with this version.
+        """
+        if self.view != "records":
+            raise ValueError(f"option view cannot be {self.view} in a stream: only records are followed")
+        ending: list[str] = [name for name in ("endingTimestamp", "endingOffsetsByTimestamp") if name in self.given]
+        if self.end.offset not in (None, "latest", "high-watermark") or self.end.offsets is not None or ending:
+            raise ValueError(
+                f"option {(ending or ['endingOffsets'])[0]} gives an end, and a stream has none: endingOffsets may be "
+                "latest or high-watermark, which say how far is followed"
+            )
+        limits = [name for name in _TRIGGER if name in self.given]
+        if limits and not is_admission_controlled:
+            raise ValueError(f"option {limits[0]} needs PySpark 4.2: before, a source could not limit a batch")
+        most, least = self.max_offsets_per_trigger, self.min_offsets_per_trigger
+        if most is not None and least is not None and least > most:
+            raise ValueError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
+        return self if self.start != Bound() else replace(self, start=Bound(offset="latest"))
+
+
+def _paths(given: dict[str, str]) -> tuple[str, ...]:
+    """One path as it is (commas are legal in it), several as a JSON list: what `load([...])` makes of them."""
+    text = given.get("paths") or given.get("path", "")
+    if not text:
+        raise ValueError("option path is missing: give a Kafka log directory, a partition directory or a .log file")
+    paths = _json(text, "path", '["/disk1/kafka","/disk2/kafka"]') if text.startswith("[") else [text]
+    if not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"option path must be a path or a JSON list of paths, not {text}")
+    return tuple(local(path) for path in paths)
+
+
+def _names(given: dict[str, str], option: str) -> tuple[str, ...] | None:
+    if option not in given:
+        return None
+    names = tuple(name.strip() for name in given[option].split(",") if name.strip())
+    if not names:
+        raise ValueError(f"option {option} names nothing: {given[option]!r}")
+    return names
+
+
+def _pattern(given: dict[str, str]) -> re.Pattern[str] | None:
+    text = given.get("subscribePattern")
+    if text is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            # Java has sets within sets, Python may have them one day: until then another pattern would be matched.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(text)
+    except (re.error, FutureWarning) as error:
+        raise ValueError(f"option subscribePattern is no regular expression: {text!r}: {error}") from None
+
+
+def _assigned(given: dict[str, str]) -> tuple[Partition, ...] | None:
+    text = given.get("assign")
+    if text is None:
+        return None
+    example = '{"topicA":[0,1],"topicB":[2,4]}'
+    topics = _json(text, "assign", example)
+    if not isinstance(topics, dict) or not all(_is_partitions(partitions) for partitions in topics.values()):
+        raise ValueError(f"option assign must look like {example}, not {text}")
+    return tuple((topic, partition) for topic, partitions in topics.items() for partition in partitions)
+
+
+def _is_partitions(value: object) -> bool:
+    return isinstance(value, list) and all(type(partition) is int for partition in value)
+
+
+def _bound(given: dict[str, str], side: str) -> Bound:
+    """Take the options of one side; like Spark, a time for all goes before times, times before offsets."""
+    every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    if every in given:
+        timestamp = integer(given[every], every)
+        _check_times(every, [timestamp])
+        return Bound(timestamp=timestamp)
+    if by_time in given:
+        timestamps = _by_partition(given[by_time], by_time, '{"topicA":{"0":1000,"1":1000}}')
+        _check_times(by_time, timestamps.values())
+        return Bound(timestamps=timestamps)
+    text = given.get(by_offset)
+    if text is None:
+        return Bound()
+    words = ("earliest", "latest", *(("high-watermark",) if side == "ending" else ()))
+    if text.lower() in words:
+        bound = Bound(offset=text.lower())  # type: ignore[arg-type]
+    elif not text.startswith("{"):
+        raise ValueError(f"option {by_offset} must be {', '.join(words)} or JSON, not {text!r}")
+    else:
+        numbers = _by_partition(text, by_offset, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
+        if min(numbers.values(), default=0) < min(_WORDS):
+            raise ValueError(
+                f"option {by_offset} has a negative offset that is neither -1 (latest) nor -2 (earliest): {text}"
+            )
+        bound = Bound(offsets={partition: _WORDS.get(number, number) for partition, number in numbers.items()})
+    return bound
+
+
+def _check_times(option: str, timestamps: Iterable[int]) -> None:
+    """To a broker a negative time is a word: -1 latest, -2 earliest. In Spark those are offsets."""
+    earliest = min(timestamps, default=0)
+    if earliest < 0:
+        raise ValueError(f"option {option} has a negative time: {earliest}; give ms since 1970")
+
+
+def _by_partition(text: str, option: str, example: str) -> dict[Partition, int]:
+    topics = _json(text, option, example)
+    numbers: dict[Partition, int] = {}
+    try:
+        for topic, partitions in topics.items():
+            for partition, number in partitions.items():
+                if type(number) is not int:
+                    raise ValueError(number)
+                numbers[topic, int(partition)] = number
+    except (AttributeError, ValueError):
+        raise ValueError(f"option {option} must look like {example}, not {text}") from None
+    return numbers
+
+
+def _check_order(start: Bound, end: Bound) -> None:
+    for first, last in ((start.offsets, end.offsets), (start.timestamps, end.timestamps)):
+        for partition in (first or {}).keys() & (last or {}).keys():
+            low, high = first[partition], last[partition]  # type: ignore[index]
+            if isinstance(low, int) and isinstance(high, int) and low > high >= 0:
+                raise ValueError(f"{partition[0]}-{partition[1]} would start at {low}, behind its end {high}")
+
+
+def _json(text: str, option: str, example: str) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise ValueError(f"option {option} must look like {example}, not {text}") from None
+
+
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def _seconds(given: dict[str, str], option: str, default: str) -> float:
+    """Return a duration as Spark writes it; a bare number is milliseconds."""
+    text = given.get(option, default).lower()
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
+    if not found or (found[2] or "ms") not in _UNITS:
+        raise ValueError(f"option {option} must be a duration like 30s or 15m, not {given[option]!r}")
+    return int(found[1]) * _UNITS[found[2] or "ms"]

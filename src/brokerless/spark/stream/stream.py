@@ -1,0 +1,114 @@
+"""`readStream`: Spark's face of a `Follower`.
+
+Since 4.2 PySpark asks a source how much a batch is to have, and tells it of `Trigger.AvailableNow`. Before, it only
+asks how far there is something.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from brokerless.spark.source import records
+from brokerless.spark.source.tasks import Task
+from brokerless.spark.stream.follower import Follower
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:
+    IS_ADMISSION_CONTROLLED = False
+else:
+    IS_ADMISSION_CONTROLLED = True
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from brokerless.spark.source.options import Options
+
+
+class _UnlimitedReader(DataSourceStreamReader):
+    """Options and columns are checked by the first call: PySpark covers up an error of whoever makes a reader."""
+
+    def __init__(self, check: Callable[[], tuple[Options, pa.Schema]]) -> None:
+        self._check = check
+
+    @cached_property
+    def _checked(self) -> tuple[Options, pa.Schema]:
+        options, wanted = self._check()
+        return options.for_stream(is_admission_controlled=IS_ADMISSION_CONTROLLED), wanted
+
+    @property
+    def _options(self) -> Options:
+        return self._checked[0]
+
+    @cached_property
+    def _follower(self) -> Follower:
+        return Follower(self._options)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
+        return dict(self._follower.initial())
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as it was before 4.2
+        return dict(self._follower.latest({}, is_limited=False))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        tasks: Sequence[InputPartition] = self._follower.plan(start, end)
+        return tasks
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
+        options, wanted = self._checked
+        if options.fail_on_data_loss:
+            yield from records.read(partition, options, wanted)
+            return
+        # Each log by itself: where one is gone, the others are read.
+        for name, splits in groupby(partition.work, records.name_of):
+            try:
+                yield from records.read(Task(tuple(splits)), options, wanted)
+            except FileNotFoundError as error:
+                # Of a log that is still there a new plan finds the rows elsewhere.
+                if self._follower.has(name):
+                    raise
+                warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=1)
+
+
+if IS_ADMISSION_CONTROLLED:
+
+    class _LimitedReader(_UnlimitedReader, SupportsTriggerAvailableNow):
+        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+            most, least = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
+            if most is not None:
+                return ReadMaxRows(most)
+            return ReadAllAvailable() if least is None else ReadMinRows(least)
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override] # noqa: N802
+            # Spark hands back our own limit, which may be two, or asks for all that there is (`Trigger.Once`).
+            return dict(self._follower.latest(start, is_limited=not isinstance(limit, ReadAllAvailable)))
+
+        def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+            return dict(self._follower.latest({}, is_limited=False))
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+            self._follower.freeze()
+
+
+def stream_reader(check: Callable[[], tuple[Options, pa.Schema]]) -> DataSourceStreamReader:
+    """Return a reader of what is appended to logs from now on, or from where the options say.
+
+    Args:
+        check: returns the options and the columns. What it raises, the reader's methods do; and a ValueError for an
+            option that a stream cannot have, or not with this version of PySpark.
+    """
+    return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(check)

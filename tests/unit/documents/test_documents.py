@@ -1,0 +1,137 @@
+"""Documents name only what exists: files and functions, verbs and flags, options, make targets."""
+
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from brokerless.cli.group import cli
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "ARCHITECTURE.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+
+@pytest.fixture(params=DOCUMENTS, ids=lambda path: path.name)
+def text(request):
+    return request.param.read_text()
+
+
+def test_files_and_functions(text):
+    for name, function in re.findall(r"`((?:src|rust|tests|examples|tools)/[\w./-]*)(?::([\w.]+))?`", text):
+        path = ROOT / name
+        assert path.exists(), name
+        if function:
+            last = function.rpartition(".")[2]
+            assert re.search(rf"\b(?:def|class|fn|import .* as) {last}\b", path.read_text()), f"{name}:{function}"
+
+
+def test_verbs_and_flags(text):
+    for line in re.findall(r"^\s*brokerless .*|`brokerless .*?`", text, flags=re.MULTILINE):
+        command, words = cli, line.strip(" `").split()[1:]
+        while isinstance(command, click.Group) and words and not words[0].startswith(("<", ".")):
+            assert words[0] in command.commands, line
+            command = command.commands[words.pop(0)]
+        flags = {flag for parameter in command.params for flag in parameter.opts}
+        for flag in re.findall(r"(?<=\s)--[\w-]+", line.partition("|")[0]):
+            assert flag in flags, line
+
+
+def test_make_targets(text):
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for named in re.findall(r"`make (\w+)`|^make (\w+)", text, flags=re.MULTILINE):
+        assert "".join(named) in targets
+
+
+def test_spark_options():
+    from brokerless.spark.source.options import _KNOWN
+
+    guide = (ROOT / "docs/guides/spark.md").read_text()
+    tables = re.split(r"^## ", guide, flags=re.MULTILINE)
+    rows = [
+        row
+        for part in tables
+        if part.startswith(("Options", "Streams"))
+        for row in re.findall(r"(?m)^\| (`.*?) \|", part)
+    ]
+    named = {name for row in rows for name in re.findall(r"`(.+?)`", row)}
+    assert named == set(_KNOWN) - {"paths"}
+
+
+def test_every_verb_is_in_the_guide_to_the_command_line():
+    guide = (ROOT / "docs/guides/cli.md").read_text()
+    headings = ", ".join(re.findall(r"^## (.+)", guide, flags=re.MULTILINE)).split(", ")
+    assert sorted(headings) == sorted(cli.commands)
+    spark = cli.commands["spark"]
+    assert isinstance(spark, click.Group)
+    assert set(re.findall(r"^brokerless spark (\w+)", guide, flags=re.MULTILINE)) == set(spark.commands)
+
+
+def test_no_line_is_about_this_machine(text):
+    assert not re.search(r"/work/|/tmp/|/root/|/home/", text)
+
+
+def test_every_refusal_is_listed():
+    """With what Kafka calls it: whoever catches an error looks it up there."""
+    from brokerless import errors
+
+    def leaves(error):
+        return {error.__name__}.union(*(leaves(leaf) for leaf in error.__subclasses__()))
+
+    text = (ROOT / "docs/supported.md").read_text()
+    table = text[text.index("### Refused appends") : text.index("### Not as in Kafka")]
+    listed = re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE)
+    assert sorted(listed) == sorted({*leaves(errors.AppendError), "CorruptRecordError"})
+
+
+def test_the_layers_are_those_that_are_checked():
+    """And every module is in one of them: what is in none may import anything."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [one["layers"] for one in contracts if one["type"] == "layers" and "containers" not in one]
+    file_map = (ROOT / "ARCHITECTURE.md").read_text().partition("## File map")[2]
+    shown = re.search(r"(?:^ {4}\S.*\n)+", file_map, flags=re.MULTILINE)[0]
+    assert [line.strip() for line in shown.splitlines()] == [layer.replace("brokerless.", "") for layer in layers]
+    package = ROOT / "src" / "brokerless"
+    modules = {path.stem for path in package.glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {module for layer in layers for module in layer.replace("brokerless.", "").split(" | ")} == modules
+
+
+def test_every_guide_is_found():
+    nav = (ROOT / "mkdocs.yml").read_text()
+    guides = {f"guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")}
+    assert set(re.findall(r"guides/\S+", nav)) == guides
+
+
+# They are not made by users, and stand under the name of their module.
+RETURNED = {
+    "_native.Appended",
+    "rewriting.compact.report.CompactionReport",
+    "rewriting.compact.report.SegmentReport",
+    "rewriting.convert.ConvertReport",
+    "rewriting.erase.EraseReport",
+    "rewriting.retain.Retained",
+    "rewriting.truncate_to.Cut",
+    "spark.jobs.export.Exported",
+    "spark.jobs.export.PartitionReport",
+    "spark.jobs.restore.Restored",
+}
+
+
+def test_the_reference_lists_every_public_name_and_what_functions_return():
+    import brokerless
+    import brokerless.spark
+
+    listed = re.findall(r"^::: brokerless\.(\S+)", (ROOT / "docs/reference.md").read_text(), flags=re.MULTILINE)
+    errors = {name for name in brokerless.__all__ if name.endswith("Error")}
+    public = {*brokerless.__all__, *(f"spark.{job}" for job in brokerless.spark.__all__)} - errors
+    assert sorted(listed) == sorted({"errors", *public, *RETURNED})
+    for name in RETURNED:
+        module, _, returned = f"brokerless.{name}".rpartition(".")
+        assert isinstance(getattr(importlib.import_module(module), returned), type)

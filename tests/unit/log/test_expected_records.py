@@ -1,0 +1,358 @@
+"""What a directory's own files tell of and a log lacks: every verb says so, and none lets the evidence go unasked."""
+
+import json
+import re
+import shutil
+import struct
+
+import pyarrow as pa
+import pytest
+
+import brokerless as bl
+from brokerless import Compact, Convert, Erase, Retain, Until, rewrite
+from brokerless.inspection.findings import findings
+from brokerless.layout import checkpoints
+from brokerless.log_dir.recover import recovered
+from brokerless.spark.source.options import Options
+from brokerless.spark.source.tasks import plan_segments
+from building import batch
+from damage import cut, overwrite, remove
+
+VERBS = [
+    Compact(roll=True),
+    Convert(compression="gzip"),
+    Erase(keys=(b"k",)),
+    Retain(retention_bytes=1),
+    Until(offset=3),
+]
+CUT = "t-0 ends at 8; recovery-point-offset-checkpoint says 9, replication-offset-checkpoint says 9, .*: offsets 8 to 8"
+REMOVED = "offsets 3 to 5 are lost: 0+3.log is not here, and indexes of it are"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A log directory that was left clean: nine records in segments 0, 3, 6."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=250)
+        for i in range(9):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % i], keys=[b"k"]))
+    return tmp_path / "data"
+
+
+def lose_the_end(data):
+    path = data / "t-0" / f"{6:020d}.log"
+    cut(path, path.stat().st_size * 2 // 3)
+    return CUT
+
+
+def lose_a_segment(data):
+    remove(data / "t-0" / f"{3:020d}.log")
+    return REMOVED
+
+
+def empty_a_segment(data):
+    """Its index tells of batches."""
+    segment = data / "t-0" / f"{3:020d}.log"
+    segment.with_suffix(".index").write_bytes(bytes([0, 0, 0, 1, 0, 0, 0, 80]))
+    segment.write_bytes(b"")
+    return "offsets 3 to 5 are lost: 0+3.log: the file ends at 0, and its index has offset 4 at 80"
+
+
+def cut_an_older_segment(data):
+    """At the end of a batch: its indexes tell of the two behind that."""
+    path = data / "t-0" / f"{3:020d}.log"
+    path.with_suffix(".index").write_bytes(bytes([0, 0, 0, 2, 0, 0, 0, path.stat().st_size * 2 // 3]))
+    cut(path, path.stat().st_size // 3)
+    return r"offsets 4 to 5 are lost: 0+3.log: the file ends at \d+, and its index has offset 5 at \d+"
+
+
+def move_the_end(data):
+    """No checksum covers the base offset of the last batch: by it the log ends at 1033."""
+    segment = data / "t-0" / f"{6:020d}.log"
+    overwrite(segment, segment.stat().st_size * 2 // 3 + 6, b"\x04")
+    return "its last batch ends at 1033, and the log at 9, by recovery-point-offset-checkpoint and 0+9.snapshot"
+
+
+LOSSES = pytest.mark.parametrize("lose", [lose_the_end, lose_a_segment, empty_a_segment, cut_an_older_segment])
+CONTRADICTIONS = pytest.mark.parametrize("lose", [*LOSSES.args[1], move_the_end])
+
+
+def contents(directory):
+    files = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {name: content for name, content in files.items() if not name.endswith(".lock")}
+
+
+def values(path, **options):
+    return [int(value) for rows in bl.Log(path).read(**options) for value in rows["value"].to_pylist()]
+
+
+@CONTRADICTIONS
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: type(verb).__name__)
+@pytest.mark.parametrize("how", ["in place", "copy", "dry run"])
+def test_no_verb_goes_on_without_them_and_the_evidence_stays(data, tmp_path, lose, verb, how):
+    """Done, exit 0, and the checkpoints written anew: nobody could tell any more that there had been others."""
+    missing = lose(data)
+    before = contents(data)
+    where = {"in place": {}, "copy": {"to": tmp_path / "new"}, "dry run": {"dry_run": True}}[how]
+    with pytest.raises(bl.CorruptRecordError, match=f"records are missing at .*: {missing}"):
+        rewrite(verb, data, topics=["t"], **where)
+    assert contents(data) == before
+    assert not (tmp_path / "new").exists()
+
+
+@CONTRADICTIONS
+def test_no_record_is_written_behind_them(data, lose):
+    """A consumer whose offset is behind the end reads the new records for the old ones."""
+    missing = lose(data)
+    before = contents(data)
+    with pytest.raises(bl.CorruptRecordError, match=missing), bl.Producer(data, "t", sole_replica=True) as producer:
+        producer.send([{"value": b"9"}])
+    assert contents(data) == before
+
+
+@LOSSES
+def test_recover_goes_on_without_them_where_it_is_told_to(data, lose, run):
+    missing = lose(data)
+    before = contents(data)
+    said = run("recover", data, "--dry-run")
+    assert said.out.startswith("0 records lost; records are missing already; ")
+    assert (said.code, run("recover", data, "--dry-run", "--force").code) == (1, 0)
+    assert "recovery would be refused" in said.err
+    with pytest.raises(bl.CorruptRecordError, match=f"shut down cleanly, and records are missing at .*: {missing}"):
+        list(recovered(str(data)))
+    assert contents(data) == before
+    kept = values(data / "t-0", on_corrupt="skip")
+    list(recovered(str(data), force=True))
+    with bl.Producer(data, "t", sole_replica=True) as producer:
+        producer.send([{"value": b"9"}])
+    assert values(data / "t-0") == [*kept, 9]
+    assert run("ls", data).code == 0
+
+
+def test_an_older_segment_that_is_cut_is_refused_where_its_indexes_are_gone_too(data):
+    """A broker rebuilds them, cuts the segment where its last batch is cut, and goes on without what was behind."""
+    path = data / "t-0" / f"{3:020d}.log"
+    cut(path, -5)
+    remove(path.with_suffix(".index"))
+    before = contents(data)
+    with (
+        bl.LogDir.open(data, sole_replica=True) as log_dir,
+        pytest.raises(bl.CorruptRecordError, match=rf"a broker cuts {path.name}, which has no index"),
+    ):
+        log_dir.log("t", 0)
+    assert contents(data) == before
+
+
+def test_after_a_crash_a_checkpoint_ahead_of_the_log_is_said(data, run):
+    """A high watermark may be ahead of what reached the disk: nothing is refused."""
+    lose_the_end(data)
+    remove(data / checkpoints.CLEAN_SHUTDOWN)
+    said = "t-0 ends at 8; recovery-point-offset-checkpoint says 9"
+    for code, verb in ((1, ["ls"]), (0, ["offsets", "--timestamp", "latest"]), (0, ["recover", "--dry-run"])):
+        result = run(verb[0], data, *verb[1:])
+        assert result.code == code
+        assert said in result.err + result.out
+    with pytest.warns(UserWarning, match=said), bl.Producer(data, "t", sole_replica=True) as producer:
+        producer.send([{"value": b"9"}])
+    assert values(data / "t-0") == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+
+
+def test_a_segment_that_is_gone_after_a_crash_is_refused_too(data):
+    """Its indexes were written behind it, and nothing that a crash leaves has them alone."""
+    missing = lose_a_segment(data)
+    remove(data / checkpoints.CLEAN_SHUTDOWN)
+    with bl.LogDir.open(data, sole_replica=True) as log_dir, pytest.raises(bl.CorruptRecordError, match=missing):
+        log_dir.log("t", 0)
+    before = contents(data)
+    with pytest.raises(bl.CorruptRecordError, match=r"records are missing.*Nothing was changed"):
+        list(recovered(str(data)))
+    assert contents(data) == before
+    list(recovered(str(data), force=True))
+    assert values(data / "t-0") == [0, 1, 2, 6, 7, 8]
+
+
+def test_what_was_deleted_or_merged_is_not_missing(data):
+    """A broker that died while it deleted or cleaned leaves such indexes, and a reader passes over them."""
+    segment = data / "t-0" / f"{0:020d}.log"
+    merged = data / "t-0" / f"{3:020d}.log"
+    segment.write_bytes(segment.read_bytes() + merged.read_bytes())
+    merged.unlink()
+    assert values(data / "t-0") == list(range(9))
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        assert log_dir.log("t", 0).log_end_offset == 9
+    (data / checkpoints.LOG_START_OFFSETS).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 6}))
+    (data / "t-0" / f"{3:020d}.index").touch()
+    remove(segment)
+    assert values(data / "t-0") == [6, 7, 8]
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        assert log_dir.log("t", 0).log_end_offset == 9
+
+
+def test_a_dump_of_the_newest_segment_says_what_is_missing_behind_it(data, run):
+    newest = data / "t-0" / f"{6:020d}.log"
+    assert run("dump", newest).code == 0
+    lose_the_end(data)
+    result = run("dump", newest, "--format", "json")
+    assert (result.code, len(result.out.splitlines())) == (1, 2)
+    assert "t-0 ends at 8; recovery-point-offset-checkpoint says 9" in result.err
+    assert run("dump", data / "t-0" / f"{3:020d}.log").code == 0
+
+
+@CONTRADICTIONS
+def test_a_check_finds_them(data, lose):
+    lose(data)
+    found = [one for segment in bl.Log(data / "t-0").segments for one in findings(segment, is_clean=True)]
+    (told,) = bl.Log(data / "t-0").missing
+    expected = (told.path, told.start_offset, told.end_offset, told.reason)
+    moved = [one for one in found if one.kind == "order"]
+    assert len(moved) == (lose is move_the_end)
+    assert [(one.path, one.start_offset, one.end_offset, one.reason) for one in found if one not in moved] == [expected]
+
+
+@CONTRADICTIONS
+def test_what_only_counts_says_them_too(data, lose, run):
+    lose(data)
+    (said,) = bl.Log(data / "t-0").contradictions()
+    for verb in (["offsets", data, "--timestamp", "latest"], ["convert", data, "--topic", "t", "--estimate"]):
+        result = run(*verb)
+        assert result.code == 0
+        assert f"note: {said}" in result.err
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        plan_segments(Options.parse({"path": str(data)}))
+
+
+def test_a_read_names_what_an_older_segment_lacks_and_a_range_before_it_does_not(data):
+    """Cut between two batches, it looks whole: the next segment goes on, and nobody misses what was between."""
+    cut_an_older_segment(data)
+    with pytest.raises(bl.CorruptRecordError, match="the file ends at 70, and its index has offset 5 at 140"):
+        values(data / "t-0")
+    for target in (None, 64):
+        read = bl.Log(data / "t-0").plan(on_corrupt="skip", target_bytes=target)
+        reader = bl.Reader(read, ["offset"])
+        assert pa.table(reader)["offset"].to_pylist() == [0, 1, 2, 3, 6, 7, 8]
+        assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(4, 6)]
+    assert values(data / "t-0", end_offset=4) == [0, 1, 2, 3]
+    assert values(data / "t-0", start_offset=6) == [6, 7, 8]
+    with pytest.raises(bl.CorruptRecordError, match="its index has offset 5"):
+        values(data / "t-0", start_offset=4, end_offset=5)
+
+
+@pytest.mark.parametrize("entry", [(2, 1 << 20), (1 << 20, 70), (0, 1 << 20), (-1, 1 << 20)])
+def test_a_damaged_index_is_not_believed_of_a_segment_that_is_whole(data, entry):
+    """No checksum covers it: a flipped bit of its last entry would hold up a read of all rows."""
+    (data / "t-0" / f"{3:020d}.index").write_bytes(struct.pack(">ii", *entry))
+    assert values(data / "t-0") == list(range(9))
+    assert bl.Log(data / "t-0").missing == []
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        assert log_dir.log("t", 0).log_end_offset == 9
+
+
+def test_a_read_of_the_newest_segments_file_says_what_is_missing_behind_it(data):
+    lose_the_end(data)
+    with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 8"):
+        values(data / "t-0" / f"{6:020d}.log")
+    assert values(data / "t-0" / f"{3:020d}.log") == [3, 4, 5]
+
+
+def test_a_log_that_was_written_on_since_it_was_looked_at_lacks_nothing(data):
+    """A broker that starts, appends and stops in between leaves checkpoints above the end that was seen."""
+    log = bl.Log(data / "t-0")
+    assert log.log_end_offset == 9
+    with bl.Producer(data, "t", sole_replica=True) as producer:
+        producer.send([{"value": b"9"}])
+    assert log.promised_end is None
+    assert [int(value) for rows in log.read() for value in rows["value"].to_pylist()] == list(range(9))
+
+
+DAMAGE = {
+    "a flipped bit": lambda path, size: overwrite(path, size - 3, b"\xff"),
+    "batches in another order": lambda path, size: path.write_bytes(
+        (content := path.read_bytes())[size : 2 * size] + content[:size] + content[2 * size :]
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("verb", [Retain(before_offset=3), Until(offset=9), Compact()])
+def test_a_copy_says_which_damage_it_has(data, tmp_path, damage, verb):
+    """Done, exit 0, and the damage of the old directory is in the new one."""
+    newest = data / "t-0" / f"{6:020d}.log"
+    damage(newest, newest.stat().st_size // 3)
+    with pytest.raises(bl.CorruptRecordError):
+        values(data / "t-0")
+    (done,) = rewrite(verb, data, topics=["t"], to=tmp_path / "new")
+    (lost, *_) = done.damage
+    assert lost.path == str(tmp_path / "new" / "t-0" / newest.name)
+    assert 6 <= lost.start_offset <= lost.end_offset <= 9
+    reader = bl.Log(tmp_path / "new" / "t-0").read(on_corrupt="skip")
+    assert len([rows for rows in reader for _ in range(rows.num_rows)]) < 9
+    assert [*reader.lost] == [*done.damage]
+
+
+def test_a_copy_that_has_damage_ends_with_its_exit_code(data, tmp_path, run):
+    newest = data / "t-0" / f"{6:020d}.log"
+    DAMAGE["a flipped bit"](newest, newest.stat().st_size // 3)
+    retain = ["retain", data, "--topic", "t", "--before-offset", "3", "--to"]
+    result = run(*retain, tmp_path / "new")
+    assert result.code == 1
+    assert f"t-0: damage was carried over: lost: offsets 6 to 6 at {tmp_path}/new/t-0/{newest.name}:0: " in result.err
+    result = run(*retain, tmp_path / "newer", "--format", "json")
+    (words,) = map(json.loads, result.out.splitlines())
+    assert [lost["position"] for lost in words["damage"]] == [0]
+    # What is sound is copied without a word of damage.
+    shutil.rmtree(tmp_path / "new")
+    assert run("retain", data, "--topic", "t", "--until-offset", "6", "--to", tmp_path / "new").code == 0
+
+
+def test_what_a_copy_leaves_out_is_told_by_offsets_that_rise(data, tmp_path):
+    """The batch with offset 6 is behind 7, and below the cut: it would be gone without a word."""
+    newest = data / "t-0" / f"{6:020d}.log"
+    DAMAGE["batches in another order"](newest, newest.stat().st_size // 3)
+    with pytest.raises(bl.CorruptRecordError, match="offset 6 is below 8"):
+        rewrite(Until(offset=8), data, topics=["t"], to=tmp_path / "new")
+
+
+@pytest.mark.parametrize("verb", [Erase(keys=(b"x",)), Convert(magic=2)])
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("base", [0, 6])
+def test_a_verb_that_reads_everything_refuses_damage_where_nothing_is_to_change(data, verb, damage, base):
+    """Batches that were swapped have right checksums, and what is looked for is told by offset."""
+    path = data / "t-0" / f"{base:020d}.log"
+    damage(path, path.stat().st_size // 3)
+    with pytest.raises(bl.CorruptRecordError, match=r"crc mismatch|offset \d is below \d"):
+        rewrite(verb, data, topics=["t"])
+
+
+def test_damage_that_a_verb_leaves_in_place_is_said(data, run):
+    newest = data / "t-0" / f"{6:020d}.log"
+    DAMAGE["a flipped bit"](newest, newest.stat().st_size // 3)
+    result = run("retain", data, "--topic", "t", "--before-offset", "3", "--in-place")
+    assert result.code == 1
+    assert f"t-0: damage was carried over: lost: offsets 6 to 6 at {newest}:0: record batch crc mismatch" in result.err
+    assert bl.Log(data / "t-0").log_start_offset == 3
+
+
+def test_no_cut_is_made_by_a_header_that_is_damaged(data, tmp_path):
+    """Its last offset seems to be above the cut: the batch would be gone without a word."""
+    newest = data / "t-0" / f"{6:020d}.log"
+    overwrite(newest, newest.stat().st_size // 3 + 24, b"\x40")
+    with pytest.raises(
+        bl.CorruptRecordError, match=r"crc mismatch .* whether the batch with last offset \d+ is cut off"
+    ):
+        rewrite(Until(offset=8), data, topics=["t"], to=tmp_path / "new")
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_a_log_of_which_only_indexes_are_left_is_said_to_lack_all(data, run, level):
+    for path in (data / "t-0").glob("*.log"):
+        path.unlink()
+    for option in ("raise", "skip"):
+        result = run("read", data / "t-0", "--isolation-level", level, "--on-corrupt", option)
+        assert (result.code, result.out) == (1, "")
+        assert "indexes of it are" in result.err
+    for verb in ("compact", "erase --key k", "explain k"):
+        name, *options = verb.split()
+        arguments = ["explain", data, *options] if name == "explain" else [name, data, *options, "--dry-run"]
+        result = run(*arguments, "--topic", "t")
+        assert result.code == 1, verb
+        assert "records are missing" in result.err

@@ -1,0 +1,205 @@
+"""Which partitions a broker that starts will not serve, what keeps it from starting, and which verbs name that."""
+
+import re
+import shutil
+
+import pytest
+
+import brokerless as bl
+from brokerless.layout import checkpoints
+from brokerless.layout.bootstrap_metadata import Bootstrap, Topic
+from brokerless.log_dir.recover import forecast
+from building import batch
+from damage import overwrite
+
+OTHER_ID = "AAECAwQFBgcICQoLDA0ODw"
+
+
+@pytest.fixture
+def cluster(copied):
+    """A broker's directory that was shut down cleanly, with its cluster's metadata."""
+    return copied("kafka-4.1", "headers-0", "compact-delete-0", "__cluster_metadata-0")
+
+
+@pytest.fixture
+def disk(cluster):
+    """Another disk of the broker, empty."""
+    path = cluster.parent / "disk2"
+    path.mkdir()
+    ids = re.sub(
+        "directory.id=.*", f"directory.id={checkpoints.random_id()}", (cluster / "meta.properties").read_text()
+    )
+    (path / "meta.properties").write_text(ids)
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"value": "a"}\n')
+    return file
+
+
+def give_another_id(cluster):
+    path = cluster / "headers-0" / checkpoints.PARTITION_METADATA
+    path.write_bytes(checkpoints.format_partition_metadata(OTHER_ID))
+
+
+def take_the_id(cluster):
+    (cluster / "headers-0" / checkpoints.PARTITION_METADATA).unlink()
+
+
+def name_it_otherwise(cluster):
+    give_another_id(cluster)
+    shutil.move(cluster / "headers-0", cluster / "foreign-0")
+
+
+def number_it_otherwise(cluster):
+    shutil.move(cluster / "headers-0", cluster / "headers-7")
+
+
+def copy_it(cluster):
+    shutil.move(cluster / "headers-0", cluster / "foreign-0")
+
+
+def move_it_to_another_node(cluster):
+    path = cluster / "meta.properties"
+    path.write_text(path.read_text().replace("node.id=1", "node.id=7"))
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "why"),
+    [
+        (give_another_id, "headers-0", f"-stray.*its topic id is {OTHER_ID}, and the cluster's metadata have .{{22}} "),
+        (take_the_id, "headers-0", "-stray.*no partition.metadata; put one there, with the topic id .{22}"),
+        (name_it_otherwise, "foreign-0", "-stray.*the cluster's metadata do not name the topic"),
+        (number_it_otherwise, "headers-7", "-stray.*the cluster's metadata do not have this partition"),
+        (copy_it, "foreign-0", "a broker does not serve foreign-0: its topic id .{22} is that of topic headers"),
+        (move_it_to_another_node, "headers-0", r"-stray.*it is on nodes \(1,\), and this is node 7"),
+    ],
+)
+def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, change, name, why):
+    """By what the metadata log says of its topic's id, in each verb."""
+    change(cluster)
+    listed = run("ls", cluster)
+    assert (listed.code, len(re.findall(f"^not served: .*/{name} .*{why}", listed.err, re.MULTILINE))) == (0, 1)
+    named = [cluster, "--topic", name[:-2]]
+    for verb in (
+        ["produce", *named, "--input", rows, "--sole-replica"],
+        ["convert", *named, "--compression", "zstd", "--in-place"],
+        ["erase", *named, "--key", "none", "--in-place"],
+        ["retain", *named, "--before-offset", "1", "--in-place"],
+    ):
+        said = run(*verb)
+        assert (said.code, len(re.findall(f"^warning: .*{why}", said.err, re.MULTILINE))) == (0, 1), said
+    result = run("recover", cluster, "--topic", name[:-2], "--dry-run")
+    assert result.code == 1
+    first, second = result.out.splitlines()[:2]
+    assert re.search("; a broker will start and serve nothing: up to [1-9][0-9]* records are dropped$", first)
+    assert re.search(why, second)
+
+
+def test_what_will_be_served_is_counted(cluster):
+    records = bl.LogDir(cluster).log("headers", 0).log_end_offset
+    assert forecast(str(cluster)).is_good
+    give_another_id(cluster)
+    end = f"; a broker will start and serve 1 of 2 partitions: up to {records} records are dropped"
+    assert forecast(str(cluster)).summary().endswith(end)
+
+
+def test_many_partitions_are_one_warning(tmp_path):
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", partitions=5)
+    bootstrap = Bootstrap(1)
+    bootstrap.topics["other"] = Topic(OTHER_ID)
+    (tmp_path / "data" / checkpoints.BOOTSTRAP).write_bytes(bootstrap.format(timestamp=0))
+    with bl.LogDir.open(tmp_path / "data", sole_replica=True) as log_dir:
+        with pytest.warns(UserWarning, match="t-0 -stray.*t-2 -stray.*; 2 more$"):
+            log_dir.log("t", 0)
+        for partition in range(1, 5):
+            log_dir.log("t", partition)
+
+
+@pytest.mark.filterwarnings("ignore:the cluster's metadata are known up to damage")
+def test_metadata_damaged_near_their_start_name_no_partition(cluster, run):
+    log = max((cluster / "__cluster_metadata-0").glob("*.log"))
+    positions = next(iter(bl.Log(cluster / "__cluster_metadata-0").scan()))["position"].to_pylist()
+    overwrite(log, positions[1] + 70, b"\xff\xff")
+    found = forecast(str(cluster))
+    assert not found.is_good
+    assert len(found.dropping) == found.partitions == 2
+    assert "; a broker will start and serve nothing: up to " in found.summary()
+    assert run("recover", cluster, "--dry-run").code == 1
+
+
+def test_the_partitions_of_a_second_disk_are_looked_up_in_the_metadata_of_the_first(cluster, disk, run):
+    give_another_id(cluster)
+    shutil.move(cluster / "headers-0", disk)
+    for arguments in (["recover", cluster, disk], ["recover", disk, "--metadata", cluster], ["ls", cluster, disk]):
+        said = run(*arguments)
+        assert (said.code, OTHER_ID in said.out + said.err) == (0 if arguments[0] == "ls" else 1, True)
+        assert "no __cluster_metadata-0" not in said.out + said.err
+
+
+def test_a_partition_that_the_metadata_of_a_new_cluster_do_not_name_is_not_served(tmp_path, run):
+    data = tmp_path / "data"
+    with bl.LogDir.create(data) as log_dir:
+        log_dir.create_topic("t")
+        log_dir.log("t", 0).append(batch(0, [b"a"]))
+    shutil.copytree(data / "t-0", data / "t-1")
+    assert "a broker renames t-1 -stray" in run("ls", data).err
+    found = forecast(str(data))
+    assert [why for why in found.dropping if "t-1 -stray" in why] == found.dropping != []
+    # What opening mends is no reason.
+    shutil.rmtree(data / "t-1")
+    (data / "t-0" / checkpoints.PARTITION_METADATA).unlink()
+    assert forecast(str(data)).is_good
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("quorum-state", '{"broken', "quorum state is malformed"),
+        ("quorum-state", "", "quorum state is malformed"),
+        ("quorum-state", "[]", "no number 'data_version'"),
+        ("partition.metadata", "x", "partition metadata is cut"),
+        ("partition.metadata", f"version: 0\ntopic_id: {OTHER_ID}\n", f"stored {OTHER_ID}, expected A{{21}}Q"),
+    ],
+)
+def test_small_files_of_the_metadata_log_stop_a_broker_where_they_are_damaged(cluster, run, name, content, why):
+    (cluster / "__cluster_metadata-0" / name).write_text(content)
+    result = run("recover", cluster, "--dry-run")
+    assert (result.code, result.out.splitlines()[0].endswith("; a broker will not start")) == (1, True)
+    assert re.search(why, result.out)
+    assert re.search(f"^note: a broker does not start: .*{why}", run("ls", cluster).err, re.MULTILINE)
+    with pytest.warns(UserWarning, match=f"a broker does not start: .*{name}"):
+        bl.LogDir.open(cluster, sole_replica=True).close()
+
+
+def test_directories_that_one_broker_cannot_have_together(cluster, disk, run):
+    assert run("recover", cluster, disk, "--dry-run").code == 0
+    ids, path = checkpoints.parse_meta_properties((cluster / "meta.properties").read_bytes()), disk / "meta.properties"
+    for name, value, why in (
+        ("directory.id", ids.directory_id, f"same directory.id: {ids.directory_id} in {cluster}, {disk}"),
+        ("cluster.id", OTHER_ID, f"different cluster.id: {ids.cluster_id} in {cluster}, {OTHER_ID} in {disk}"),
+        ("node.id", "7", f"different node.id: 1 in {cluster}, 7 in {disk}"),
+    ):
+        before = path.read_text()
+        path.write_text(re.sub(f"{name}=.*", f"{name}={value}", before))
+        result = run("recover", cluster, disk, "--dry-run")
+        assert (result.code, result.out.splitlines()[0].endswith("; a broker will not start")) == (1, True)
+        assert why in result.out.splitlines()[1]
+        path.write_text(before)
+
+
+def test_writers_and_ls_say_that_there_are_no_ids(cluster, disk, rows, run):
+    (cluster / "meta.properties").unlink()
+    for arguments in (
+        ["ls", cluster],
+        ["produce", cluster, "--topic", "headers", "--input", rows],
+        ["erase", cluster, "--topic", "headers", "--key", "none", "--in-place"],
+    ):
+        said = run(*arguments)
+        assert (said.code, said.err.count(f"no meta.properties in {cluster}: a KRaft broker does not start")) == (0, 1)
+    # Another of the broker's disks has them.
+    assert "no meta.properties" not in run("ls", cluster, disk).err

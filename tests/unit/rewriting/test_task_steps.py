@@ -1,0 +1,138 @@
+"""The work on a large log divided among calls, each of which may be made twice, comes to what one call comes to."""
+
+import os
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import brokerless as bl
+from brokerless.rewriting import attempts
+from brokerless.rewriting.compact import distributed
+from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.run import rewrite_each
+from building import NOW, batch, marker
+from verbs import Repeating
+
+PRODUCER = 7
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Nothing here dies."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Keys that come again and again, tombstones, aborted and committed transactions, in many segments."""
+    with bl.LogDir.create(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 2, segment_bytes=600, index_interval_bytes=0, cleanup_policy="compact")
+        for key in log_dir.partitions():
+            log, sequence = log_dir.log(*key), 0
+            for i in range(60):
+                keys = [b"k%d" % (i % 17), b"m%d" % i]
+                values = [None if i % 7 == 6 else b"v%d" % i, b"w%d" % i]
+                fields = {}
+                if i % 8 in (2, 3):
+                    fields = {"producer_id": PRODUCER, "base_sequence": sequence, "transactional": True}
+                    sequence += 2
+                log.append(batch(0, values, keys=keys, timestamp=NOW + i, **fields))
+                if i % 8 == 3:
+                    log.append(marker(0, PRODUCER, commit=i % 16 < 8), origin="coordinator")
+    return tmp_path / "data"
+
+
+def rows(log):
+    columns = ["offset", "timestamp", "key", "value", "headers", "producerId", "sequence"]
+    return [
+        pa.table(log.read(columns=columns, isolation_level=f"read_{level}")) for level in ("committed", "uncommitted")
+    ]
+
+
+def both_ways(verb, data, tmp_path, **options):
+    """Rewrite as one call, and divided; check that the logs are the same, and return both reports."""
+    whole = shutil.copytree(data, tmp_path / "whole")
+    one = list(rewrite_each(verb, whole, topics=["t"]))
+    parts = list(rewrite_each(verb, data, topics=["t"], pool=Repeating(**options), share=1000))
+    for log in bl.LogDir(data).logs():
+        twin = bl.LogDir(whole).log("t", log.partition)
+        assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
+        assert rows(log) == rows(twin)
+        assert (log.log_start_offset, log.log_end_offset) == (twin.log_start_offset, twin.log_end_offset)
+    assert bl.Root(str(data)).first_dirty_offsets == bl.Root(str(whole)).first_dirty_offsets
+    assert not list(data.glob("*-delete"))
+    return [result.report for result in one], [result.report for result in sorted(parts, key=lambda part: part.name)]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        Convert(compression="zstd"),
+        Convert(compression="gzip", batch_size=1000),
+        Convert(magic=1, drop=frozenset({"producers"})),
+        Compact(roll=True),
+    ],
+    ids=["codec", "batches", "format", "compact"],
+)
+def test_divided_work(data, tmp_path, verb, fails):
+    one, parts = both_ways(verb, data, tmp_path, fails=fails)
+    assert parts == one
+
+
+@pytest.mark.slow
+def test_a_compaction_whose_keys_do_not_fit(data, tmp_path, monkeypatch):
+    """What the first pass has left is divided into ranges of its size, and each decided by itself."""
+    made = []
+    decide_all = distributed.decide_all
+
+    def little(plan, verdicts, hash_range, *, memory, progress, passes=None):
+        found = decide_all(plan, verdicts, hash_range, memory=1, progress=progress, passes=passes)
+        made.append((hash_range, found.passes, found.next_hash_range))
+        return found
+
+    monkeypatch.setattr(distributed, "decide_all", little)
+    one, parts = both_ways(Compact(roll=True), data, tmp_path)
+    assert [report.segments for report in parts] == [report.segments for report in one]
+    assert [report.keys for report in parts] == [report.keys for report in one]
+    firsts = [left for hash_range, _, left in made if hash_range == (0, 0)]
+    assert all(left is not None for left in firsts)
+    assert [left for hash_range, _, left in made if hash_range != (0, 0)] == [None] * (len(made) - len(firsts))
+    assert sum(report.passes for report in parts) > 4
+
+
+@pytest.mark.parametrize(
+    ("done", "count"), [(1 << 63, 1), (1 << 62, 3), ((1 << 62) + 5, 3), (3 << 61, 2), (1 << 54, 1023)]
+)
+def test_the_hashes_that_are_left_are_divided(done, count):
+    ranges = distributed.divided((done, (1 << 64) - done))
+    assert len(ranges) == count
+    assert ranges[0][0] == done
+    assert all(first + many == following for (first, many), (following, _) in pairwise(ranges))
+    assert sum(ranges[-1]) == 1 << 64
+    assert max(many for _, many in ranges) <= done
+
+
+def test_records_without_a_key_are_refused(data):
+    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+        log_dir.log("t", 1, cleanup_policy="delete").append(batch(0, [b"no key"], timestamp=NOW))
+    before = rows(bl.LogDir(data).log("t", 1))
+    with pytest.raises(ValueError, match="1 records without a key would go"):
+        list(rewrite_each(Compact(roll=True), data, topics=["t"], partitions=[1], pool=Repeating(), share=1000))
+    assert rows(bl.LogDir(data).log("t", 1)) == before
+    assert not list(data.glob("*-delete"))
+
+
+def test_attempts_at_a_partition_behind_a_link_are_on_its_disk(tmp_path):
+    """Beside the link they could not be moved to where it leads, which may be another disk."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "disk" / "t-0").mkdir(parents=True)
+    (tmp_path / "logs" / "t-0").symlink_to(tmp_path / "disk" / "t-0")
+    place = attempts.make(str(tmp_path / "logs" / "t-0"), "t", 0)
+    assert Path(place).parent == tmp_path / "disk"
+    attempts.remove(place)
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["t-0"]
