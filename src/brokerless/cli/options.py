@@ -159,9 +159,21 @@ def broker_settings(function: _Command) -> _Command:
 
 
 def format_of(path: str | None, form: str | None) -> str:
-    """Return the format of a file of rows: what is asked for, else what its name says, else json."""
+    """Return the format of a file of rows: what is asked for, else what its name says, else json.
+
+    Raises:
+        click.UsageError: its name says another format.
+    """
     suffix = os.path.splitext(path or "")[1].removeprefix(".").lower()
+    if form is None and suffix in _OTHER_FORMATS:
+        raise click.UsageError(
+            f"{path}: {suffix} is no format here. Name the file .json, .arrow or .parquet, or give --format"
+        )
     return form or (suffix if suffix in ("arrow", "parquet") else "json")
+
+
+# Names under which nobody looks for JSON lines.
+_OTHER_FORMATS = {"avro", "bz2", "csv", "feather", "gz", "orc", "tsv", "xls", "xlsx", "xml", "xz", "yaml", "zip", "zst"}
 
 
 class Progress:

@@ -1,8 +1,12 @@
 """Spark: `format("brokerless")`, with the columns and options of Spark's own Kafka source; and jobs over many logs.
 
+Import it before the session starts, and Spark finds the format: its own processes run this Python then.
+
 The jobs are functions of a session: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -38,3 +42,28 @@ if not TYPE_CHECKING:
     def __dir__() -> list[str]:
         """Name the jobs that have not been imported yet too: completion at a prompt goes by it."""
         return sorted({*globals(), *__all__})
+
+
+def _run_this_python() -> None:
+    """Let Spark's processes run this Python, which has brokerless, where nobody has said which.
+
+    Spark runs the first `python3` on PATH, and finds no source that is not installed there. A session that has started
+    keeps its Python: its next tasks are told, and the source is registered by hand. Where spark-submit or a Connect
+    server decides, nothing is changed.
+    """
+    if {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & os.environ.keys():
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    session = getattr(sys.modules.get("pyspark.sql"), "SparkSession", None)
+    if context is None or context._active_spark_context is None or session is None:  # noqa: SLF001 - no public name
+        return
+    running = session.getActiveSession()
+    if running is not None:
+        from brokerless.spark.data_source import BrokerlessSource  # noqa: PLC0415 - most have no session yet
+
+        running.sparkContext.pythonExec = sys.executable
+        running.dataSource.register(BrokerlessSource)
+
+
+_run_this_python()

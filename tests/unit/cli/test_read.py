@@ -180,6 +180,17 @@ def test_a_files_name_says_its_format(name, start, golden, run, tmp_path):
     assert output.read_bytes().startswith(b'{"topic"')
 
 
+def test_a_name_of_another_format_is_refused(golden, run, tmp_path):
+    """JSON lines under the name of a spreadsheet are found out far too late."""
+    for name in ("all.csv", "all.avro", "all.json.gz"):
+        result = run("read", golden / "logs/kafka-4.1/headers-0", "--output", tmp_path / name)
+        assert (result.code, "is no format here" in result.err) == (2, True)
+        assert not (tmp_path / name).exists()
+    assert (
+        run("read", golden / "logs/kafka-4.1/headers-0", "--output", tmp_path / "all.csv", "--format", "json").code == 0
+    )
+
+
 @pytest.mark.parametrize("form", ["json", "arrow", "parquet"])
 def test_a_file_of_no_rows_is_whole(form, golden, run, tmp_path):
     output = tmp_path / "rows"
