@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 import brokerless as bl
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.log_dir.topics import NewTopic
 from building import NOW, batch
 
@@ -11,13 +11,13 @@ from building import NOW, batch
 def begin(path, topic="t", *, partitions=None, topic_id=None, settings=None, **options):
     """Begin a write to one topic; return it, and where tasks write."""
     new = NewTopic(partitions=partitions, topic_id=topic_id, settings=settings or {})
-    write = Write(path=str(path), topics={topic: new}, **options)
+    write = AtomicWrite(path=str(path), topics={topic: new}, **options)
     return write, write.begin()
 
 
 def begin_any(path, *, partitions=None, settings=None, **options):
     """Begin a write to the topics that rows name; return it, and where tasks write."""
-    write = Write(path=str(path), others=NewTopic(partitions=partitions, settings=settings or {}), **options)
+    write = AtomicWrite(path=str(path), others=NewTopic(partitions=partitions, settings=settings or {}), **options)
     return write, write.begin()
 
 

@@ -68,7 +68,7 @@ VERBS = [
     ("erase", "--key", "nobody", "--to"),
     ("retain", "--retention-bytes", "1000000", "--to"),
     ("retain", "--until-offset", "1000000", "--to"),
-    ("compact", "--drop-unkeyed", "--to"),
+    ("compact", "--drop-null-keys", "--to"),
 ]
 REWRITING = [
     ("convert", "--compression", "gzip", "--in-place"),

@@ -30,20 +30,20 @@ from brokerless.rewriting.erase import Erase as Erase
 from brokerless.log.log import Log as Log
 from brokerless.log.reader import (
     KAFKA_COLUMNS as KAFKA_COLUMNS,
-    Lost as Lost,
+    LostRange as LostRange,
     Reader as Reader,
     read_split as read_split,
 )
 from brokerless.rewriting.retain import Retain as Retain
-from brokerless.layout.log_dir_files import Root as Root
+from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
 from brokerless.layout.topic_config import TopicSettings as TopicSettings
 from brokerless.log.split import Split as Split
 from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
 from brokerless.log.timestamps import OffsetAndTimestamp as OffsetAndTimestamp
-from brokerless.rewriting.truncate_to import Until as Until
+from brokerless.rewriting.truncate_to import TruncateTo as TruncateTo
 from brokerless.append.writer import LogWriter as LogWriter
-from brokerless.log_dir.log_dirs import Leftover as Leftover, LogDir as LogDir
+from brokerless.log_dir.log_dirs import InactivePartition as InactivePartition, LogDir as LogDir
 from brokerless.log_dir.writer import LogDirWriter as LogDirWriter
 from brokerless.produce.producer import Producer as Producer
-from brokerless.rewriting.run import Rewritten as Rewritten, rewrite as rewrite
+from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite

@@ -11,7 +11,7 @@ from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
 from brokerless.io import storage
 from brokerless.layout import journal
@@ -22,7 +22,7 @@ from brokerless.log_dir.topics import NewTopic
 def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, settings=None, epoch=None, **options):
     """Write 100 rows a task, each with a key; one more task fails, and another is done twice."""
     new = NewTopic(partitions=partitions, settings=settings or {})
-    write = Write(path=str(path), topics={topic: new}, sole_replica=True, **options)
+    write = AtomicWrite(path=str(path), topics={topic: new}, sole_replica=True, **options)
     staging = write.begin()
     parts = []
     for number in [*range(tasks), tasks - 1]:
@@ -153,7 +153,7 @@ def test_a_write_does_not_go_on_once_a_broker_was_there(client, tmp_path):
     """It deletes what is staged, after a minute."""
     data = tmp_path / "data"
     write_tasks(data, "t", partitions=2)
-    write = Write(path=str(data), topics={"t": NewTopic()}, sole_replica=True)
+    write = AtomicWrite(path=str(data), topics={"t": NewTopic()}, sole_replica=True)
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pydict({"value": [b"x"] * 10}))
     parts = task.finish()

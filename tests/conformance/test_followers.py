@@ -38,7 +38,7 @@ def write_ahead_of_the_follower(client, tmp_path):
         # `pair` starts the follower only once the leader has started, which it has not before it is unfenced.
         client.create(leader, "t", replicas=[1, 2], unclean_leader_election_enable="true")
         client.produce(leader, "t", 0, 100, "plain", batch_size=200)
-        wait_until(lambda: bl.Root(str(tmp_path / "leader")).high_watermarks.get(("t", 0)) == 100)
+        wait_until(lambda: bl.LogDirFiles(str(tmp_path / "leader")).high_watermarks.get(("t", 0)) == 100)
         follower.kill()
         client.produce(leader, "t", 0, 100, "plain", batch_size=200, acks=1)
         consumed = client.topics(leader)["t"]

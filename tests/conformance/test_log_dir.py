@@ -81,7 +81,7 @@ def test_a_broker_and_we_keep_each_other_out(client, tmp_path):
     with Broker(data, log=tmp_path / "broker.log"):
         with pytest.raises(bl.LogInUseError, match=r"process \d+ \(java\) holds"):
             bl.LogDir.open(data, sole_replica=True)
-        assert bl.Root(str(data)).is_locked
+        assert bl.LogDirFiles(str(data)).is_locked
     log_dir = bl.LogDir.open(data, sole_replica=True)
     with pytest.raises(AssertionError, match="Failed to acquire lock on file"):
         Broker(data, log=tmp_path / "refused.log")

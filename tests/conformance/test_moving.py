@@ -32,7 +32,7 @@ def test_no_record_of_a_replica_that_was_being_moved_is_lost(client, tmp_path):
         broker.kill()
     for disk in disks:
         list(recovered(str(disk)))
-        assert bl.Root(str(disk)).is_clean
+        assert bl.LogDirFiles(str(disk)).is_clean
     with Broker(*disks, log=tmp_path / "after.log", **week) as broker:
         time.sleep(5)
         assert client.consume(broker, "t") == expected

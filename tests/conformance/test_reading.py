@@ -137,7 +137,7 @@ def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
         reader = others.submit(look_on, 20)
         broker.stop()
         reader.result()
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
     look()
     with ThreadPoolExecutor(1) as others:
         reader = others.submit(look_on, 40)
@@ -149,7 +149,7 @@ def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
 
 def is_trimmed_and_cleaned(data):
     """Tell whether segments have been deleted, and others cleaned."""
-    root = bl.Root(str(data))
+    root = bl.LogDirFiles(str(data))
     is_deleted = bl.Log(data / "deleted-0").segments[0].base_offset > 0
     return is_deleted and root.first_dirty_offsets.get(("compacted", 0), 0) > 0
 

@@ -14,7 +14,7 @@ from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transacti
 from kafka import DEFAULT, RELEASES, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, Until, _native, rewrite
+from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
 from brokerless.io import disk
 from brokerless.rewriting.run import rewrite_each
 from verbs import Repeating, change_settings
@@ -51,7 +51,7 @@ def check_served(client, broker, expected):
 
 
 def first_dirty_offset(data, partition=0):
-    return bl.Root(str(data)).first_dirty_offsets.get(("t", partition), 0)
+    return bl.LogDirFiles(str(data)).first_dirty_offsets.get(("t", partition), 0)
 
 
 def wait_for_cleaner(data, beyond, partition=0):
@@ -236,7 +236,7 @@ def test_retained(client, tmp_path):
     """The log start offset of the checkpoint counts, and what is before it is gone."""
     data = fill(tmp_path / "data")
     rewrite(Retain(before_offset=333), data, topics=["t"])
-    assert bl.Root(str(data)).log_start_offsets == {("t", 0): 333, ("t", 1): 333}
+    assert bl.LogDirFiles(str(data)).log_start_offsets == {("t", 0): 333, ("t", 1): 333}
     expected = seen(data, "t")
     assert min(row["offset"] for row in expected["read_uncommitted"]) == 333
     with Broker(data, log=tmp_path / "broker.log") as broker:
@@ -248,7 +248,7 @@ def test_a_copy_as_it_was(client, tmp_path):
     data = fill(tmp_path / "data")
     before = seen(data, "t")
     new = tmp_path / "new"
-    (done,) = rewrite(Until(offset=500), data, topics=["t"], partitions=[0], to=new)
+    (done,) = rewrite(TruncateTo(offset=500), data, topics=["t"], partitions=[0], to=new)
     end = done.report.log_end_offset
     assert 450 < end <= 500
     expected = {
@@ -323,7 +323,7 @@ def test_a_copy_as_it_was_in_the_middle_of_a_transaction(client, tmp_path, how):
         begin = log.log_end_offset
         write(log, 50, producer_id=PRODUCER + 9, producer_epoch=0, base_sequence=0, is_transactional=True)
         write(log, 10)
-    rewrite(Until(offset=begin + 60, open_transactions=how), data, topics=["t"], to=new)
+    rewrite(TruncateTo(offset=begin + 60, open_transactions=how), data, topics=["t"], to=new)
     expected = seen(new, "t")
     with Broker(new, log=tmp_path / "broker.log") as broker:
         check_served(client, broker, expected)

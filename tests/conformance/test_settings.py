@@ -77,7 +77,7 @@ def test_the_layers_of_a_broker(client, tmp_path):
         for topic in ("plain", "own"):
             for _ in range(4):
                 client.produce(broker, topic, 0, 100, "keyed", batch_size=500)
-        wait_until(lambda: bl.Root(str(data)).first_dirty_offsets.get(("own", 0), 0) > 100, "never cleaned")
+        wait_until(lambda: bl.LogDirFiles(str(data)).first_dirty_offsets.get(("own", 0), 0) > 100, "never cleaned")
         expected = {topic: in_force(client, broker, topic) for topic in ("plain", "own")}
         served = {topic: client.consume(broker, topic) for topic in ("plain", "own")}
     # of the cleaner: with the lag of its own, one topic has been compacted

@@ -109,11 +109,11 @@ def test_a_start_in_the_remote_part_stays_after_a_crash(client, tmp_path):
         end = client.consume(broker, "t")[-1]["offset"]
         client.delete_records(broker, "t", 0, 5)
         deadline = time.monotonic() + 60
-        while bl.Root(str(data)).log_start_offsets.get(("t", 0)) != 5:
+        while bl.LogDirFiles(str(data)).log_start_offsets.get(("t", 0)) != 5:
             assert time.monotonic() < deadline, "the start was never checkpointed"
             time.sleep(0.2)
         broker.kill()
     list(recovered(str(data)))
-    assert bl.Root(str(data)).log_start_offsets["t", 0] == 5
+    assert bl.LogDirFiles(str(data)).log_start_offsets["t", 0] == 5
     with Broker(data, log=tmp_path / "after.log", **properties) as broker:
         assert [row["offset"] for row in client.consume(broker, "t")] == list(range(5, end + 1))

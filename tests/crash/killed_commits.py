@@ -11,7 +11,7 @@ import sys
 
 import pyarrow as pa
 
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.io import disk
 from brokerless.layout.streaming_epochs import Epoch
 from brokerless.log_dir.topics import NewTopic
@@ -23,7 +23,7 @@ NEW = NewTopic(settings={"segment_index_bytes": 1200})
 
 def commit(path):
     """Write a row each to a topic that is there and to a new one, as the first epoch of a query."""
-    write = Write(path=str(path), others=NEW, owner="query")
+    write = AtomicWrite(path=str(path), others=NEW, owner="query")
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "topic": ["t", "new"]}))
     write.commit(task.finish(), epoch=Epoch("query", 0))

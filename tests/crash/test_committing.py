@@ -8,7 +8,7 @@ from faults import FALLS, each_crash
 
 import brokerless as bl
 from brokerless.commit import staged_logs
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
 from brokerless.layout import journal
 from brokerless.layout.streaming_epochs import Epoch, committed
@@ -75,7 +75,7 @@ CASES = {
 
 
 def commit(path, options, values, columns, epoch=None):
-    write = Write(path=path, **options)
+    write = AtomicWrite(path=path, **options)
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pydict({"value": [value.encode() for value in values], **columns}))
     write.commit(task.finish(), epoch=epoch, threads=1)
@@ -103,12 +103,12 @@ def test_all_rows_or_none(start, tmp_path, options, values, columns):
         found.add((held == new, (crash.directory / journal.NAME).exists()))
         if (crash.directory / journal.NAME).exists():
             assert held == new, crash
-            assert not bl.Root(str(crash.directory)).is_clean, crash
+            assert not bl.LogDirFiles(str(crash.directory)).is_clean, crash
         with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
             for key in log_dir.partitions():
                 log_dir.log(*key)
         assert rows(crash.directory) == held, crash
-        assert bl.Root(str(crash.directory)).is_clean, crash
+        assert bl.LogDirFiles(str(crash.directory)).is_clean, crash
         assert not (crash.directory / journal.NAME).exists(), crash
         for log in bl.LogDir(crash.directory).logs():
             for segment in log.segments:

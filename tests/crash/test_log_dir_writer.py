@@ -79,7 +79,7 @@ def opens_again(directory):
     with bl.LogDir.open(directory, sole_replica=True) as log_dir:
         for topic, partition in log_dir.partitions():
             log_dir.log(topic, partition)
-    assert bl.Root(str(directory)).is_clean
+    assert bl.LogDirFiles(str(directory)).is_clean
     return directory
 
 
@@ -103,7 +103,7 @@ def test_the_marker_is_there_only_where_nothing_was_begun_or_all_was_done(tmp_pa
     for crash in each_crash(work, start, tmp_path):
         written = records(crash.directory, "t-0"), records(crash.directory, "x-0")
         marker = crash.directory / ".kafka_cleanshutdown"
-        root = bl.Root(str(crash.directory))
+        root = bl.LogDirFiles(str(crash.directory))
         if marker.exists():
             assert marker.read_bytes() == MARKER
             assert written in ((0, 0), (1, 1)), crash
@@ -111,7 +111,7 @@ def test_the_marker_is_there_only_where_nothing_was_begun_or_all_was_done(tmp_pa
         assert root.recovery_points["u", 0] == 7
         assert root.recovery_points["t", 0] <= written[0], crash
         states.add((marker.exists(), written))
-        assert bl.Root(str(opens_again(crash.directory))).broker_epoch == 77
+        assert bl.LogDirFiles(str(opens_again(crash.directory))).broker_epoch == 77
     assert {(True, (0, 0)), (False, (1, 0)), (False, (1, 1)), (True, (1, 1))} <= states
 
 

@@ -26,7 +26,7 @@ def opens_again(directory):
     """Recover, check that a clean directory results whose indexes are right, and return the values."""
     with bl.LogDir.open(directory, sole_replica=True) as log_dir:
         log_dir.log("t", 0)
-    assert bl.Root(str(directory)).is_clean
+    assert bl.LogDirFiles(str(directory)).is_clean
     log = bl.LogDir(directory).log("t", 0)
     for segment in log.segments:
         segment.offset_index().sanity_check()

@@ -145,7 +145,7 @@ def test_rewriting_is_as_it_is_here(spark, data, tmp_path, job, verb, options, t
             twin = bl.LogDir(here).log(log.topic, log.partition)
             assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
             assert pa.table(log.read()).equals(pa.table(twin.read()))
-        assert bl.Root(str(left)).is_clean
+        assert bl.LogDirFiles(str(left)).is_clean
 
 
 def test_a_damaged_log_stays_as_it_was(spark, data):
@@ -167,10 +167,10 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
     damage.flip_bit(path, 70)
     for expected in (["users-0"], []):
         with pytest.raises(bl.CorruptRecordError):
-            convert(spark, data, topics=["users"], compression="zstd", jobs=1, state=state)
+            convert(spark, data, topics=["users"], compression="zstd", jobs=1, resume_file=state)
         assert len(state.read_text().splitlines()) == 1, expected
     damage.flip_bit(path, 70)
-    done = convert(spark, data, topics=["users"], compression="zstd", state=state)
+    done = convert(spark, data, topics=["users"], compression="zstd", resume_file=state)
     assert [one.name for one in done] == ["users-1"]
     assert {
         header["compression"]
@@ -178,8 +178,8 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
         for part in log.scan()
         for header in part.to_pylist()
     } == {"zstd"}
-    assert convert(spark, data, topics=["users"], compression="zstd", state=state) == []
-    assert len(convert(spark, data, topics=["users"], compression="lz4", state=state)) == 2
+    assert convert(spark, data, topics=["users"], compression="zstd", resume_file=state) == []
+    assert len(convert(spark, data, topics=["users"], compression="lz4", resume_file=state)) == 2
 
 
 def test_the_commands(run, data, tmp_path):
@@ -200,10 +200,10 @@ def test_the_commands(run, data, tmp_path):
     code, out, err = run(*arguments, "--dry-run")
     assert (code, len(out.splitlines())) == (0, 2)
     assert "changed nothing" in err
-    code, out, err = run(*arguments, "--in-place", "--state", tmp_path / "state")
+    code, out, err = run(*arguments, "--in-place", "--resume-file", tmp_path / "state")
     assert code == 0
     assert {json.loads(line)["partition"] for line in out.splitlines()} == {0, 1}
-    code, out, err = run(*arguments, "--in-place", "--state", tmp_path / "state")
+    code, out, err = run(*arguments, "--in-place", "--resume-file", tmp_path / "state")
     assert (code, out) == (0, "")
     assert "2 partitions done before: left alone" in err
     code, out, err = run("convert", data, "--topic", "users", "--compression", "gzip", "--in-place")
@@ -287,7 +287,7 @@ from brokerless.spark.jobs.rewrite import rewritten
 from dying import DyingConvert
 spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
 verb = DyingConvert(compression="zstd")
-print(len(list(rewritten(spark, verb, sys.argv[1:], ["users"], [], dry_run=False, jobs=None, ledger=None))))
+print(len(list(rewritten(spark, verb, sys.argv[1:], ["users"], [], dry_run=False, jobs=None, progress_file=None))))
 """
 
 

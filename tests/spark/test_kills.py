@@ -99,7 +99,7 @@ def test_a_driver_that_is_killed(tmp_path, place, number, is_committed):
         for key in log_dir.partitions():
             log_dir.log(*key)
     assert values(tmp_path / "d") == expected
-    assert bl.Root(str(tmp_path / "d")).is_clean
+    assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
 
 
 def test_a_stream_whose_driver_is_killed_before_spark_knows_of_the_commit(spark, path):

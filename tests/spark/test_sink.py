@@ -56,7 +56,7 @@ def test_rows_go_where_kafka_sends_their_keys_and_are_appended(spark, save, tmp_
     for number in range(3):
         offsets = [offset for _, partition, offset in found if partition == number]
         assert offsets == list(range(len(offsets)))
-    assert bl.Root(str(tmp_path / "d")).is_clean
+    assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
     assert sorted(path.name for path in (tmp_path / "d").iterdir() if path.is_dir()) == ["t-0", "t-1", "t-2"]
 
 
@@ -138,7 +138,7 @@ def test_a_job_that_fails_leaves_nothing(spark, save, tmp_path):
     with pytest.raises(Exception, match="RecordTooLargeError"):
         save(spark.range(1).selectExpr("repeat('x', 2000000) value"))
     assert values(tmp_path / "d") == list(range(10))
-    assert bl.Root(str(tmp_path / "d")).is_clean
+    assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
     assert [path.name for path in (tmp_path / "d").iterdir() if path.is_dir()] == ["t-0"]
 
 

@@ -127,8 +127,12 @@ class Outcome(Generic[ReportT]):
     unread_from: int | None = None
 
 
-class Verb(Protocol[PlanT, ReportT]):
+class RewriteOperation(Protocol[PlanT, ReportT]):
     """What is done to a log. A frozen dataclass of its options; picklable, as are its plans and outcomes."""
+
+    @property
+    def state_name(self) -> str:
+        """The operation's name in resume files, where it stays what it is."""
 
     @property
     def decided_by(self) -> tuple[str, ...]:
@@ -160,14 +164,14 @@ class Verb(Protocol[PlanT, ReportT]):
 
 
 @runtime_checkable
-class Divisible(Verb[PlanT, ReportT], Protocol[PlanT, ReportT]):
+class Divisible(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
     """A verb whose work on a large log may be done by several: none needs the memory or the time for all of it."""
 
     def steps(self, plan: PlanT, share: int) -> Steps[ReportT] | None:
         """Return the work in steps, each of calls of about `share` bytes; None: it is no more than one share."""
 
 
-def check_known(verb: Verb[Any, Any], settings: TopicSettings, directory: str) -> None:
+def check_known(verb: RewriteOperation[Any, Any], settings: TopicSettings, directory: str) -> None:
     """Refuse a verb that would let records go by settings that are not known.
 
     Raises:
@@ -183,7 +187,7 @@ def check_known(verb: Verb[Any, Any], settings: TopicSettings, directory: str) -
         )
 
 
-def perform(verb: Verb[PlanT, ReportT], log: LogWriter) -> ReportT:
+def perform(verb: RewriteOperation[PlanT, ReportT], log: LogWriter) -> ReportT:
     """Do a verb's whole work on an open log, here and now, and return its report.
 
     Raises:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from brokerless.append.operation import Outcome, PlanT, Report, ReportT, Verb
+    from brokerless.append.operation import Outcome, PlanT, Report, ReportT, RewriteOperation
     from brokerless.append.swap import Replacement
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicSettings
@@ -459,11 +459,11 @@ class LogWriter(OpenLog):
         elif offset > self.log_start_offset:
             self._start_at(offset)
 
-    def run(self, operation: Verb[PlanT, ReportT]) -> ReportT:
+    def run(self, operation: RewriteOperation[PlanT, ReportT]) -> ReportT:
         """Compact, convert, erase or delete, as `brokerless.rewrite` does, and go on with the log.
 
         Args:
-            operation: `Compact`, `Convert`, `Erase`, `Retain` or `Until`, with its options.
+            operation: `Compact`, `Convert`, `Erase`, `Retain` or `TruncateTo`, with its options.
 
         Returns:
             The operation's report.

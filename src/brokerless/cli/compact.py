@@ -55,7 +55,9 @@ def compaction(function: _Command) -> _Command:
             type=long_from(0),
             help="Leave segments with younger records alone, in place of the topic's setting.",
         ),
-        click.option("--from-start", is_flag=True, help="Take all for dirty, whatever the cleaner's checkpoint says."),
+        click.option(
+            "--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint: the whole log is dirty."
+        ),
         click.option(
             "--roll",
             is_flag=True,
@@ -82,7 +84,7 @@ def compact_options(function: _Command) -> _Command:
             help="Leave logs alone that a broker would: not dirty enough, or policy delete.",
         ),
         click.option(
-            "--drop-unkeyed", is_flag=True, help="Let records without a key go. Else none is compacted that has any."
+            "--drop-null-keys", is_flag=True, help="Drop records that have no key. Else a log that has any is refused."
         ),
         compaction,
     ):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
-    from brokerless.log.reader import Lost
+    from brokerless.log.reader import LostRange
     from brokerless.log.split import OnCorrupt
 
 _T = TypeVar("_T")
@@ -125,10 +125,10 @@ def read(
     logs = chosen(paths, topics, partitions, internal=False)
     uncommitted = Uncommitted(logs, paths, metadata)
 
-    def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
+    def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
         """Yield rows, each with all that was lost before; none at the end."""
         done = 0
-        lost: list[Lost] = []
+        lost: list[LostRange] = []
         for log in logs:
             if start_offset in (None, "earliest"):
                 note_missing(log)
@@ -154,7 +154,7 @@ def read(
         Progress(prints=output in (None, "-")) as progress,
         open_sink(form, output, bytes_as, schema) as write,
     ):
-        met: list[Lost] = []
+        met: list[LostRange] = []
         for rows, known in _limited(_ahead(rows_of_all(progress)), limit):
             if rows.num_rows:
                 write(rows)
@@ -180,8 +180,8 @@ def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
 
 
 def _limited(
-    found: Iterator[tuple[pa.RecordBatch, list[Lost]]], limit: int | None
-) -> Iterator[tuple[pa.RecordBatch, list[Lost]]]:
+    found: Iterator[tuple[pa.RecordBatch, list[LostRange]]], limit: int | None
+) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
     """Stop after `limit` rows. What is lost behind them may be known by then, read ahead, and is left out."""
     left = limit
     while left != 0 and (pair := next(found, None)) is not None:

@@ -64,7 +64,7 @@ def retain(
     brokerless retain data --topic orders --until 2024-05-01T12:00 --to as-of-noon
     """
     from brokerless.rewriting.retain import Retain
-    from brokerless.rewriting.truncate_to import Until
+    from brokerless.rewriting.truncate_to import TruncateTo
 
     given = (retention_ms, retention_bytes, before_offset)
     if until is not None or until_offset is not None:
@@ -72,7 +72,7 @@ def retain(
             raise click.UsageError("--until and --until-offset stand alone: cut the copy further in a second run")
         if where.in_place:
             raise click.UsageError("--until and --until-offset need --to: what they leave out is what is newest")
-        where.run(Until(timestamp=until, offset=until_offset, open_transactions=open_transactions))
+        where.run(TruncateTo(timestamp=until, offset=until_offset, open_transactions=open_transactions))
         return
     if given == (None, None, None):
         raise click.UsageError("no limit: one of --retention-ms, --retention-bytes, --before-offset, --until is needed")

@@ -16,8 +16,8 @@ from brokerless.cli.options import Progress, broker_settings, int_from
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from brokerless.append.operation import PlanT, ReportT, Verb
-    from brokerless.rewriting.run import Rewritten
+    from brokerless.append.operation import PlanT, ReportT, RewriteOperation
+    from brokerless.rewriting.run import RewriteResult
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -37,7 +37,7 @@ class Where:
     broker_config: str | None = None
     metadata: str | None = None
 
-    def run(self, verb: Verb[PlanT, ReportT]) -> list[ReportT]:
+    def run(self, verb: RewriteOperation[PlanT, ReportT]) -> list[ReportT]:
         """Do a verb's work there, print what came of it, and return the reports.
 
         Raises:
@@ -102,7 +102,7 @@ def way_around_damage() -> Iterator[None]:
         raise
 
 
-def print_result(result: Rewritten[ReportT], form: str, *, dry_run: bool) -> None:
+def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) -> None:
     """Print what was done to a partition, as text or JSON."""
     report = result.report
     if form == "json":

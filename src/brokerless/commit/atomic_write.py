@@ -1,8 +1,9 @@
 """A write by many tasks to topics of a log directory: all of its rows come into force, or none.
 
-`Write.begin` makes a staging directory, tasks write parts there (`brokerless.commit.parts`), and `Write.commit` is the
-broker: it appends the parts of each partition to a copy of the partition's directory (`brokerless.commit.staged_logs`),
-and puts all copies in the place of the old ones at one instant (`brokerless.layout.journal`).
+`AtomicWrite.begin` makes a staging directory, tasks write parts there (`brokerless.commit.parts`), and
+`AtomicWrite.commit` is the broker: it appends the parts of each partition to a copy of the partition's directory
+(`brokerless.commit.staged_logs`), and puts all copies in the place of the old ones at one instant
+(`brokerless.layout.journal`).
 
 A crash before the commit point leaves a directory that brokers delete, and nothing else.
 """
@@ -26,7 +27,7 @@ from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names, journal, streaming_epochs
 from brokerless.layout.lock import Lock
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log_dir.log_dirs import LogDir
 from brokerless.log_dir.topics import (
     by_topic,
@@ -59,7 +60,7 @@ _DESCRIPTION = "staging.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Write:
+class AtomicWrite:
     """What is to be written. Picklable; nothing is looked at or done before `begin`.
 
     Attributes:
@@ -79,7 +80,7 @@ class Write:
         ValueError: impossible arguments.
 
     >>> from brokerless.log_dir.topics import NewTopic
-    >>> write = Write(path=NEW, topics={"orders": NewTopic(partitions=2)})
+    >>> write = AtomicWrite(path=NEW, topics={"orders": NewTopic(partitions=2)})
     >>> task = write.begin().writer()
     >>> import pyarrow as pa
     >>> task.send(pa.RecordBatch.from_pylist([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}]))
@@ -209,7 +210,7 @@ class Write:
 
     def _lock(self) -> Lock:
         """Lock the log directory, made if there is nothing: what is looked at must not change meanwhile."""
-        if not storage.exists(self.path) or not Root.is_root(storage.list_directory(self.path)):
+        if not storage.exists(self.path) or not LogDirFiles.is_root(storage.list_directory(self.path)):
             open_or_create(self.path).close()
         return Lock(f"{self.path}/{checkpoints.LOCK}")
 

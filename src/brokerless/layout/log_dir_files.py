@@ -34,13 +34,13 @@ _MARKS = (
 )
 
 
-class Root:
+class LogDirFiles:
     """A log directory (one of a broker's `log.dirs`). Its files need not exist: what is absent reads as unknown.
 
     Attributes:
         path: the directory.
 
-    >>> Root("/nowhere").is_clean, Root("/nowhere").node_id
+    >>> LogDirFiles("/nowhere").is_clean, LogDirFiles("/nowhere").node_id
     (False, None)
     """
 
@@ -174,7 +174,7 @@ def check_outside(path: str, *, is_deep: bool = False) -> None:
             # where one may not look, or nothing is yet
             with contextlib.suppress(OSError):
                 names = storage.list_directory(around)
-            if Root.is_root(names):
+            if LogDirFiles.is_root(names):
                 raise ValueError(
                     f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions, or "
                     "stops at its name"

@@ -15,7 +15,7 @@ from brokerless.io import storage
 from brokerless.io.file_window import batch_at
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, journal
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log import timestamps
 from brokerless.log.damage import Finding, is_lost, survey
@@ -66,7 +66,7 @@ class Log:
     ('preallocated-0', 0, 150)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, root: Root | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
         self.path = os.fspath(path)
         given = storage.absolute(self.path)
         absolute, is_directory = journal.place(journal.current(given) if root is None else given)
@@ -91,7 +91,7 @@ class Log:
             # Of a store, what is said of the checkpoints comes from the last listing, of whoever made it.
             with contextlib.suppress(OSError):
                 storage.list_directory(around)
-        self.root = root or Root(around)
+        self.root = root or LogDirFiles(around)
 
     def __repr__(self) -> str:
         return f"Log({self.path!r})"
@@ -213,7 +213,7 @@ class Log:
         if extent.damage is None and extent.next_offset <= agreed:
             return None
         # A broker may have started since some of the files were read: all are, once more.
-        return agreed_end(Log(self._directory, root=Root(self.root.path)))
+        return agreed_end(Log(self._directory, root=LogDirFiles(self.root.path)))
 
     @cached_property
     def log_start_offset(self) -> int:
@@ -283,7 +283,7 @@ class Log:
         if promised_end(self) is None:
             return None
         # A broker may have written on, or stopped, since some of the files were read: all are, once more.
-        return promised_end(Log(self._directory, root=Root(self.root.path)))
+        return promised_end(Log(self._directory, root=LogDirFiles(self.root.path)))
 
     @cached_property
     def missing_before(self) -> Missing | None:

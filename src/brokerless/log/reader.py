@@ -29,7 +29,7 @@ KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "t
 _MAX_ROWS = 65536
 
 
-class Lost(NamedTuple):
+class LostRange(NamedTuple):
     """What `on_corrupt="skip"` left out.
 
     Any offset in [start_offset, end_offset) may have been there (none if they are equal); `end_offset` is None where
@@ -47,7 +47,7 @@ class Lost(NamedTuple):
 
 
 def lost_in_words(start_offset: int, end_offset: int | None) -> str:
-    """Say which offsets may be lost; the arguments are those of `Lost`.
+    """Say which offsets may be lost; the arguments are those of `LostRange`.
 
     >>> lost_in_words(3, 5)
     'lost: offsets 3 to 4'
@@ -98,7 +98,7 @@ class Reader:
         self._check_crcs = check_crcs
         self._spark = spark
         self.schema = _native.row_schema(self._columns, spark=spark)
-        self.lost: list[Lost] = []
+        self.lost: list[LostRange] = []
         self.null_timestamps = 0
         self._rows = self._read(splits)
 
@@ -234,7 +234,7 @@ class Reader:
         is_nothing = end == start
         start, end = _clipped(split, start, end)
         if is_nothing or end is None or start < end:
-            self.lost.append(Lost(path, position, start, end, reason))
+            self.lost.append(LostRange(path, position, start, end, reason))
 
 
 def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:

@@ -20,7 +20,7 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import Bootstrap, ClusterImage, snapshot_records
 from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, dynamic_layers, layered
 from brokerless.layout.journal import Journal
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.replication import SOLE, Replication
 from brokerless.layout.topic_config import UNKNOWN
 from brokerless.log.log import Log
@@ -227,7 +227,7 @@ class Cluster:
 
     @cached_property
     def _is_kraft(self) -> bool:
-        return Root(self.path).is_kraft
+        return LogDirFiles(self.path).is_kraft
 
     def missing_metadata(self) -> str:
         """Describe what a KRaft broker does without its cluster's metadata; "": they are known."""
@@ -338,7 +338,7 @@ class Cluster:
     @cached_property
     def _is_unclaimed(self) -> bool:
         """Whether the directory is of no cluster yet: a broker writes down the id of its own (since 0.10.1)."""
-        root = Root(self.path)
+        root = LogDirFiles(self.path)
         return root.node_id is not None and root.cluster_id is None
 
     def replication(self, key: tuple[str, int], high_watermark: int | None) -> Replication:
@@ -356,7 +356,7 @@ class Cluster:
         replicas = self.replicas(key)
         in_sync = self.image.in_sync.get(key, ()) if self.image is not None else ()
         are_in_sync = replicas is not None and set(replicas) <= set(in_sync)
-        if replicas is not None and high_watermark is None and Root(self.path).is_there:
+        if replicas is not None and high_watermark is None and LogDirFiles(self.path).is_there:
             # A broker starts from 0 then. A copy without a log directory has lost it: nothing tells.
             high_watermark = 0
         return Replication(high_watermark or 0 if are_in_sync else 0, high_watermark)
@@ -384,10 +384,10 @@ def metadata_among(paths: Iterable[str], path: str) -> str | None:
         paths: log directories, and others.
         path: the log directory without.
     """
-    cluster_id = Root(path).cluster_id
+    cluster_id = LogDirFiles(path).cluster_id
     if cluster_id is None or has_metadata_log(path):
         return None
-    return next((one for one in paths if has_metadata_log(one) and Root(one).cluster_id == cluster_id), None)
+    return next((one for one in paths if has_metadata_log(one) and LogDirFiles(one).cluster_id == cluster_id), None)
 
 
 def _metadata_of(metadata: str, path: str) -> str:
@@ -407,7 +407,7 @@ def _metadata_of(metadata: str, path: str) -> str:
             f"no metadata log in {metadata}: the directory that metadata.log.dir of a broker names, or else the first "
             f"of its log.dirs, has it as {file_names.METADATA_TOPIC}-0"
         )
-    wanted, cluster_id = Root(path).cluster_id, Root(found).cluster_id
+    wanted, cluster_id = LogDirFiles(path).cluster_id, LogDirFiles(found).cluster_id
     if None not in (wanted, cluster_id) and wanted != cluster_id:
         raise ValueError(f"the metadata log in {metadata} is of cluster {cluster_id}, and {path} of {wanted}")
     return found
@@ -504,7 +504,7 @@ class Uncommitted:
                     f"log ({file_names.METADATA_TOPIC}-0) that tells is not there: name the directory that has it, too"
                 )
 
-    def _cluster(self, root: Root) -> Cluster:
+    def _cluster(self, root: LogDirFiles) -> Cluster:
         if root.path not in self._clusters:
             metadata = self._metadata or metadata_among(self._paths, root.path)
             self._clusters[root.path] = Cluster.of(root.path, root.node_id, metadata=metadata)

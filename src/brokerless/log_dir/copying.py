@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from brokerless.errors import LogInUseError, located
 from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names, streaming_epochs
-from brokerless.layout.log_dir_files import Root, check_outside
+from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.log_dir import transactional_ids
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class StagedCopy:
         try:
             topic, partition, _ = file_names.parse_directory_name(name)
         except ValueError:
-            if Root.is_root(around):
+            if LogDirFiles.is_root(around):
                 raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
             topic, partition = name, 0
         self.path = f"{parent}/{file_names.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"
@@ -128,7 +128,7 @@ class StagedCopy:
         disk.sync_directory(os.path.dirname(self._to))
 
 
-def check_at_rest(root: Root) -> None:
+def check_at_rest(root: LogDirFiles) -> None:
     """Refuse a log directory that is being written to.
 
     Raises:

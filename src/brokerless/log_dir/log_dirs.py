@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless.errors import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import file_names, journal
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log_dir.writer import LogDirWriter, create_log_dir
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LOOKS = 3
 
 
-class Leftover(NamedTuple):
+class InactivePartition(NamedTuple):
     """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future".
 
     >>> import os
@@ -63,9 +63,9 @@ class LogDir:
         if not paths:
             raise ValueError("no path: a log directory, a partition directory or a .log file is needed")
         for _ in range(_LOOKS):
-            self.roots: list[Root] = []
+            self.roots: list[LogDirFiles] = []
             self._logs: list[Log] = []
-            self._leftovers: list[Leftover] = []
+            self._leftovers: list[InactivePartition] = []
             self._seen: set[str] = set()
             are_complete = [self._add(os.fspath(path)) for path in paths]
             if all(are_complete):
@@ -198,7 +198,7 @@ class LogDir:
         self.log(topic, partition)
         return _sorted([log for log in self._logs if (log.topic, log.partition) == (topic, partition)])
 
-    def leftovers(self) -> list[Leftover]:
+    def leftovers(self) -> list[InactivePartition]:
         """Return the directories of deleted, stray and future partitions, which are not read, by path."""
         return sorted(self._leftovers)
 
@@ -226,7 +226,7 @@ class LogDir:
                 what = "the name is not UTF-8, and a broker does not see it"
                 warnings.warn(f"not read: {path}/{name}: {what}", stacklevel=2)
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
-        if not directories and not Root.is_root(names):
+        if not directories and not LogDirFiles.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
         root = self._root(path)
         # The directories and the checkpoints of one moment.
@@ -234,7 +234,7 @@ class LogDir:
         is_complete = True
         for directory, parsed in directories:
             if parsed.leftover:
-                self._leftovers.append(Leftover(directory, parsed.topic, parsed.partition, parsed.leftover))
+                self._leftovers.append(InactivePartition(directory, parsed.topic, parsed.partition, parsed.leftover))
                 continue
             try:
                 self._add_log(directory, root)
@@ -244,7 +244,7 @@ class LogDir:
                 is_complete = False
         return is_complete
 
-    def _add_log(self, path: str, root: Root | None) -> None:
+    def _add_log(self, path: str, root: LogDirFiles | None) -> None:
         place = storage.absolute(path if root else journal.current(path))
         if place not in self._seen:
             self._seen.add(place)
@@ -253,11 +253,11 @@ class LogDir:
             log.root = root or self._root(log.root.path)
             self._logs.append(log)
 
-    def _root(self, path: str) -> Root:
+    def _root(self, path: str) -> LogDirFiles:
         for root in self.roots:
             if storage.absolute(root.path) == storage.absolute(path):
                 return root
-        self.roots.append(Root(path))
+        self.roots.append(LogDirFiles(path))
         return self.roots[-1]
 
     def _check(self) -> None:

@@ -14,7 +14,7 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, journal
 from brokerless.layout.journal import Journal
 from brokerless.layout.lock import check_free
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicSettings
 from brokerless.log.log import Log
 from brokerless.log_dir.root_writer import RootWriter
@@ -194,7 +194,7 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
 
 def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
     """Refuse to forget what logs lack that a crash has left, or the copy of a running broker's files."""
-    there = Root(root.path)
+    there = LogDirFiles(root.path)
     missing = []
     names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
     names += [name for name, (topic, _) in root.leftovers.items() if not topics or topic in topics]
@@ -352,7 +352,7 @@ def _checked(path: str, topics: Collection[str], broker_config: Path | None, met
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
         raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
-    if not Root.is_root(names):
+    if not LogDirFiles.is_root(names):
         raise ValueError(f"not a log directory: {path!r} has none of its files; give one of a broker's log.dirs")
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)

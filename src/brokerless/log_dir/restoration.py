@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.io import disk
 from brokerless.layout import checkpoints, restored_topics
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log_dir.cluster_metadata import bootstrap
 from brokerless.log_dir.log_dirs import LogDir
 
@@ -68,7 +68,7 @@ class Restoration:
         disk.atomic_write(f"{staging}/{restored_topics.FILE}", restored_topics.content(known))
         # With what is known of the other logs now.
         directory.checkpoint()
-        offsets = Root(directory.path).log_start_offsets
+        offsets = LogDirFiles(directory.path).log_start_offsets
         starts = {key: offset for key, offset in self.starts.items() if offset > 0}
         content = checkpoints.format_offset_checkpoint(offsets | starts)
         disk.atomic_write(f"{staging}/{checkpoints.LOG_START_OFFSETS}", content)

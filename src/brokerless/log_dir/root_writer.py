@@ -1,8 +1,8 @@
 """`RootWriter`: a log directory's own files, as who has it open for writing reads and writes them.
 
 They say whose it is, whether it was shut down cleanly (the marker), how far its logs are written and flushed
-(checkpoints), what a new cluster starts with, and which partitions are there. Unlike for readers (`Root`), a damaged
-one is an error: it stops a broker too.
+(checkpoints), what a new cluster starts with, and which partitions are there. Unlike for readers (`LogDirFiles`), a
+damaged one is an error: it stops a broker too.
 """
 
 from __future__ import annotations

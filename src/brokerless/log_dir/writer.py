@@ -24,7 +24,7 @@ from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names, journal
 from brokerless.layout.bootstrap_metadata import OLDEST_RELEASE, Bootstrap, Topic
 from brokerless.layout.lock import Lock
-from brokerless.layout.log_dir_files import Root, check_outside
+from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.layout.release import Release
 from brokerless.layout.replication import SOLE
 from brokerless.layout.topic_config import TopicSettings
@@ -101,7 +101,7 @@ class LogDirWriter:
         names = storage.list_directory(self.path)
         if file_names.is_partition_directory(names):
             raise ValueError(f"not a log directory: {self.path!r} is one partition's; open the directory around it")
-        if not Root.is_root(names):
+        if not LogDirFiles.is_root(names):
             raise ValueError(f"not a log directory: {self.path!r} has none of its files; `create` makes a new one")
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicSettings] = {}

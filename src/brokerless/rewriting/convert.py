@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from brokerless import _native
 from brokerless.append.operation import Outcome
@@ -126,6 +126,8 @@ class Convert:
     ValueError: magic 1 knows no zstd: give another codec
     """
 
+    state_name: ClassVar[str] = "Convert"
+
     magic: int | None = None
     compression: str | None = None
     compression_level: int | None = None
@@ -168,7 +170,7 @@ class Convert:
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[ConvertReport]:
-        """Convert segment by segment; see `verb.Verb`."""
+        """Convert segment by segment; see `verb.RewriteOperation`."""
         aborted = aborted_in(plan.segments, plan.log_end_offset) if self._drops_producers else []
         part = self._part(plan, plan.segments, aborted, dry_run=dry_run, progress=progress, output=output)
         return self._outcome([part])

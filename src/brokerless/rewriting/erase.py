@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from brokerless import _native
 from brokerless.append.operation import Outcome
@@ -139,6 +139,8 @@ class Erase:
     True
     """
 
+    state_name: ClassVar[str] = "Erase"
+
     keys: tuple[bytes, ...] = ()
     key_prefixes: tuple[bytes, ...] = ()
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -192,7 +194,7 @@ class Erase:
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[EraseReport]:
-        """Find what goes, write new segments without it, and search these; see `verb.Verb`."""
+        """Find what goes, write new segments without it, and search these; see `verb.RewriteOperation`."""
         found = find(self, plan.segments, progress)
         sizes = {
             segment.base_offset: segment.extent().end_position if segment.is_last else segment.size

@@ -14,7 +14,7 @@ from brokerless.errors import CorruptRecordError
 from brokerless.io import disk, storage
 
 
-class Ledger:
+class ProgressFile:
     """What was done. Lines of other work are kept, and count for nothing.
 
     Args:
@@ -31,11 +31,11 @@ class Ledger:
     >>> with LogDir.create(NEW) as log_dir:
     ...     topic_id = log_dir.create_topic("orders")
     ...     log_dir.log("orders", 0).close()
-    >>> ledger = Ledger(f"{NEW}/done.jsonl", "convert to zstd")
-    >>> ledger.skips(f"{NEW}/orders-0")
+    >>> progress_file = ProgressFile(f"{NEW}/done.jsonl", "convert to zstd")
+    >>> progress_file.skips(f"{NEW}/orders-0")
     False
-    >>> ledger.add(f"{NEW}/orders-0")
-    >>> Ledger(f"{NEW}/done.jsonl", "convert to zstd").skips(f"{NEW}/orders-0")
+    >>> progress_file.add(f"{NEW}/orders-0")
+    >>> ProgressFile(f"{NEW}/done.jsonl", "convert to zstd").skips(f"{NEW}/orders-0")
     True
     """
 

@@ -7,7 +7,7 @@ than a week, and would be gone.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from brokerless.append.operation import Outcome
 from brokerless.errors import OffsetOutOfRangeError, check_number
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Retained:
+class RetainReport:
     """What retention does to one log.
 
     Attributes:
@@ -83,6 +83,8 @@ class Retain:
     >>> [done.report.log_start_offset for done in bl.rewrite(Retain(retention_bytes=1), SAMPLE, dry_run=True)]
     [102]
     """
+
+    state_name: ClassVar[str] = "Retain"
 
     retention_ms: int | None = None
     retention_bytes: int | None = None
@@ -149,7 +151,7 @@ class Retain:
         dry_run: bool,  # noqa: ARG002
         progress: Progress,
         output: str | None = None,  # noqa: ARG002
-    ) -> Outcome[Retained]:
+    ) -> Outcome[RetainReport]:
         """Find what goes. Only indexes, and the batches behind their last entries, are read, and nothing is written."""
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset
@@ -165,7 +167,7 @@ class Retain:
             progress(size)
         # Where nothing is deleted, what is below the first segment stays in remote storage.
         first = start if not count else left[count].base_offset if count < len(left) else state.log_end_offset
-        report = Retained(
+        report = RetainReport(
             segments=len(left),
             size=sum(sizes),
             deleted_segments=count,

@@ -27,8 +27,8 @@ from brokerless.errors import CorruptRecordError
 from brokerless.inspection.findings import findings
 from brokerless.io import storage
 from brokerless.io.workers import Workers
-from brokerless.layout.log_dir_files import Root
-from brokerless.log.reader import Lost
+from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.log.reader import LostRange
 from brokerless.log.segment import segments_in
 from brokerless.log_dir.cluster_metadata import Cluster, metadata_among
 from brokerless.log_dir.copying import StagedCopy, check_at_rest
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
-    from brokerless.append.operation import Outcome, PlanT, Verb
+    from brokerless.append.operation import Outcome, PlanT, RewriteOperation
     from brokerless.io.workers import Pool
     from brokerless.log_dir.cluster_metadata import Path
     from brokerless.recovery.load_result import Loaded
-    from brokerless.rewriting.progress_file import Ledger
+    from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.selection import Key
     from brokerless.rewriting.task_steps import Running
 
@@ -60,13 +60,13 @@ SHARE = 1 << 30
 
 
 @dataclass(frozen=True)
-class Rewritten(Generic[ReportT]):
+class RewriteResult(Generic[ReportT]):
     """What was done to one partition, or would be.
 
     Attributes:
         topic: its topic.
         partition: its number.
-        report: the verb's: `CompactionReport`, `Retained`, `Cut`, `ConvertReport` or `EraseReport`.
+        report: the verb's: `CompactionReport`, `RetainReport`, `Cut`, `ConvertReport` or `EraseReport`.
         recovery: what opening the log had to bring in order before, a line each.
         unkept_log_start_offset: where the log starts, if neither its files nor a checkpoint beside them say so: of a
             partition without a log directory around it.
@@ -74,7 +74,7 @@ class Rewritten(Generic[ReportT]):
             read, unless a pool did it.
 
     >>> import brokerless as bl
-    >>> (done,) = bl.rewrite(bl.Until(offset=100), SAMPLE, dry_run=True)
+    >>> (done,) = bl.rewrite(bl.TruncateTo(offset=100), SAMPLE, dry_run=True)
     >>> done.name, done.report.cut_size
     ('preallocated-0', 8735)
     """
@@ -84,7 +84,7 @@ class Rewritten(Generic[ReportT]):
     report: ReportT
     recovery: tuple[str, ...] = ()
     unkept_log_start_offset: int | None = None
-    damage: tuple[Lost, ...] = ()
+    damage: tuple[LostRange, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -98,7 +98,7 @@ class Rewritten(Generic[ReportT]):
 
 
 def rewrite(
-    verb: Verb[PlanT, ReportT],
+    verb: RewriteOperation[PlanT, ReportT],
     path: str | os.PathLike[str],
     *,
     topics: Collection[str] = (),
@@ -109,7 +109,7 @@ def rewrite(
     progress: Progress = lambda _name, _read: None,
     broker_config: Path | None = None,
     metadata: Path | None = None,
-) -> list[Rewritten[ReportT]]:
+) -> list[RewriteResult[ReportT]]:
     """Do a verb's work on partitions, and return what was done to each.
 
     Args:
@@ -155,7 +155,7 @@ def rewrite(
 
 
 def rewrite_each(
-    verb: Verb[PlanT, ReportT],
+    verb: RewriteOperation[PlanT, ReportT],
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     topics: Collection[str] = (),
@@ -165,11 +165,11 @@ def rewrite_each(
     jobs: int = 1,
     progress: Progress = lambda _name, _read: None,
     pool: Pool[Any] | None = None,
-    ledger: Ledger | None = None,
+    progress_file: ProgressFile | None = None,
     share: int = SHARE,
     broker_config: Path | None = None,
     metadata: Path | None = None,
-) -> Iterator[Rewritten[ReportT]]:
+) -> Iterator[RewriteResult[ReportT]]:
     """Do as `rewrite` does, and yield what was done to each partition as soon as it is; without a loop nothing is.
 
     Args:
@@ -182,7 +182,7 @@ def rewrite_each(
         jobs: likewise.
         progress: likewise.
         pool: where the work is done, instead of `jobs` processes here.
-        ledger: in place: partitions that it says are done are left alone, those that get done are added to it.
+        progress_file: in place: partitions that it says are done are left alone, those that get done are added to it.
         share: bytes of a log for one call, if `pool` repeats calls and the verb can be divided.
         broker_config: as of `rewrite`.
         metadata: likewise; None: where it is among the paths.
@@ -201,7 +201,9 @@ def rewrite_each(
         yield from _each(verb, [_Looking(sourced) for sourced in found], chosen, None)
     elif to is None:
         checks = pool is None
-        yield from _each(verb, [_Writing(sourced, verb, checks=checks) for sourced in found], chosen, ledger, share)
+        yield from _each(
+            verb, [_Writing(sourced, verb, checks=checks) for sourced in found], chosen, progress_file, share
+        )
     else:
         ((place, *elsewhere),) = found
         check_at_rest(place.root)
@@ -229,7 +231,7 @@ class _Sourced(NamedTuple):
         root = self.place.root
         return Cluster.of(root.path, root.node_id, broker_config=self.broker_config, metadata=self.metadata)
 
-    def check(self, verb: Verb[Any, Any]) -> None:
+    def check(self, verb: RewriteOperation[Any, Any]) -> None:
         """Refuse a verb for which settings would have to be known that are not; warn of them for others.
 
         Raises:
@@ -256,14 +258,14 @@ def _copied(place: Place, copy: StagedCopy, progress: Progress) -> Place:
     if place.is_partition:
         return Place(directories, place.root, is_partition=True, is_alone=True)
     copy.add_root(place.root.path, place.directories.keys())
-    return Place(directories, Root(copy.path))
+    return Place(directories, LogDirFiles(copy.path))
 
 
-def _damage(directory: str, unread_from: int | None = 0) -> tuple[Lost, ...]:
+def _damage(directory: str, unread_from: int | None = 0) -> tuple[LostRange, ...]:
     """Find the damage in a log, in its segments from a base offset on."""
     unread = [part for part in segments_in(directory) if unread_from is not None and part.base_offset >= unread_from]
     return tuple(
-        Lost(found.path, found.position, found.start_offset, found.end_offset, found.reason)
+        LostRange(found.path, found.position, found.start_offset, found.end_offset, found.reason)
         for segment in unread
         for found in findings(segment, is_clean=True)
         # Records of one batch whose offsets do not rise are read as they are.
@@ -271,24 +273,26 @@ def _damage(directory: str, unread_from: int | None = 0) -> tuple[Lost, ...]:
     )
 
 
-def _moved(damage: tuple[Lost, ...], before: str, after: str) -> tuple[Lost, ...]:
+def _moved(damage: tuple[LostRange, ...], before: str, after: str) -> tuple[LostRange, ...]:
     """Name damage by where a directory will be."""
     return tuple(lost._replace(path=lost.path.replace(before, after)) for lost in damage)
 
 
 def _each(
-    verb: Verb[PlanT, ReportT],
+    verb: RewriteOperation[PlanT, ReportT],
     places: Sequence[_Looking | _Writing],
     pool: Pool[Any],
-    ledger: Ledger | None,
+    progress_file: ProgressFile | None,
     share: int = SHARE,
-) -> Iterator[Rewritten[ReportT]]:
+) -> Iterator[RewriteResult[ReportT]]:
     with ExitStack() as stack:
         waiting = []
         for logs in places:
             stack.enter_context(logs)
             keys = logs.keys()
-            waiting += [(logs, key) for key in keys if ledger is None or not ledger.skips(logs.directory(key))]
+            waiting += [
+                (logs, key) for key in keys if progress_file is None or not progress_file.skips(logs.directory(key))
+            ]
         stack.enter_context(pool)
         waiting.reverse()
         ready: deque[tuple[_Begun[ReportT], int]] = deque()
@@ -308,8 +312,8 @@ def _each(
                 ready.extend(begun.numbered())
                 if begun.work.outcome is not None:
                     done = begun.logs.finish(begun.key, begun.work.outcome)
-                    if ledger is not None:
-                        ledger.add(begun.logs.directory(begun.key))
+                    if progress_file is not None:
+                        progress_file.add(begun.logs.directory(begun.key))
                     yield done
 
 
@@ -385,9 +389,9 @@ class _Looking:
     def attempts(self, _key: Key) -> None:
         """Return no place for attempts: nothing is written."""
 
-    def finish(self, key: Key, outcome: Outcome[ReportT]) -> Rewritten[ReportT]:
+    def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
         """Return what would be done."""
-        return Rewritten(*key, outcome.report)
+        return RewriteResult(*key, outcome.report)
 
 
 class _Writing:
@@ -396,7 +400,12 @@ class _Writing:
     is_dry = False
 
     def __init__(
-        self, sourced: _Sourced, verb: Verb[PlanT, ReportT], *, is_original: bool = True, checks: bool = False
+        self,
+        sourced: _Sourced,
+        verb: RewriteOperation[PlanT, ReportT],
+        *,
+        is_original: bool = True,
+        checks: bool = False,
     ) -> None:
         self._sourced = sourced
         self._is_original = is_original
@@ -472,7 +481,7 @@ class _Writing:
         self._attempts[key] = attempts.make(self.place.directories[key], *key)
         return self._attempts[key]
 
-    def finish(self, key: Key, outcome: Outcome[ReportT]) -> Rewritten[ReportT]:
+    def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
         """Make of the log what the work says, and close it."""
         log = self._logs[key]
         collect(log.directory, outcome)
@@ -484,7 +493,7 @@ class _Writing:
         is_kept = self._log_dir is not None or log.log_start_offset <= log.first_segment_base_offset
         damage = _damage(log.directory, outcome.unread_from) if self._checks else ()
         unkept = None if is_kept else log.log_start_offset
-        return Rewritten(*key, outcome.report, tuple(log.recovery), unkept, damage)
+        return RewriteResult(*key, outcome.report, tuple(log.recovery), unkept, damage)
 
 
 def _is_clean(place: Place) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from brokerless.errors import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -30,7 +30,7 @@ class Place:
     """
 
     directories: dict[Key, str]
-    root: Root
+    root: LogDirFiles
     is_partition: bool = False
     is_alone: bool = False
 
@@ -77,12 +77,14 @@ def _at(path: str, topics: Collection[str]) -> Place:
         topic, partition, leftover = file_names.parse_directory_name(os.path.basename(path))
         if leftover or topic == file_names.METADATA_TOPIC:
             raise ValueError(f"cannot rewrite {path}: it is no partition of a topic")
-        return Place({(topic, partition): path}, Root(os.path.dirname(path)), is_partition=True, is_alone=is_alone)
-    if not Root.is_root(names):
+        return Place(
+            {(topic, partition): path}, LogDirFiles(os.path.dirname(path)), is_partition=True, is_alone=is_alone
+        )
+    if not LogDirFiles.is_root(names):
         raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
     if not topics:
         raise ValueError(f"no topic named: {path} is a log directory; say which of its topics are to be rewritten")
-    return Place(_partitions(path), Root(path))
+    return Place(_partitions(path), LogDirFiles(path))
 
 
 def _own_path(path: str) -> tuple[str, bool]:
@@ -92,7 +94,7 @@ def _own_path(path: str) -> tuple[str, bool]:
     """
     path = os.path.abspath(path)
     for own in (os.path.realpath(path), path) if storage.is_link(path) else (path, os.path.realpath(path)):
-        if Root.is_root(storage.list_directory(os.path.dirname(own))):
+        if LogDirFiles.is_root(storage.list_directory(os.path.dirname(own))):
             return own, False
     return path, True
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from typing import TypeAlias
 
-    from brokerless.append.operation import Apart, Outcome, PlanT, Progress, Steps, Verb
+    from brokerless.append.operation import Apart, Outcome, PlanT, Progress, RewriteOperation, Steps
     from brokerless.io.workers import Call
 
     _Calls: TypeAlias = Generator[Sequence[Call[Any]], list[Any], Outcome[ReportT]]
@@ -50,12 +50,12 @@ class Running(Generic[ReportT]):
         return True
 
 
-def here(verb: Verb[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> Running[ReportT]:
+def here(verb: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> Running[ReportT]:
     """Return work that writes beside the old segments, if it writes: one call."""
     return Running(_one(partial(verb.work, plan, dry_run=dry_run)))
 
 
-def apart(verb: Verb[PlanT, ReportT], plan: PlanT, place: str, share: int) -> Running[ReportT]:
+def apart(verb: RewriteOperation[PlanT, ReportT], plan: PlanT, place: str, share: int) -> Running[ReportT]:
     """Return work whose calls may be made more than once, and anywhere.
 
     Args:

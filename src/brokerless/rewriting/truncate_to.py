@@ -6,7 +6,7 @@ Kafka has no such thing, but truncation: the rules of what stays are those of a 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from brokerless.append.operation import Outcome
 from brokerless.errors import CorruptRecordError, check_number
@@ -24,7 +24,7 @@ _COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "is_valid
 
 
 @dataclass(frozen=True)
-class Cut:
+class TruncateReport:
     """What cutting the end off a log does.
 
     Attributes:
@@ -62,7 +62,7 @@ class Cut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Until:
+class TruncateTo:
     """Take from a log what was appended since some moment: it is as it was then. Meant for a copy.
 
     Attributes:
@@ -79,9 +79,11 @@ class Until:
         TypeError: it is no integer.
 
     >>> import brokerless as bl
-    >>> [done.report.log_end_offset for done in bl.rewrite(Until(offset=100), SAMPLE, dry_run=True)]
+    >>> [done.report.log_end_offset for done in bl.rewrite(TruncateTo(offset=100), SAMPLE, dry_run=True)]
     [99]
     """
+
+    state_name: ClassVar[str] = "Until"
 
     timestamp: int | None = None
     offset: int | None = None
@@ -116,7 +118,7 @@ class Until:
         dry_run: bool,  # noqa: ARG002
         progress: Progress,
         output: str | None = None,  # noqa: ARG002
-    ) -> Outcome[Cut]:
+    ) -> Outcome[TruncateReport]:
         """Find where the log is cut; nothing is written.
 
         Raises:
@@ -146,7 +148,7 @@ class Until:
             )
         are_aborted = bool(unstable) and self.open_transactions == "abort"
         cut_size = sum(sizes[number:]) - position
-        report = Cut(state.log_end_offset, end, sum(sizes), cut_size, len(unstable), are_aborted)
+        report = TruncateReport(state.log_end_offset, end, sum(sizes), cut_size, len(unstable), are_aborted)
         truncate_to = end if end < state.log_end_offset or are_aborted else None
         if truncate_to == state.log_end_offset:
             _check_order(state, state.segments[number])

@@ -34,7 +34,7 @@ def recovers(path):
         assert not directory.was_clean
         directory.log("t", 0)
         directory.log("t", 1)
-    return bl.Root(path).is_clean
+    return bl.LogDirFiles(path).is_clean
 
 
 def test_a_log_that_could_not_be_closed_is_not_taken_for_closed(path):
@@ -49,7 +49,7 @@ def test_a_log_that_could_not_be_closed_is_not_taken_for_closed(path):
 
     with pytest.raises(OSError, match="full"):
         close_on_a_full_disk()
-    assert not bl.Root(path).is_clean
+    assert not bl.LogDirFiles(path).is_clean
     assert recovers(path)
 
 
@@ -63,7 +63,7 @@ def test_an_interrupt_between_decision_and_files_breaks_the_log(path):
         log.append(batch(0, [b"d"]))
     with pytest.raises(ValueError, match="broken by an earlier error"):
         directory.close()
-    assert not bl.Root(path).is_clean
+    assert not bl.LogDirFiles(path).is_clean
     assert recovers(path)
     assert values(path) == [b"a"]
 
@@ -74,7 +74,7 @@ def test_a_refused_append_does_not_break_the_log(path):
         with pytest.raises(bl.CorruptRecordError):
             log.append(batch(0, [b"a"])[:-1] + b"x")
         log.append(batch(0, [b"a"]))
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
     assert values(path) == [b"a"]
 
 
@@ -87,7 +87,7 @@ def test_a_flush_that_failed_is_not_made_good_by_a_second_one(path):
         log.flush()
     with pytest.raises(ValueError, match="broken by an earlier error"):
         directory.close()
-    assert not bl.Root(path).is_clean
+    assert not bl.LogDirFiles(path).is_clean
 
 
 def test_the_first_error_of_a_block_is_the_one_that_is_seen(path):
@@ -100,7 +100,7 @@ def test_the_first_error_of_a_block_is_the_one_that_is_seen(path):
     with pytest.raises(OSError, match="full") as caught:
         append_to_a_full_disk()
     assert "left to be recovered" in caught.value.__notes__[0]
-    assert not bl.Root(path).is_clean
+    assert not bl.LogDirFiles(path).is_clean
 
 
 def test_the_first_error_of_a_logs_own_block_is_the_one_that_is_seen(path):
@@ -138,14 +138,14 @@ def test_an_open_that_fails_leaves_a_clean_directory_clean(path):
     producer.send([{"value": b"a", "partition": 0}, {"value": b"b", "partition": 1}])
     producer.flush()
     directory.close()
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
     damaged = f"{path}/t-1/leader-epoch-checkpoint"
     with open(damaged, "w") as file:
         file.write("no number")
     before = os.listdir("/proc/self/fd")
     with pytest.raises(bl.CorruptRecordError):
         open_quietly(path)
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
@@ -158,7 +158,7 @@ def test_a_log_that_was_opened_half_leaves_no_marker(path):
     ):
         directory.log("t", 0)
     directory.close()
-    assert not bl.Root(path).is_clean
+    assert not bl.LogDirFiles(path).is_clean
     assert recovers(path)
 
 
@@ -172,7 +172,7 @@ def test_a_log_that_was_opened_half_is_recovered_by_the_second_try(path):
         with mock.patch.object(LogWriter, "open", wraps=LogWriter.open) as opening:
             directory.log("t", 0)
         assert not opening.call_args.kwargs["is_clean"]
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
 
 
 def test_a_forked_process_closes_nothing(path):
@@ -191,7 +191,7 @@ def test_a_forked_process_closes_nothing(path):
             finally:
                 os._exit(status)
         assert os.waitpid(process, 0)[1] == 0
-        assert not bl.Root(path).is_clean
+        assert not bl.LogDirFiles(path).is_clean
         assert os.path.exists(f"{path}/.lock")
         log.append(batch(0, [b"b"]))
     assert values(path) == [b"a", b"b"]
@@ -204,7 +204,7 @@ def test_a_log_that_was_closed_can_be_opened_again(path):
                 log.append(batch(0, [value]))
                 assert log.recovery == [] or value == b"a"
     assert values(path) == [b"a", b"b"]
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
 
 
 def test_replicated_batches_of_any_epoch_are_taken(path):
@@ -220,7 +220,7 @@ def test_a_warning_that_is_an_error_leaves_the_directory_as_it_was(path):
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="belongs to cluster"):
             bl.LogDir.open(path)
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
     open_quietly(path).close()
 
 
@@ -228,7 +228,7 @@ def test_recovering_one_topic_of_a_clean_directory_leaves_it_clean(path):
     bl.LogDir.open(path, sole_replica=True, recover=True).close()
     with bl.LogDir.open(path, sole_replica=True, recover=True) as directory:
         directory.log("t", 0)
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
 
 
 def test_a_start_offset_above_the_end_deletes_nothing_in_a_clean_directory(path):
@@ -239,7 +239,7 @@ def test_a_start_offset_above_the_end_deletes_nothing_in_a_clean_directory(path)
         file.write("0\n1\nt 0 1000\n")
     with open_quietly(path) as directory, pytest.raises(bl.CorruptRecordError, match="correct log-start-offset-check"):
         directory.log("t", 0)
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
     assert os.path.getsize(f"{path}/t-0/{0:020d}.log") > 0
 
 
@@ -267,7 +267,7 @@ def test_damage_in_a_clean_segment_without_an_index_is_not_cut_away_in_silence(p
         pytest.raises(bl.CorruptRecordError, match=r"no index, at \d+: .*recover"),
     ):
         directory.log("t", 0)
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
     assert os.path.getsize(log) == 3 * len(batch(0, [b"a"]))
     with bl.LogDir.open(path, sole_replica=True, recover=True) as directory:
         directory.log("t", 0)
@@ -352,7 +352,7 @@ def test_a_file_that_cannot_be_read_leaves_the_directory_as_clean_as_it_was(path
             with pytest.raises(PermissionError):
                 directory.log("t", 0)
         directory.log("t", 1)
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
 
 
 def test_a_lock_file_that_is_gone_is_no_reason_to_fail_a_close(path):
@@ -360,7 +360,7 @@ def test_a_lock_file_that_is_gone_is_no_reason_to_fail_a_close(path):
         directory.log("t", 0).append(batch(0, [b"a"]))
         os.remove(f"{path}/.lock")
     assert values(path) == [b"a"]
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
 
 
 @pytest.mark.parametrize("leader_epoch", [-1, 1 << 31])
@@ -371,7 +371,7 @@ def test_a_leader_epoch_that_no_batch_can_have_changes_nothing(path, leader_epoc
         with pytest.raises(ValueError, match="0 to 2147483647 are allowed"):
             directory.log("t", 0, leader_epoch=leader_epoch)
         directory.create_topic("new")
-    assert bl.Root(path).is_clean
+    assert bl.LogDirFiles(path).is_clean
 
 
 @pytest.mark.parametrize(("start", "found"), [(0, [0, 1, 2, 3]), (2, [2, 3]), (4, []), (9, [])])

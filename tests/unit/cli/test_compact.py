@@ -36,7 +36,7 @@ def test_in_place(data, run):
     ]
     assert offsets(data) == {"t-0": [3, 4], "t-1": [3, 4]}
     # a broker's cleaner finds it done
-    assert bl.Root(str(data)).first_dirty_offsets == {("t", 0): 5, ("t", 1): 5}
+    assert bl.LogDirFiles(str(data)).first_dirty_offsets == {("t", 0): 5, ("t", 1): 5}
     again = run("compact", data, "--topic", "t", "--partition", 1, "--in-place")
     nothing, settings = again.out.splitlines()
     assert nothing == "t-1: nothing to compact below offset 5: the active segment begins there"
@@ -70,7 +70,7 @@ def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
     assert refused.code == 2
     assert "1 records without a key would go, the first at offset 0" in refused.err
     assert offsets(tmp_path / "data") == {"t-0": [0]}
-    assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-unkeyed").code == 0
+    assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-null-keys").code == 0
     assert offsets(tmp_path / "data") == {"t-0": []}
 
 
@@ -101,7 +101,7 @@ def test_why_a_record_is_still_there(data, run):
     assert explained(run, data, "b") == [
         "offset 4 (segment 0) stays: a tombstone, and the newest with its key; nothing would be compacted"
     ]
-    (line,) = explained(run, data, "b", "--from-start")
+    (line,) = explained(run, data, "b", "--ignore-checkpoint")
     assert line.startswith("offset 4 (segment 0) goes: a tombstone whose delete horizon ")
 
 

@@ -201,7 +201,7 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert {file.name: file.read_bytes() for file in (path / "crash-zstd-0").iterdir()} == before
     done = run("recover", path)
     assert done.out == planned.out
-    assert bl.Root(str(path)).is_clean
+    assert bl.LogDirFiles(str(path)).is_clean
     assert run("recover", path, "--topic", "crash-zst").code == 2
     again = run("recover", path)
     assert (again.code, again.out) == (0, "0 records lost; 0 changes; a broker will start\n")

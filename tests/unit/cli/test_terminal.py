@@ -119,7 +119,7 @@ def test_a_directory_whose_name_is_not_utf_8_is_named_and_keeps_nothing_from_bei
         assert (done.returncode, BAD in done.stderr) == (code, True), done.stderr
         assert b"not UTF-8, and a broker does not see it" in done.stderr
         assert BAD not in done.stdout
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
     assert sorted(name for name in os.listdir(data) if "aside" in name) == []
     shown = on_a_terminal("read", data)
     assert is_harmless(shown)

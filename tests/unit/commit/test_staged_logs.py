@@ -56,7 +56,7 @@ def test_a_copied_log_does_not_write_into_the_old_one(small):
             write.commit([*send(staging, *range(number)), *send(staging, "1" * 2_000_000)])
         write.abort()
         assert {file.name: file.read_bytes() for file in (small / "t-0").iterdir()} == before
-    assert bl.Root(str(small)).is_clean
+    assert bl.LogDirFiles(str(small)).is_clean
     assert not list(small.glob("*-delete"))
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.io import disk, storage
 from brokerless.layout import journal
 from brokerless.log_dir.recover import planned, recovered
@@ -26,7 +26,7 @@ def pending(tmp_path, monkeypatch):
             with bl.Producer(log_dir, topic) as producer:
                 producer.send([{"value": b"old", "partition": number % 2} for number in range(6)])
         log_dir.log("a", 0).run(bl.Retain(before_offset=2))
-    write = Write(path=str(path), topics={"a": NewTopic(partitions=1)}, overwrite=True)
+    write = AtomicWrite(path=str(path), topics={"a": NewTopic(partitions=1)}, overwrite=True)
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pylist([{"value": b"new"}]))
     with monkeypatch.context() as patched:
@@ -62,7 +62,7 @@ def test_a_partition_in_force_in_the_journal_is_of_the_log_directory_around_that
 
 def test_readers_see_what_is_in_force(pending):
     assert values(pending) == NEW
-    assert not bl.Root(str(pending)).is_clean
+    assert not bl.LogDirFiles(str(pending)).is_clean
     # the old log started at 2, the new one does not
     assert bl.LogDir(pending).log("a", 0).log_start_offset == 0
     assert [rows["value"].to_pylist() for rows in bl.Log(pending / "a-0").read(columns=["value"])] == [[b"new"]]
@@ -79,7 +79,7 @@ def test_the_next_writer_rolls_forward(pending):
     assert values(pending) == NEW
     assert not (pending / journal.NAME).exists()
     assert sorted(path.name for path in pending.iterdir() if path.is_dir()) == ["a-0", "b-0", "b-1"]
-    assert bl.Root(str(pending)).is_clean
+    assert bl.LogDirFiles(str(pending)).is_clean
 
 
 def test_recover_says_so(pending):

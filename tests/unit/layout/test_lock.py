@@ -69,7 +69,7 @@ def test_asking_whether_it_is_held_does_not_end_our_own_lock(path, tmp_path):
     """Closing any descriptor of the file would."""
     lock = Lock(path)
     assert is_held(path)
-    assert bl.Root(str(tmp_path)).is_locked
+    assert bl.LogDirFiles(str(tmp_path)).is_locked
     assert not can_be_locked_by_another(path)
     lock.release()
     assert not is_held(path)

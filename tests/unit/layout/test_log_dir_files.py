@@ -13,7 +13,7 @@ import brokerless as bl
 
 
 def test_a_real_brokers_directory(golden):
-    root = bl.Root(str(golden / "logs" / "kafka-4.1"))
+    root = bl.LogDirFiles(str(golden / "logs" / "kafka-4.1"))
     assert (root.node_id, root.cluster_id, root.directory_id) == (1, "goldenSetPublicAAAAAAA", "VxOSAnLfzy4RI5jgcY3wIQ")
     assert root.is_clean
     assert root.broker_epoch == 544
@@ -24,14 +24,14 @@ def test_a_real_brokers_directory(golden):
 
 
 def test_a_zookeeper_brokers_directory(golden):
-    root = bl.Root(str(golden / "logs" / "kafka-2.8-v0"))
+    root = bl.LogDirFiles(str(golden / "logs" / "kafka-2.8-v0"))
     assert (root.node_id, root.directory_id) == (1, None)
     assert root.is_clean
     assert root.broker_epoch is None
 
 
 def test_a_killed_brokers_directory_is_not_clean(golden):
-    assert not bl.Root(str(golden / "logs" / "kafka-4.1-crashed")).is_clean
+    assert not bl.LogDirFiles(str(golden / "logs" / "kafka-4.1-crashed")).is_clean
 
 
 def test_a_damaged_checkpoint_matters_only_to_those_who_need_it(golden, copied):
@@ -65,21 +65,21 @@ def test_a_malformed_log_start_checkpoint_does_not_make_every_partition_unreadab
 def test_a_named_pipe_for_a_lock_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / ".lock")
     with pytest.raises(OSError, match="not a regular file"):
-        _ = bl.Root(str(tmp_path)).is_locked
+        _ = bl.LogDirFiles(str(tmp_path)).is_locked
 
 
 def test_the_clean_shutdown_marker_may_be_empty(tmp_path):
     (tmp_path / ".kafka_cleanshutdown").touch()
-    assert bl.Root(str(tmp_path)).is_clean
+    assert bl.LogDirFiles(str(tmp_path)).is_clean
 
 
 def test_no_lock_file_no_broker(tmp_path):
-    assert not bl.Root(str(tmp_path)).is_locked
+    assert not bl.LogDirFiles(str(tmp_path)).is_locked
 
 
 def test_a_lock_file_that_a_killed_broker_left_is_not_held(tmp_path):
     (tmp_path / ".lock").touch()
-    assert not bl.Root(str(tmp_path)).is_locked
+    assert not bl.LogDirFiles(str(tmp_path)).is_locked
 
 
 @pytest.fixture
@@ -102,13 +102,13 @@ def locked(tmp_path):
 
 
 def test_a_live_broker_is_seen(locked):
-    assert bl.Root(str(locked)).is_locked
+    assert bl.LogDirFiles(str(locked)).is_locked
 
 
 def test_asking_for_the_lock_does_not_take_it(tmp_path):
     """A broker that starts while we look must get its lock: so nothing of ours may hold it, not even for a moment."""
     (tmp_path / ".lock").touch()
-    root = bl.Root(str(tmp_path))
+    root = bl.LogDirFiles(str(tmp_path))
     assert not root.is_locked
     other = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     for _ in range(3):

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.layout import journal
 from brokerless.layout.streaming_epochs import FILE, Epoch, committed
 from brokerless.log_dir.copying import StagedCopy
@@ -19,7 +19,7 @@ def test_an_epoch_is_in_force_once(tmp_path):
         assert not list((tmp_path / "d").glob("*-delete"))
     assert values(tmp_path / "d") == [1, 2, 3, 4]
     assert committed(str(tmp_path / "d")) == {"q": 2, "other": 0}
-    assert bl.Root(str(tmp_path / "d")).is_clean
+    assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
 
 
 def test_a_copy_of_the_directory_knows_the_epochs(tmp_path):
@@ -138,7 +138,7 @@ def test_what_a_query_left_is_removed_when_its_next_epoch_begins(tmp_path):
     written(tmp_path / "d", 0)
     staged = []
     for query in ("q", "other", "q"):
-        write = Write(path=str(tmp_path / "d"), topics={"t": NewTopic()})
+        write = AtomicWrite(path=str(tmp_path / "d"), topics={"t": NewTopic()})
         write.begin(query=query).writer(query)
         staged.append(write.staging)
     assert {path.name for path in (tmp_path / "d").glob("*-delete")} == set(staged[1:])

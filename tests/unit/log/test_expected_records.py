@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, Until, rewrite
+from brokerless import Compact, Convert, Erase, Retain, TruncateTo, rewrite
 from brokerless.inspection.findings import findings
 from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import recovered
@@ -23,7 +23,7 @@ VERBS = [
     Convert(compression="gzip"),
     Erase(keys=(b"k",)),
     Retain(retention_bytes=1),
-    Until(offset=3),
+    TruncateTo(offset=3),
 ]
 CUT = "t-0 ends at 8; recovery-point-offset-checkpoint says 9, replication-offset-checkpoint says 9, .*: offsets 8 to 8"
 REMOVED = "offsets 3 to 5 are lost: 0+3.log is not here, and indexes of it are"
@@ -273,7 +273,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@pytest.mark.parametrize("verb", [Retain(before_offset=3), Until(offset=9), Compact()])
+@pytest.mark.parametrize("verb", [Retain(before_offset=3), TruncateTo(offset=9), Compact()])
 def test_a_copy_says_which_damage_it_has(data, tmp_path, damage, verb):
     """Done, exit 0, and the damage of the old directory is in the new one."""
     newest = data / "t-0" / f"{6:020d}.log"
@@ -309,7 +309,7 @@ def test_what_a_copy_leaves_out_is_told_by_offsets_that_rise(data, tmp_path):
     newest = data / "t-0" / f"{6:020d}.log"
     DAMAGE["batches in another order"](newest, newest.stat().st_size // 3)
     with pytest.raises(bl.CorruptRecordError, match="offset 6 is below 8"):
-        rewrite(Until(offset=8), data, topics=["t"], to=tmp_path / "new")
+        rewrite(TruncateTo(offset=8), data, topics=["t"], to=tmp_path / "new")
 
 
 @pytest.mark.parametrize("verb", [Erase(keys=(b"x",)), Convert(magic=2)])
@@ -339,7 +339,7 @@ def test_no_cut_is_made_by_a_header_that_is_damaged(data, tmp_path):
     with pytest.raises(
         bl.CorruptRecordError, match=r"crc mismatch .* whether the batch with last offset \d+ is cut off"
     ):
-        rewrite(Until(offset=8), data, topics=["t"], to=tmp_path / "new")
+        rewrite(TruncateTo(offset=8), data, topics=["t"], to=tmp_path / "new")
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])

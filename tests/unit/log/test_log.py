@@ -169,7 +169,7 @@ def test_the_high_watermark_ends_a_read_if_asked_for(three_segments):
 @pytest.mark.parametrize(("checkpointed", "expected"), [(0, 0), (100, 12)])
 def test_a_read_to_the_high_watermark_stays_within_the_log(three_segments, checkpointed, expected, monkeypatch):
     checkpoint_high_watermark(three_segments, checkpointed)
-    monkeypatch.setattr(bl.Root, "is_locked", True)
+    monkeypatch.setattr(bl.LogDirFiles, "is_locked", True)
     log = bl.Log(three_segments)
     assert log.high_watermark == checkpointed
     assert read_offsets(log, end_offset="high-watermark") == list(range(expected))
@@ -178,7 +178,7 @@ def test_a_read_to_the_high_watermark_stays_within_the_log(three_segments, check
 def test_under_a_live_broker_a_read_ends_at_the_high_watermark(three_segments, monkeypatch):
     """What is above may still be truncated: it was not committed."""
     checkpoint_high_watermark(three_segments, 6)
-    monkeypatch.setattr(bl.Root, "is_locked", True)
+    monkeypatch.setattr(bl.LogDirFiles, "is_locked", True)
     log = bl.Log(three_segments)
     assert read_offsets(log) == list(range(6))
     assert read_offsets(log, end_offset="latest") == list(range(12))
@@ -186,7 +186,7 @@ def test_under_a_live_broker_a_read_ends_at_the_high_watermark(three_segments, m
 
 
 def test_a_live_broker_that_checkpointed_nothing_yet(three_segments, monkeypatch):
-    monkeypatch.setattr(bl.Root, "is_locked", True)
+    monkeypatch.setattr(bl.LogDirFiles, "is_locked", True)
     assert read_offsets(bl.Log(three_segments)) == list(range(12))
 
 

@@ -110,7 +110,7 @@ def test_what_the_cleaner_replaced_long_ago_is_read_by_its_offsets_or_not_at_all
 
 def test_what_the_cleaner_merges_after_the_listing_comes_once(directory, cleaned, monkeypatch):
     """The new file bears the first one's name, and has the length that is planned with."""
-    monkeypatch.setattr(bl.Root, "is_locked", True)
+    monkeypatch.setattr(bl.LogDirFiles, "is_locked", True)
     log = bl.Log(directory)
     assert len(log.segments) == 3
     cleaned()

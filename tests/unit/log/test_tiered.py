@@ -35,7 +35,7 @@ def data(request, tiered):
 
 def starts(data):
     """What tells a broker of the remote part: the checkpoint, the first leader epoch, the oldest snapshot."""
-    checkpoint = bl.Root(str(data)).log_start_offsets
+    checkpoint = bl.LogDirFiles(str(data)).log_start_offsets
     found = {}
     for topic in LOCAL_START:
         epochs = checkpoints.parse_leader_epochs((data / f"{topic}-0" / checkpoints.LEADER_EPOCHS).read_bytes())
@@ -67,7 +67,7 @@ def test_the_remote_part_is_known_after_a_crash(data):
 
 def test_a_start_in_the_remote_part_is_known_after_a_crash(data):
     """As after DeleteRecords: the checkpoint and the epochs have it."""
-    offsets = bl.Root(str(data)).log_start_offsets | {("tiered-plain", 0): 100}
+    offsets = bl.LogDirFiles(str(data)).log_start_offsets | {("tiered-plain", 0): 100}
     (data / checkpoints.LOG_START_OFFSETS).write_bytes(checkpoints.format_offset_checkpoint(offsets))
     (data / "tiered-plain-0" / checkpoints.LEADER_EPOCHS).write_bytes(checkpoints.format_leader_epochs([(0, 100)]))
     (data / checkpoints.CLEAN_SHUTDOWN).unlink()
@@ -91,7 +91,7 @@ def test_what_is_appended_does_not_move_the_start(data):
         bl.Convert(compression="none"),
         bl.Erase(keys=(b"nobody",), local_only=True),
         bl.Retain(before_offset=0),
-        bl.Until(offset=1 << 40),
+        bl.TruncateTo(offset=1 << 40),
     ],
     ids=["gzip", "none", "erase", "retain", "until"],
 )
@@ -135,7 +135,7 @@ def test_the_start_moves_to_where_the_files_begin_and_is_still_told(data):
         (bl.Erase(keys=(b"k",)), "its offsets 0 to 289 are in remote storage.*--local-only"),
         (bl.Retain(retention_bytes=1), "is tiered"),
         (bl.Retain(retention_ms=1), "is tiered"),
-        (bl.Until(offset=100), "is tiered"),
+        (bl.TruncateTo(offset=100), "is tiered"),
         (bl.Compact(roll=True), "brokers do not compact tiered topics"),
         (bl.Convert(magic=1, drop={"producers", "headers"}), "leader epochs"),
     ],

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.io import disk
 from brokerless.log_dir.cluster_metadata import bootstrap
 from brokerless.log_dir.topics import NewTopic
@@ -59,7 +59,7 @@ def test_a_directory_that_another_writer_is_making_is_in_use(tmp_path, monkeypat
 
 
 def test_writes_that_begin_at_one_time_make_one_directory(tmp_path):
-    writes = [Write(path=str(tmp_path / "new"), topics={"t": NewTopic()}) for _ in range(4)]
+    writes = [AtomicWrite(path=str(tmp_path / "new"), topics={"t": NewTopic()}) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda write: write.begin(patience=60), writes))
     for write in writes:
@@ -126,9 +126,11 @@ def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
         assert log_dir.partitions() == [("t", 0)]
     new = NewTopic(topic_id=topic_id)
     with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
-        Write(path=str(tmp_path / "d"), topics={"u": new}, sole_replica=True).begin()
+        AtomicWrite(path=str(tmp_path / "d"), topics={"u": new}, sole_replica=True).begin()
     with pytest.raises(ValueError, match="two topics with one id"):
-        Write(path=str(tmp_path / "d"), topics={"v": NewTopic(topic_id="B" * 22), "w": NewTopic(topic_id="B" * 22)})
+        AtomicWrite(
+            path=str(tmp_path / "d"), topics={"v": NewTopic(topic_id="B" * 22), "w": NewTopic(topic_id="B" * 22)}
+        )
 
 
 def test_an_open_log_directory_is_not_copied(tmp_path):
@@ -206,7 +208,7 @@ def test_a_topic_of_which_old_checkpoints_are_here_begins_at_0(tmp_path):
                 log_dir.create_topic("t")
             assert log_dir.log("t", 0).log_start_offset == 0
             assert log_dir.log("t", 0).log_end_offset == 0
-        assert bl.Root(str(path)).log_start_offsets == {}
+        assert bl.LogDirFiles(str(path)).log_start_offsets == {}
 
 
 def test_producer_ids_that_a_cluster_may_give_are_kept_before_their_batches_are_written(tmp_path):

@@ -55,7 +55,7 @@ def test_all_files_are_what_kafkas_recovery_left(golden, crashed):
             assert ours[name] == theirs[name], name
     ends = checkpoints.parse_offset_checkpoint(ours[checkpoints.RECOVERY_POINTS])
     assert ends == checkpoints.parse_offset_checkpoint(theirs[checkpoints.RECOVERY_POINTS])
-    assert bl.Root(str(crashed)).is_clean
+    assert bl.LogDirFiles(str(crashed)).is_clean
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(crashed):
@@ -86,7 +86,7 @@ def test_a_partial_batch_behind_a_clean_marker_is_refused_with_a_cure_that_works
     with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match="recover --force"):
         log_dir.log("t", 0)
     assert log.stat().st_size == cut
-    assert bl.Root(str(path)).is_clean
+    assert bl.LogDirFiles(str(path)).is_clean
     [(name, steps)] = recovered(str(path), force=True)
     assert name == "t-0"
     assert any(step.startswith(f"truncate {log.name}") for step in steps)
@@ -233,30 +233,30 @@ def test_replicas_on_their_way_here_are_recovered(leftover):
     said = dict(planned(str(data)))
     assert [step for step in said[leftover.name] if "timeindex" in step]
     assert dict(recovered(str(data))) == said
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
     assert not has_preallocated_indexes(leftover)
-    assert bl.Root(str(data)).recovery_points["t", 0] == 9
-    assert ("t", 0) not in bl.Root(str(data)).high_watermarks
+    assert bl.LogDirFiles(str(data)).recovery_points["t", 0] == 9
+    assert ("t", 0) not in bl.LogDirFiles(str(data)).high_watermarks
 
 
 def test_no_marker_is_put_over_replicas_that_were_not_recovered(leftover):
     for topics in (["t"], ["u"]):
         list(recovered(str(leftover.parent), topics))
-        assert bl.Root(str(leftover.parent)).is_clean == (topics == ["u"])
+        assert bl.LogDirFiles(str(leftover.parent)).is_clean == (topics == ["u"])
         assert not has_preallocated_indexes(leftover)
 
 
 def test_opening_all_logs_recovers_replicas_on_their_way_here(leftover):
     with bl.LogDir.open(leftover.parent) as log_dir:
         log_dir.log("u", 0)
-    assert bl.Root(str(leftover.parent)).is_clean
+    assert bl.LogDirFiles(str(leftover.parent)).is_clean
     assert not has_preallocated_indexes(leftover)
 
 
 def test_opening_some_logs_leaves_the_directory_to_be_recovered(leftover):
     with bl.LogDir.open(leftover.parent) as log_dir:
         log_dir.create_topic("w")
-    assert not bl.Root(str(leftover.parent)).is_clean
+    assert not bl.LogDirFiles(str(leftover.parent)).is_clean
     assert has_preallocated_indexes(leftover)
 
 
@@ -264,12 +264,12 @@ def test_no_marker_is_put_over_a_replica_that_cannot_be_recovered(leftover):
     (leftover / "nonsense.log").touch()
     with pytest.raises(bl.CorruptRecordError, match=r"nonsense\.log is no segment's name"):
         list(recovered(str(leftover.parent)))
-    assert not bl.Root(str(leftover.parent)).is_clean
+    assert not bl.LogDirFiles(str(leftover.parent)).is_clean
     log_dir = bl.LogDir.open(leftover.parent)
     log_dir.log("u", 0)
     with pytest.warns(UserWarning, match=r"without a clean-shutdown marker: .*nonsense\.log"):
         log_dir.close()
-    assert not bl.Root(str(leftover.parent)).is_clean
+    assert not bl.LogDirFiles(str(leftover.parent)).is_clean
 
 
 def test_what_a_broker_would_not_start_on_is_said(crashed):
@@ -329,7 +329,7 @@ def test_what_is_no_file_is_passed_over_and_what_cannot_be_read_is_refused(tmp_p
     for recover in (planned, recovered):
         with pytest.raises(PermissionError, match=r"mine\.txt"):
             dict(recover(str(path)))
-    assert bl.Root(str(path)).is_clean
+    assert bl.LogDirFiles(str(path)).is_clean
 
 
 def test_a_replica_on_its_way_here_that_lacks_a_segment_is_not_recovered_without_a_word(leftover):
@@ -339,6 +339,6 @@ def test_a_replica_on_its_way_here_that_lacks_a_segment_is_not_recovered_without
     assert forecast(str(leftover.parent)).missing == [said]
     with pytest.raises(bl.CorruptRecordError, match=rf"records are missing.*{lost.name}.*Nothing was changed"):
         list(recovered(str(leftover.parent)))
-    assert not bl.Root(str(leftover.parent)).is_clean
+    assert not bl.LogDirFiles(str(leftover.parent)).is_clean
     list(recovered(str(leftover.parent), force=True))
-    assert bl.Root(str(leftover.parent)).is_clean
+    assert bl.LogDirFiles(str(leftover.parent)).is_clean

@@ -81,7 +81,7 @@ def test_what_recovery_cuts_off_is_counted_and_set_aside(data):
     names, content = set_aside(data)
     assert names[0] == f"{file_names.SET_ASIDE}{0:020d}.log-from-{7 * len(batch(0, [b'7']))}"
     assert [header["base_offset"] for header in _native.scan(content)[0].to_pylist()] == list(range(7, ROWS))
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
     # Nobody takes it for a part of the log.
     assert bl.Log(data / "t-0").log_end_offset == 7
     assert list(recovered(str(data))) == [("t-0", [])]
@@ -224,7 +224,7 @@ def test_one_of_a_brokers_disks_has_its_clusters_metadata(cluster, run):
     result = run("recover", cluster, disk)
     assert (result.code, result.out.splitlines()[0].endswith("; a broker will start")) == (0, True)
     assert "__cluster_metadata-0" not in result.out
-    assert bl.Root(str(disk)).is_clean
+    assert bl.LogDirFiles(str(disk)).is_clean
 
 
 def test_a_new_clusters_directory_needs_no_metadata_log(data, run):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
 from brokerless.log_dir.topics import NewTopic
 from building import NOW, batch
@@ -67,8 +67,8 @@ def test_overwriting_forgets_what_was_known_of_the_old_topic(tmp_path):
         log_dir.log("t", 0).run(bl.Retain(before_offset=60))
     written(tmp_path / "d", 1, 2, overwrite=True)
     assert values(tmp_path / "d") == [1, 2]
-    assert bl.Root(str(tmp_path / "d")).log_start_offsets == {}
-    assert bl.Root(str(tmp_path / "d")).recovery_points == {("t", 0): 2}
+    assert bl.LogDirFiles(str(tmp_path / "d")).log_start_offsets == {}
+    assert bl.LogDirFiles(str(tmp_path / "d")).recovery_points == {("t", 0): 2}
     with bl.LogDir.open(tmp_path / "d") as log_dir:
         assert log_dir.log("t", 0).log_end_offset == 2
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
     with pytest.raises(ValueError, match="cannot write to s3://"):
         begin("s3://bucket/d")
     with pytest.raises(ValueError, match="a write to no topic"):
-        Write(path=str(tmp_path / "d"))
+        AtomicWrite(path=str(tmp_path / "d"))
     with bl.LogDir.open(tmp_path / "d"), pytest.raises(bl.LogInUseError):
         begin(tmp_path / "d")
     assert not list((tmp_path / "d").glob("*-delete"))
@@ -116,7 +116,7 @@ def test_a_topic_may_be_described_again_as_it_is(tmp_path):
 
 def test_several_topics_are_made_as_each_is_described(tmp_path):
     topics = {"a": NewTopic(partitions=2, topic_id=TOPIC_ID), "b": NewTopic(settings={"cleanup_policy": "compact"})}
-    write = Write(path=str(tmp_path / "d"), topics=topics)
+    write = AtomicWrite(path=str(tmp_path / "d"), topics=topics)
     write.commit(send(write.begin(), 1, topic=["a"]))
     with bl.LogDir.open(tmp_path / "d") as log_dir:
         assert log_dir.partitions() == [("a", 0), ("a", 1), ("b", 0)]
@@ -221,7 +221,7 @@ def test_a_partition_behind_a_link_is_refused_before_anything_is_written(linked,
 
 def test_a_topic_behind_a_link_that_only_rows_name(linked, tmp_path):
     """Their tasks are refused, and so is the commit where the link came later."""
-    staging = Write(path=str(linked), others=NewTopic()).begin()
+    staging = AtomicWrite(path=str(linked), others=NewTopic()).begin()
     with pytest.raises(ValueError, match="is a symbolic link"):
         send(staging, 1, topic=["t"])
     written(linked, 1, topic="u")
@@ -270,7 +270,7 @@ def test_a_new_topic_begins_at_0_whatever_checkpoints_say_of_an_old_one(tmp_path
     shutil.rmtree(tmp_path / "d/t-0")
     written(tmp_path / "d", 1, 2, sole_replica=True)
     assert values(tmp_path / "d") == [1, 2]
-    assert bl.Root(str(tmp_path / "d")).log_start_offsets == {}
+    assert bl.LogDirFiles(str(tmp_path / "d")).log_start_offsets == {}
 
 
 def test_a_topic_that_only_the_metadata_of_a_new_cluster_have_has_its_id_there(tmp_path):

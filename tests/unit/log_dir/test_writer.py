@@ -112,7 +112,7 @@ def test_a_brokers_directory_is_unmarked_while_it_is_open_and_marked_as_it_was_a
     with open_quietly(brokers) as log_dir:
         assert not (brokers / ".kafka_cleanshutdown").exists()
         assert (log_dir.was_clean, log_dir.node_id, log_dir.cluster_id) == (True, 3, "abc")
-        assert bl.Root(str(brokers)).is_locked
+        assert bl.LogDirFiles(str(brokers)).is_locked
     assert (brokers / ".kafka_cleanshutdown").read_bytes() == before
     assert not (brokers / ASIDE).exists()
     assert not (brokers / ".lock").exists()
@@ -136,7 +136,7 @@ def test_checkpoints_keep_the_entries_of_partitions_that_were_not_opened(brokers
         log_dir.log("t", 1).append(10)
         log_dir.log("u", 0).log_start_offset = 0
         log_dir.log("u", 0).first_dirty_offset = 3
-    root = bl.Root(str(brokers))
+    root = bl.LogDirFiles(str(brokers))
     assert root.recovery_points == {("t", 0): 5, ("t", 1): 16, ("u", 0): 7}
     assert root.high_watermarks == {("t", 0): 5, ("t", 1): 16, ("u", 0): 7}
     assert root.first_dirty_offsets == {("t", 0): 4, ("t", 1): 5, ("u", 0): 3}
@@ -148,8 +148,8 @@ def test_a_checkpoint_between_is_what_is_flushed_so_far(brokers):
     with open_quietly(brokers) as log_dir:
         log_dir.log("t", 1).recovery_point = 9
         log_dir.checkpoint()
-        assert bl.Root(str(brokers)).recovery_points["t", 1] == 9
-        assert not bl.Root(str(brokers)).is_clean
+        assert bl.LogDirFiles(str(brokers)).recovery_points["t", 1] == 9
+        assert not bl.LogDirFiles(str(brokers)).is_clean
 
 
 def test_the_cleaners_checkpoint_is_written_again_where_the_disk_was_full(brokers, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_log_that_cannot_be_closed_leaves_the_directory_to_be_recovered(broker
     assert other.recovery_point == 12  # closed all the same
     assert not (brokers / ".kafka_cleanshutdown").exists()
     assert not (brokers / ".lock").exists()
-    assert bl.Root(str(brokers)).recovery_points["u", 0] == 7
+    assert bl.LogDirFiles(str(brokers)).recovery_points["u", 0] == 7
     log_dir.close()
 
 
@@ -191,7 +191,7 @@ def test_an_exception_of_the_callers_is_no_reason_to_recover(brokers):
 
     with pytest.raises(RuntimeError):
         fail()
-    assert bl.Root(str(brokers)).is_clean
+    assert bl.LogDirFiles(str(brokers)).is_clean
 
 
 def test_after_a_kill_only_a_directory_whose_logs_were_all_recovered_is_marked(brokers, opened):
@@ -200,19 +200,19 @@ def test_after_a_kill_only_a_directory_whose_logs_were_all_recovered_is_marked(b
         assert not log_dir.was_clean
         log_dir.log("t", 0)
     assert opened[-1][1]["is_clean"] is False
-    assert not bl.Root(str(brokers)).is_clean
+    assert not bl.LogDirFiles(str(brokers)).is_clean
     with open_quietly(brokers) as log_dir:
         for topic, partition in log_dir.partitions():
             log_dir.log(topic, partition)
     # with the epoch of the broker that was there last
-    assert (bl.Root(str(brokers)).is_clean, bl.Root(str(brokers)).broker_epoch) == (True, 77)
+    assert (bl.LogDirFiles(str(brokers)).is_clean, bl.LogDirFiles(str(brokers)).broker_epoch) == (True, 77)
 
 
 def test_a_marker_that_an_earlier_session_left_aside_gives_way_to_the_brokers_newer_one(brokers):
     (brokers / ASIDE).write_text('{"version":0,"brokerEpoch":1}')
     with open_quietly(brokers):
         pass
-    assert bl.Root(str(brokers)).broker_epoch == 77
+    assert bl.LogDirFiles(str(brokers)).broker_epoch == 77
 
 
 def test_only_one_writer(brokers):
@@ -361,7 +361,7 @@ def test_a_new_directory_names_its_topics(tmp_path, opened):
     ((name, arguments),) = opened
     assert (name, arguments["leader_epoch"], arguments["is_clean"]) == ("orders-1", 3, True)
     assert (arguments["settings"].is_compacted, arguments["settings"].segment_bytes) == (True, 500)
-    root = bl.Root(str(tmp_path / "new"))
+    root = bl.LogDirFiles(str(tmp_path / "new"))
     assert (root.cluster_id, root.node_id, root.directory_id) == ("c", 1, TOPIC_ID)
     assert (root.is_clean, root.broker_epoch) == (True, -1)
     assert (root.recovery_points, root.log_start_offsets) == ({("orders", 1): 0}, {})

@@ -81,7 +81,7 @@ def test_partition_metadata(case):
 @pytest.mark.parametrize("case", [case for case in broker_cases("clean-shutdown-file") if "clean" in case.values[0]])
 def test_clean_shutdown_marker(case, tmp_path):
     (tmp_path / ".kafka_cleanshutdown").write_text(case["text"])
-    root = bl.Root(str(tmp_path))
+    root = bl.LogDirFiles(str(tmp_path))
     assert root.is_clean is case["clean"]
     assert root.broker_epoch == case["brokerEpoch"]
 

@@ -159,7 +159,7 @@ def test_a_damaged_file_of_transactional_ids_is_refused_as_such(tmp_path, conten
     (tmp_path / "d" / FILE).write_text(content)
     with pytest.raises(bl.CorruptRecordError, match="transactional ids cannot be read"):
         bl.LogDir.open(tmp_path / "d")
-    assert bl.Root(str(tmp_path / "d")).is_clean
+    assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
 
 
 def test_a_transaction_whose_producer_was_killed_is_aborted_when_the_directory_is_opened(tmp_path):

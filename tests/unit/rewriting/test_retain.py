@@ -11,7 +11,7 @@ from brokerless.append.operation import perform
 from brokerless.io import storage
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.retain import Retain
-from brokerless.rewriting.truncate_to import Until
+from brokerless.rewriting.truncate_to import TruncateTo
 from building import batch, marker
 from expected import broker_cases
 
@@ -144,7 +144,7 @@ def test_what_is_refused(make):
             Retain(**limits)
     for moment in ({}, {"timestamp": 1, "offset": 1}, {"timestamp": -1}, {"offset": -1}):
         with pytest.raises(ValueError, match="until when"):
-            Until(**moment)
+            TruncateTo(**moment)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def four(tmp_path):
 )
 def test_as_it_was(four, moment, end):
     """A batch came as a whole: with one record too late, none of it was there."""
-    verb = Until(**moment)
+    verb = TruncateTo(**moment)
     dry = verb.work(verb.plan(four.state()), dry_run=True, progress=lambda _: None).report
     assert perform(verb, four) == dry
     assert (dry.end_before, dry.log_end_offset, dry.cut_size) == (12, end, (12 - end) // 3 * dry.size // 4)
@@ -192,10 +192,10 @@ def test_without_timestamps_a_moment_is_known_only_before_the_last_write(tmp_pat
     log = opened(tmp_path / "t-0")
     log.append_as_follower(batch(0, [b"00"], timestamp=-1))
     with pytest.raises(ValueError, match="give an offset instead"):
-        perform(Until(timestamp=T), log)
-    assert perform(Until(timestamp=1 << 50), log).log_end_offset == 1
+        perform(TruncateTo(timestamp=T), log)
+    assert perform(TruncateTo(timestamp=1 << 50), log).log_end_offset == 1
     # an empty segment was not written to
-    assert perform(Until(timestamp=T), opened(tmp_path / "t-1")).log_end_offset == 0
+    assert perform(TruncateTo(timestamp=T), opened(tmp_path / "t-1")).log_end_offset == 0
 
 
 def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
@@ -203,7 +203,7 @@ def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     for _ in range(5):
         log.append(batch(0, [b"x"], timestamp=T))
     log.run(bl.Retain(before_offset=3))
-    perform(Until(offset=1), log)
+    perform(TruncateTo(offset=1), log)
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
 
 
@@ -211,8 +211,8 @@ def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     "verb",
     [
         lambda: Retain(retention_ms="1"),
-        lambda: Until(timestamp=1.5),
-        lambda: Until(offset="1"),
+        lambda: TruncateTo(timestamp=1.5),
+        lambda: TruncateTo(offset="1"),
         lambda: Compact(memory="512MiB"),
         lambda: Compact(delete_retention_ms=1.5),
     ],
@@ -271,7 +271,7 @@ def test_no_transaction_of_then_stays_open_for_ever(undecided, is_forgotten, off
             path.unlink()
         log = opened(Path(log.directory))
         assert log.producers.is_empty
-    verb = Until(offset=offset, open_transactions=how)
+    verb = TruncateTo(offset=offset, open_transactions=how)
     dry = verb.work(verb.plan(log.state()), dry_run=True, progress=lambda _: None).report
     assert perform(verb, log) == dry
     assert (dry.open_transactions, dry.are_aborted) == (open_ones, how == "abort" and open_ones > 0)
@@ -298,7 +298,7 @@ def test_wherever_a_log_of_expired_producers_is_cut_all_of_it_is_decided(golden,
     for offset in range(0, whole.log_end_offset + 1, 9):
         to = tmp_path / how / str(offset) / topic
         to.parent.mkdir(parents=True)
-        (result,) = bl.rewrite(Until(offset=offset, open_transactions=how), source, to=to)
+        (result,) = bl.rewrite(TruncateTo(offset=offset, open_transactions=how), source, to=to)
         cut = bl.Log(to)
         assert cut.last_stable_offset == cut.log_end_offset
         end = result.report.log_end_offset

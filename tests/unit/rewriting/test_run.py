@@ -9,7 +9,7 @@ import pytest
 import brokerless as bl
 from brokerless.log_dir.recover import recovered
 from brokerless.rewriting.convert import Convert
-from brokerless.rewriting.progress_file import Ledger
+from brokerless.rewriting.progress_file import ProgressFile
 from brokerless.rewriting.run import rewrite, rewrite_each
 from building import NOW, batch
 from damage import flip_bit
@@ -104,18 +104,18 @@ def test_a_log_with_other_replicas_is_not_cut_below_its_high_watermark(is_alone,
     (data / "bootstrap.checkpoint").unlink()
     path = shutil.copytree(data / "t-0", tmp_path / "alone/t-0") if is_alone else data / "t-0"
     high_watermark = 9 if is_alone else 6
-    assert names(rewrite(bl.Until(offset=2), path, dry_run=True)) == ["t-0"]
+    assert names(rewrite(bl.TruncateTo(offset=2), path, dry_run=True)) == ["t-0"]
     with pytest.raises(
         ValueError, match=rf"t-0 at 5: other brokers may have .* below {high_watermark}; .* sole_replica"
     ):
-        rewrite(bl.Until(offset=5), path)
+        rewrite(bl.TruncateTo(offset=5), path)
     assert values(path) == list(range(9))
-    rewrite(bl.Until(offset=2), path, to=tmp_path / "t-0")
+    rewrite(bl.TruncateTo(offset=2), path, to=tmp_path / "t-0")
     assert values(tmp_path, "t-0") == [0, 1]
     if not is_alone:
-        rewrite(bl.Until(offset=7), path)
+        rewrite(bl.TruncateTo(offset=7), path)
         assert values(path) == list(range(7))
-    rewrite(bl.Until(offset=2, sole_replica=True), path)
+    rewrite(bl.TruncateTo(offset=2, sole_replica=True), path)
     assert values(path) == [0, 1]
 
 
@@ -127,7 +127,7 @@ def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
     assert values(tmp_path, "t-7") == LEFT
     assert names(rewrite(VERB, data / "t-0")) == ["t-0"]
     assert values(data, "t-0") == LEFT
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
 
 
 def test_a_link_to_a_partition_is_the_partition(data, tmp_path):
@@ -195,7 +195,7 @@ def test_a_start_offset_that_no_file_holds_is_told(data, tmp_path):
     assert result.unkept_log_start_offset == 4
     (result,) = rewrite(VERB, data, topics=["t"], partitions=[0], to=tmp_path / "new")
     assert result.unkept_log_start_offset is None
-    assert bl.Root(str(tmp_path / "new")).log_start_offsets == {("t", 0): 4}
+    assert bl.LogDirFiles(str(tmp_path / "new")).log_start_offsets == {("t", 0): 4}
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -247,7 +247,7 @@ def test_a_copy_of_one_partition_goes_by_its_topics_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verb", [bl.Compact(roll=True, drop_unkeyed=True), bl.Until(offset=3), bl.Until(timestamp=NOW + 3)]
+    "verb", [bl.Compact(roll=True, drop_null_keys=True), bl.TruncateTo(offset=3), bl.TruncateTo(timestamp=NOW + 3)]
 )
 def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
     with bl.LogDir.create(tmp_path / "data") as log_dir:
@@ -340,26 +340,29 @@ def test_what_was_done_is_not_done_again(data, tmp_path):
     """Unless something has been written to it since."""
     state = str(tmp_path / "done.jsonl")
     with pytest.raises(ValueError, match="refused"):
-        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], ledger=Ledger(state, "drop")))
+        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], progress_file=ProgressFile(state, "drop")))
     assert values(data, "t-0") == LEFT
-    again = Ledger(state, "drop")
-    assert names(rewrite_each(VERB, data, topics=["t"], ledger=again)) == ["t-1"]
+    again = ProgressFile(state, "drop")
+    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=again)) == ["t-1"]
     assert again.skipped == 1
-    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(state, "other work"))) == ["t-0", "t-1"]
+    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(state, "other work"))) == [
+        "t-0",
+        "t-1",
+    ]
     with bl.LogDir.open(data, sole_replica=True) as log_dir:
         log_dir.log("t", 0).append(batch(0, [b"9"], timestamp=NOW))
-    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(state, "other work"))) == ["t-0"]
+    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(state, "other work"))) == ["t-0"]
 
 
 def test_a_ledger_whose_last_line_was_cut(data, tmp_path):
     state = tmp_path / "done.jsonl"
-    list(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(str(state), "drop")))
+    list(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop")))
     state.write_bytes(state.read_bytes()[:-20])
-    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(str(state), "drop"))) == ["t-1"]
-    assert names(rewrite_each(VERB, data, topics=["t"], ledger=Ledger(str(state), "drop"))) == []
+    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == ["t-1"]
+    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == []
     state.write_text("something else\n")
     with pytest.raises(bl.CorruptRecordError, match=r"line 1 does not say what was done at .*done\.jsonl"):
-        Ledger(str(state), "drop")
+        ProgressFile(str(state), "drop")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -375,7 +378,7 @@ def test_what_fails_leaves_the_logs_as_they_were(data, tmp_path, jobs, to):
     assert values(data, "t-0") in ([LEFT] if (to, jobs) == (None, 1) else [LEFT, list(range(9))])
     if to:
         assert contents(data) == before
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
 
 
 def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
@@ -383,7 +386,7 @@ def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
         rewrite(Dying((1, 4), (2,)), data, topics=["t"], jobs=2)
     assert values(data, "t-0") == values(data, "t-1") == list(range(9))
     assert not list(data.rglob("*.cleaned"))
-    assert bl.Root(str(data)).is_clean
+    assert bl.LogDirFiles(str(data)).is_clean
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def both_ways(verb, data, tmp_path, **options):
         assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
         assert rows(log) == rows(twin)
         assert (log.log_start_offset, log.log_end_offset) == (twin.log_start_offset, twin.log_end_offset)
-    assert bl.Root(str(data)).first_dirty_offsets == bl.Root(str(whole)).first_dirty_offsets
+    assert bl.LogDirFiles(str(data)).first_dirty_offsets == bl.LogDirFiles(str(whole)).first_dirty_offsets
     assert not list(data.glob("*-delete"))
     return [result.report for result in one], [result.report for result in sorted(parts, key=lambda part: part.name)]
 

@@ -35,7 +35,7 @@ def test_golden_logs_come_back_offset_by_offset(golden, tmp_path, log_dir, level
         end = log.log_end_offset if level == "read_uncommitted" else log.last_stable_offset
         assert ends(restored) == (log.local_log_start_offset, end), log.name
         assert restored.topic_id == (log.topic_id or restored.topic_id)
-    assert bl.Root(str(tmp_path / "d")).is_clean
+    assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
     assert not list((tmp_path / "d").glob("*-delete"))
     assert sum(partition.rows for partition in found.partitions) == sum(len(rows(log)) for log in copy.logs())
     again = Here()

@@ -26,7 +26,7 @@ def spark() -> None:
     \b
     brokerless spark check /kafka/data1 /kafka/data2
     brokerless spark profile /kafka/data1 --by topic --by hour
-    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --state done.jsonl
+    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --resume-file done.jsonl
     brokerless spark export /kafka/data1 --to /exports/all --topic orders
     brokerless spark restore /exports/all --to /restored/kafka-data
     brokerless spark check s3://backup/kafka --master yarn --conf spark.executor.instances=20

@@ -21,12 +21,12 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
 
     Each partition is a task, a large one several; --memory is that of one. The PATHs are log directories, with --topic,
     or partitions' directories, that this machine and all executors see. They are locked meanwhile. Each partition is as
-    it was until all that is new of it is on the disk, whatever fails; with --state, the same command goes on where it
-    failed.
+    it was until all that is new of it is on the disk, whatever fails; with --resume-file, the same command resumes
+    where it failed.
 
     \b
     brokerless spark compact /kafka/data1 /kafka/data2 --topic users --dry-run
-    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --roll --state done.jsonl
+    brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --roll --resume-file done.jsonl
     """
     from brokerless.rewriting.compact.compact import Compact
 

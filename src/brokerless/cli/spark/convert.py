@@ -21,12 +21,12 @@ def convert(where: Where, settings: dict[str, Any]) -> None:
 
     Each partition is a task, a large one several.
 
-    What becomes of batches is said under `brokerless convert`, about PATHs, failures and --state under `brokerless
-    spark compact`.
+    See `brokerless convert` for what becomes of batches, `brokerless spark compact` for PATHs, failures and
+    --resume-file.
 
     \b
     brokerless spark convert /kafka/data1 /kafka/data2 --topic clicks --compression zstd --dry-run
-    brokerless spark convert /kafka/data1 /kafka/data2 --topic clicks --compression zstd --in-place --state done.jsonl
+    brokerless spark convert /kafka/data1 --topic clicks --compression zstd --in-place --resume-file done.jsonl
     """
     from brokerless.rewriting.convert import Convert
 

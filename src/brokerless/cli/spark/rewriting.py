@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.append.operation import PlanT, ReportT, Verb
+    from brokerless.append.operation import PlanT, ReportT, RewriteOperation
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -39,12 +39,12 @@ class Where:
     dry_run: bool
     jobs: int | None
     task_bytes: int
-    state: str | None
+    resume_file: str | None
     form: str
     broker_config: str | None
     metadata: str | None
 
-    def run(self, verb: Verb[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
+    def run(self, verb: RewriteOperation[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
         """Do a verb's work there, and print what came of it.
 
         Args:
@@ -54,9 +54,9 @@ class Where:
         Raises:
             click.UsageError: neither in place nor a dry run, or both.
         """
-        from brokerless.spark.jobs.rewrite import ledger, rewritten
+        from brokerless.spark.jobs.rewrite import progress_file_of, rewritten
 
-        started, before, done = time.monotonic(), ledger(verb, self.state), 0
+        started, before, done = time.monotonic(), progress_file_of(verb, self.resume_file), 0
         read: dict[str, int] = {}
         found: dict[str, list[int]] = {}
         with Progress(prints=True) as show:
@@ -74,7 +74,7 @@ class Where:
                 dry_run=self.dry_run,
                 jobs=self.jobs,
                 task_bytes=self.task_bytes,
-                ledger=before,
+                progress_file=before,
                 progress=progress,
                 broker_config=self.broker_config,
                 metadata=self.metadata,
@@ -116,7 +116,9 @@ def rewriting_on_spark(function: _Command) -> _Command:
             show_default=True,
             help="Of the reports.",
         ),
-        click.option("--state", type=click.Path(dir_okay=False), help="A file of what is done: go on after a failure."),
+        click.option(
+            "--resume-file", type=click.Path(dir_okay=False), help="A file of what is done: go on after a failure."
+        ),
         click.option(
             "--task-bytes",
             type=size,
@@ -146,8 +148,10 @@ def _checked(function: _Command) -> _Command:
     def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
         if options["in_place"] == options["dry_run"]:
             raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
-        if options["dry_run"] and options["state"] is not None:
-            raise click.UsageError("--state goes with --in-place: a dry run does nothing that could be done already")
+        if options["dry_run"] and options["resume_file"] is not None:
+            raise click.UsageError(
+                "--resume-file goes with --in-place: a dry run does nothing that could be done already"
+            )
         return function(**options)
 
     return command  # type: ignore[return-value] # what click passes

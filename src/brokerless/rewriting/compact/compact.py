@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from brokerless.append.operation import Outcome
 from brokerless.errors import check_number
@@ -40,9 +40,9 @@ class Compact:
 
     Args:
         roll: roll the active segment first, as a broker's time roll would: it is never cleaned.
-        drop_unkeyed: let records without a key go. Else a log where some would is refused.
-        from_start: take all of the log for dirty, whatever its cleaner has checkpointed: also tombstones whose time has
-            come go, of keys that nothing was written to since.
+        drop_null_keys: let records without a key go. Else a log where some would is refused.
+        ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty: tombstones whose time has
+            come go, too, of keys that nothing was written to since.
         only_due: leave logs alone that a broker's cleaner would leave alone, as of topics whose cleanup.policy does
             not say compact.
         min_compaction_lag_ms: in place of the topic's.
@@ -59,9 +59,11 @@ class Compact:
     [1]
     """
 
+    state_name: ClassVar[str] = "Compact"
+
     roll: bool = False
-    drop_unkeyed: bool = False
-    from_start: bool = False
+    drop_null_keys: bool = False
+    ignore_checkpoint: bool = False
     only_due: bool = False
     min_compaction_lag_ms: int | None = None
     delete_retention_ms: int | None = None
@@ -102,7 +104,7 @@ class Compact:
             state,
             active_base_offset=state.log_end_offset if is_rolled else active.base_offset,
             min_compaction_lag_ms=settings.min_compaction_lag_ms,
-            from_start=self.from_start,
+            ignore_checkpoint=self.ignore_checkpoint,
         )
         if state.is_tiered:
             raise ValueError(
@@ -148,7 +150,7 @@ class Compact:
             return Outcome(report=_report(plan, [], ()))
         with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
             decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
-            if not self.drop_unkeyed:
+            if not self.drop_null_keys:
                 _refuse_unkeyed(plan, decided.counts.values())
             done = [
                 rewrite(plan, group, verdicts, decided.counts, dry_run=dry_run, progress=progress, output=output)
@@ -178,10 +180,10 @@ class Compact:
             ranges = apart.divided(left)
             decided += yield [partial(apart.decide, plan, some, self.memory) for some in ranges]
         counts = together(decided).counts
-        if not self.drop_unkeyed:
+        if not self.drop_null_keys:
             _refuse_unkeyed(plan, counts.values())
         places = [one.place for one in decided]
-        done: list[apart.Rewritten] = yield [
+        done: list[apart.GroupResult] = yield [
             partial(apart.rewrite, plan, groups, places, counts, self.memory) for groups in apart.shares(plan, share)
         ]
         return Outcome(
@@ -209,7 +211,7 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
         first = min(of.first_unkeyed for of in found if of.first_unkeyed is not None)
         raise ValueError(
             f"cannot compact {plan.directory}: {unkeyed} records without a key would go, the first at offset {first}; "
-            "ask for that with drop_unkeyed (--drop-unkeyed)"
+            "ask for that with drop_null_keys (--drop-null-keys)"
         )
 
 

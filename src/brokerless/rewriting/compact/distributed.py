@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HASHES = 1 << 64
 
 
-class Rewritten(NamedTuple):
+class GroupResult(NamedTuple):
     """What became of some groups.
 
     Attributes:
@@ -72,7 +72,7 @@ def rewrite(
     *,
     progress: Progress,
     output: str,
-) -> Rewritten:
+) -> GroupResult:
     """Rewrite some groups by the verdicts that were saved, in any of these places."""
     replacements, reports = [], []
     for group in groups:
@@ -83,4 +83,4 @@ def rewrite(
             replacement, found = passes.rewrite(plan, group, verdicts, counts, progress=progress, output=output)
         replacements.append(replacement)
         reports += found
-    return Rewritten(tuple(replacements), tuple(reports), output)
+    return GroupResult(tuple(replacements), tuple(reports), output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -87,6 +87,8 @@ class Explain:
         key: whose records.
         compact: the compaction that is asked about.
     """
+
+    state_name: ClassVar[str] = "Explain"
 
     key: bytes
     compact: Compact = field(default_factory=Compact)

@@ -56,19 +56,21 @@ class Cleanable(NamedTuple):
         return self.cleanable_bytes > 0 and (self.is_overdue or self.dirty_ratio > min_cleanable_dirty_ratio)
 
 
-def cleanable(state: LogState, *, active_base_offset: int, min_compaction_lag_ms: int, from_start: bool) -> Cleanable:
+def cleanable(
+    state: LogState, *, active_base_offset: int, min_compaction_lag_ms: int, ignore_checkpoint: bool
+) -> Cleanable:
     """Work out what may be cleaned.
 
     Args:
         state: the log.
         active_base_offset: where the active segment begins; the log end offset if it is thought of as rolled.
         min_compaction_lag_ms: a segment with a record younger than this is uncleanable, and all behind it.
-        from_start: take all for dirty, whatever the cleaner's checkpoint says.
+        ignore_checkpoint: take all for dirty, whatever the cleaner's checkpoint says.
     """
     inactive = [segment for segment in state.segments if segment.base_offset < active_base_offset]
     checkpoint = state.first_dirty_offset
     first_dirty = state.log_start_offset
-    if not from_start and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
+    if not ignore_checkpoint and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
         first_dirty = checkpoint
     dirty = [segment for segment in inactive if _end(segment, active_base_offset) > first_dirty]
     active = (active_base_offset, "the active segment begins there")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
-from brokerless.log.reader import Lost, Reader
+from brokerless.log.reader import LostRange, Reader
 from brokerless.log.segment import NO_END
 from brokerless.spark.jobs.formats import EXACT_TIME, PATH, suffix, writing
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, ExportedFile, Receipt
@@ -77,7 +77,7 @@ class FileWriter:
         name = self._name(number, splits[0])
         first = last = -1
         count = replaced_keys = 0
-        lost: list[Lost] = []
+        lost: list[LostRange] = []
         with ExitStack() as closing:
             write = None
             for split in splits:
@@ -128,7 +128,7 @@ def _low(split: Split) -> int:
     return max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
 
 
-def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[Lost]]:
+def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[LostRange]]:
     """Return the rows whose offsets rise from `last` on, below the segment's end: no other can be restored.
 
     A batch's offset is not in its checksum: one flipped bit moves it. As few rows as possible are left out.
@@ -154,7 +154,7 @@ def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBat
         start = last + 1 if at < 0 else offsets[at] + 1
         if dropped:
             stop = offsets[following] if following < len(offsets) else start + dropped
-            lost.append(Lost(split.path, split.position, start, stop, reason))
+            lost.append(LostRange(split.path, split.position, start, stop, reason))
     return rows.take(pa.array(kept, pa.int64())), lost
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from brokerless.log.reader import Lost
+from brokerless.log.reader import LostRange
 from brokerless.spark.jobs.manifest_checks import check
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Receipt:
     """
 
     files: tuple[ExportedFile, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[LostRange, ...]
     replaced_keys: int
 
     def to_json(self) -> bytes:
@@ -81,7 +81,7 @@ class Receipt:
         fields = json.loads(content)
         return cls(
             files=tuple(ExportedFile(**file) for file in fields["files"]),
-            lost=tuple(Lost(**lost) for lost in fields["lost"]),
+            lost=tuple(LostRange(**lost) for lost in fields["lost"]),
             replaced_keys=fields["replaced_keys"],
         )
 
@@ -146,7 +146,7 @@ class Manifest:
     tasks: int
     topics: dict[str, ExportedTopic]
     files: tuple[ExportedFile, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostRange, ...] = ()
     replaced_keys: int = 0
     is_complete: bool = False
 
@@ -190,7 +190,7 @@ class Manifest:
             }
             fields["columns"] = tuple(fields["columns"])
             fields["files"] = tuple(_made(ExportedFile, file) for file in fields["files"])
-            fields["lost"] = tuple(_made(Lost, lost) for lost in fields["lost"])
+            fields["lost"] = tuple(_made(LostRange, lost) for lost in fields["lost"])
             manifest = _made(cls, {**fields, "topics": topics})
             check(manifest)
             return manifest

@@ -18,13 +18,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import DIRECTORY, Encoding, Part, fingerprint
 from brokerless.errors import LogInUseError, check_several, unknown
 from brokerless.io import disk, storage
 from brokerless.io.chunking import in_shares
 from brokerless.layout.file_names import check_writable_topic
-from brokerless.layout.log_dir_files import Root
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TOPIC, TopicSettings
 from brokerless.log_dir.log_dirs import LogDir
 from brokerless.log_dir.restoration import Restoration
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from brokerless.commit.parts import Staging
-    from brokerless.log.reader import Lost
+    from brokerless.log.reader import LostRange
     from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic
     from brokerless.spark.jobs.restore_parts import Made
 
@@ -67,7 +67,7 @@ class Restored:
     partitions: tuple[PartitionReport, ...]
     tasks: int
     skipped: int
-    lost: tuple[Lost, ...]
+    lost: tuple[LostRange, ...]
 
 
 def restore(
@@ -150,7 +150,7 @@ def restore(
             },
         )
         attempt = _digest(restoration.digests, path, new, present, encoding)
-        write = Write(
+        write = AtomicWrite(
             path=path, topics=new, encoding=encoding, sole_replica=sole_replica, attempt=attempt, resumes=True
         )
         maker = PartMaker(
@@ -224,7 +224,7 @@ def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> N
 
 def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, int]], set[str]]:
     """Return where the logs of these topics end that are in the log directory; and the topics that are restored."""
-    if not (storage.exists(path) and Root.is_root(storage.list_directory(path))):
+    if not (storage.exists(path) and LogDirFiles.is_root(storage.list_directory(path))):
         return {}, set()
     directory = LogDir(path)
     found: dict[str, dict[int, int]] = {}
@@ -236,7 +236,7 @@ def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, i
 
 def _roll_forward(path: str, *, sole_replica: bool) -> None:
     """Move what an interrupted commit left in force to its place; whoever has the directory open has done that."""
-    if Root(path).journal is not None:
+    if LogDirFiles(path).journal is not None:
         with contextlib.suppress(LogInUseError):
             LogDirWriter(path, sole_replica=sole_replica).close()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from brokerless.io import storage
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
-from brokerless.rewriting.progress_file import Ledger
+from brokerless.rewriting.progress_file import ProgressFile
 from brokerless.rewriting.run import SHARE, rewrite_each
 from brokerless.spark.jobs.pool import SparkPool
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.append.operation import Outcome, PlanT, ReportT, Verb
+    from brokerless.append.operation import Outcome, PlanT, ReportT, RewriteOperation
     from brokerless.log_dir.cluster_metadata import Path
     from brokerless.rewriting.compact.report import CompactionReport
     from brokerless.rewriting.convert import ConvertReport
-    from brokerless.rewriting.run import Progress, Rewritten
+    from brokerless.rewriting.run import Progress, RewriteResult
 
 
 def compact(
@@ -40,11 +40,11 @@ def compact(
     dry_run: bool = False,
     jobs: int | None = None,
     task_bytes: int = SHARE,
-    state: Path | None = None,
+    resume_file: Path | None = None,
     broker_config: Path | None = None,
     metadata: Path | None = None,
     **options: Any,  # noqa: ANN401 - those of `Compact`
-) -> list[Rewritten[CompactionReport]]:
+) -> list[RewriteResult[CompactionReport]]:
     """Compact logs in place, as a broker's cleaner does; return what went, partition by partition.
 
     Args:
@@ -55,11 +55,11 @@ def compact(
         dry_run: change nothing.
         jobs: how many tasks at a time; None: as many as Spark has cores for.
         task_bytes: a partition with more than so many bytes is divided among tasks of about as many.
-        state: a local file of the driver where done partitions are written down: with it, the same call goes on after
-            a failure, and does not do these again.
+        resume_file: a local file of the driver where done partitions are written down: the same call resumes after a
+            failure, and does not do these again.
         broker_config: the broker's configuration file; see `brokerless.rewrite`.
         metadata: where the cluster's metadata log is, if it is in none of the paths.
-        options: as of `brokerless.Compact`: roll, drop_unkeyed, from_start, memory and others.
+        options: as of `brokerless.Compact`: roll, drop_null_keys, ignore_checkpoint, memory and others.
 
     Raises:
         LogInUseError: a broker, or another writer, is there.
@@ -68,7 +68,7 @@ def compact(
         CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
     """
     verb = Compact(**options)
-    done = ledger(verb, state)
+    done = progress_file_of(verb, resume_file)
     where = (paths, topics, partitions)
     return list(
         rewritten(
@@ -78,7 +78,7 @@ def compact(
             dry_run=dry_run,
             jobs=jobs,
             task_bytes=task_bytes,
-            ledger=done,
+            progress_file=done,
             broker_config=broker_config,
             metadata=metadata,
         )
@@ -93,11 +93,11 @@ def convert(
     dry_run: bool = False,
     jobs: int | None = None,
     task_bytes: int = SHARE,
-    state: Path | None = None,
+    resume_file: Path | None = None,
     broker_config: Path | None = None,
     metadata: Path | None = None,
     **options: Any,  # noqa: ANN401 - those of `Convert`
-) -> list[Rewritten[ConvertReport]]:
+) -> list[RewriteResult[ConvertReport]]:
     """Convert logs in place to another message format or codec; return what was done, partition by partition.
 
     Args:
@@ -108,7 +108,7 @@ def convert(
         dry_run: likewise.
         jobs: likewise.
         task_bytes: likewise.
-        state: likewise.
+        resume_file: likewise.
         broker_config: likewise.
         metadata: likewise.
         options: as of `brokerless.Convert`: magic, compression, batch_size, drop and others.
@@ -119,7 +119,7 @@ def convert(
         CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
     """
     verb = Convert(**options)
-    done = ledger(verb, state)
+    done = progress_file_of(verb, resume_file)
     where = (paths, topics, partitions)
     return list(
         rewritten(
@@ -129,7 +129,7 @@ def convert(
             dry_run=dry_run,
             jobs=jobs,
             task_bytes=task_bytes,
-            ledger=done,
+            progress_file=done,
             broker_config=broker_config,
             metadata=metadata,
         )
@@ -138,19 +138,19 @@ def convert(
 
 def rewritten(
     spark: SparkSession,
-    verb: Verb[PlanT, ReportT],
+    verb: RewriteOperation[PlanT, ReportT],
     paths: Collection[Path],
     topics: Collection[str],
     partitions: Collection[int],
     *,
     dry_run: bool,
     jobs: int | None,
-    ledger: Ledger | None,
+    progress_file: ProgressFile | None,
     task_bytes: int = SHARE,
     progress: Progress = lambda _name, _read: None,
     broker_config: Path | None = None,
     metadata: Path | None = None,
-) -> Iterator[Rewritten[ReportT]]:
+) -> Iterator[RewriteResult[ReportT]]:
     """Do a verb's work on a cluster, and yield what was done to each partition as soon as it is."""
     pool: SparkPool[Outcome[ReportT]] = SparkPool(spark, jobs, progress)
     return rewrite_each(
@@ -160,17 +160,17 @@ def rewritten(
         partitions=partitions,
         dry_run=dry_run,
         pool=pool,
-        ledger=ledger,
+        progress_file=progress_file,
         share=task_bytes,
         broker_config=broker_config,
         metadata=metadata,
     )
 
 
-def ledger(verb: Verb[Any, Any], state: Path | None) -> Ledger | None:
-    """Return the ledger of this work in a file; None: there is none."""
-    if state is None:
+def progress_file_of(verb: RewriteOperation[Any, Any], resume_file: Path | None) -> ProgressFile | None:
+    """Return the progress of this work in a file; None: there is no file."""
+    if resume_file is None:
         return None
     options = {field.name: getattr(verb, field.name) for field in fields(verb)}  # type: ignore[arg-type] # a dataclass
     words = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in options.items()}
-    return Ledger(os.fspath(state), f"{type(verb).__name__} {json.dumps(words)}")
+    return ProgressFile(os.fspath(resume_file), f"{verb.state_name} {json.dumps(words)}")

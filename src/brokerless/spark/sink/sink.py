@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from brokerless.commit.atomic_write import Write
+    from brokerless.commit.atomic_write import AtomicWrite
     from brokerless.commit.parts import Part, Staging
 
 _TYPES = {
@@ -56,7 +56,7 @@ class Writer(DataSourceArrowWriter):
         ValueError: options that do not fit what is there.
     """
 
-    def __init__(self, write: Write, columns: Sequence[str]) -> None:
+    def __init__(self, write: AtomicWrite, columns: Sequence[str]) -> None:
         self._write = write
         self._columns = columns
         self._staging = write.begin(patience=PATIENCE_BEFORE)
@@ -91,7 +91,7 @@ def write_parts(
         raise
 
 
-def written_columns(schema: StructType, write: Write) -> list[str]:
+def written_columns(schema: StructType, write: AtomicWrite) -> list[str]:
     """Check the columns, and return those that are written.
 
     Raises:

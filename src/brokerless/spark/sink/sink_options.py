@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.commit.atomic_write import Write
+from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
 from brokerless.io.remote import is_remote
 from brokerless.layout.file_names import MOST_PARTITIONS
@@ -44,7 +44,7 @@ _IGNORED = ("includeHeaders", *_ASYNCHRONOUS)
 _LARGEST_BATCH = 1 << 30
 
 
-def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
+def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
     """Check options as far as that goes without looking at the disk, and return the write that they ask for.
 
     Args:
@@ -71,7 +71,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> Write:
         topic_id=given.get("topicId"),
         settings=_settings(options, segment_bytes=positive(given, "segmentBytes")),
     )
-    return Write(
+    return AtomicWrite(
         path=local(given["path"]),
         topics={topic: new} if topic else {},
         others=None if topic else new,

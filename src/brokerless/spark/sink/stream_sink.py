@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.commit.atomic_write import Write
+    from brokerless.commit.atomic_write import AtomicWrite
     from brokerless.commit.parts import Part, Staging
 
 # Where tasks find the id that a query has as long as its checkpoint (Spark's StreamExecution.QUERY_ID_KEY).
@@ -52,7 +52,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     the commit. So an epoch begins where this is pickled.
     """
 
-    def __init__(self, write: Write, columns: Sequence[str], checkpoint: str) -> None:
+    def __init__(self, write: AtomicWrite, columns: Sequence[str], checkpoint: str) -> None:
         self._write = write
         self._columns = columns
         self._checkpoint = checkpoint

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
 from brokerless.log.offset_range import stable_end, visible_end
-from brokerless.log.reader import Lost
+from brokerless.log.reader import LostRange
 from brokerless.spark.source.records import check_partitions, name_of, pieces, start_of
 from brokerless.spark.source.tasks import pack, select, target_bytes
 
@@ -265,7 +265,7 @@ class Follower:
             raise CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
         if missing not in self._told:
             self._told.add(missing)
-            lost = Lost(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
+            lost = LostRange(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
             warnings.warn(f"{log.name}: {lost}", stacklevel=4)
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:

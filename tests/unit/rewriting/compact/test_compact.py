@@ -124,17 +124,17 @@ def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made)
         parts = ("superseded", "expired", "aborted", "unkeyed", "discarded_markers")
         assert segment.records - segment.kept == sum(getattr(segment, part) for part in parts)
     # once more, at the same time: the same rows
-    perform(Compact(from_start=True), log)
+    perform(Compact(ignore_checkpoint=True), log)
     assert rows(log) == expected
     # when their time has come, tombstones go, and markers of what is gone
     for _ in range(4):
         written.clock.now += RETENTION
-        perform(Compact(from_start=True), log)
+        perform(Compact(ignore_checkpoint=True), log)
     assert rows(log) == [row for row in expected if row[0] >= end or row[2] is not None]
     assert values(rows(log, "read_committed")) == committed
     fixed = contents(log)
     written.clock.now += RETENTION
-    perform(Compact(from_start=True), log)
+    perform(Compact(ignore_checkpoint=True), log)
     assert contents(log) == fixed
     # a marker stays as long as a batch of its transaction does, be it empty
     producers = set()
@@ -195,7 +195,7 @@ def test_a_last_batch_without_records_is_kept_as_by_the_cleaner_of_the_release(t
     tombstone = ("data", None, [("a", None)])
     steps = [("data", None, [("b", "x")]), tombstone, ("roll", None, None), *[tombstone] * (not is_at_end)]
     written = write(tmp_path / "t-0", steps)
-    verb = Compact(release=release, from_start=True)
+    verb = Compact(release=release, ignore_checkpoint=True)
     perform(verb, written.log)
     written.clock.now += RETENTION
     perform(verb, written.log)
@@ -229,7 +229,7 @@ def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
     with pytest.raises(ValueError, match="2 records without a key would go, the first at offset 1;"):
         perform(Compact(), log)
     assert contents(log) == before
-    assert perform(Compact(drop_unkeyed=True), log).total("unkeyed") == 2
+    assert perform(Compact(drop_null_keys=True), log).total("unkeyed") == 2
     assert [row[0] for row in rows(log)] == [0]
 
 

@@ -70,7 +70,7 @@ def log_state(directory, config, **fields):
 def compacted(directory, state, **options):
     """Compact, swap, and return the plan and the outcome."""
     # the cases were recorded from it
-    verb = Compact(drop_unkeyed=True, release="4.1", **options)
+    verb = Compact(drop_null_keys=True, release="4.1", **options)
     plan = verb.plan(state)
     outcome = verb.work(plan, dry_run=False, progress=lambda _: None)
     for replacement in outcome.replacements:
@@ -184,7 +184,7 @@ def test_the_cleanable_range_is_that_of_the_cleaner(case, tmp_path):
         state,
         active_base_offset=6,
         min_compaction_lag_ms=state.settings.min_compaction_lag_ms,
-        from_start=False,
+        ignore_checkpoint=False,
     )
     assert found.first_dirty_offset == case["firstDirtyOffset"]
     assert found.first_uncleanable_offset == case["firstUncleanableOffset"]

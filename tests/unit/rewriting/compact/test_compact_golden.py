@@ -79,7 +79,7 @@ def test_what_41_left(golden, tmp_path, topic):
                 assert storage.read_all(paths[0]) == storage.read_all(paths[1]), name
         assert aborted(mine) == aborted(kafkas)
     assert rows(directory) == rows(after)
-    assert bl.Root(str(after.parent)).first_dirty_offsets[topic, 0] == report.first_uncleanable_offset
+    assert bl.LogDirFiles(str(after.parent)).first_dirty_offsets[topic, 0] == report.first_uncleanable_offset
 
 
 def test_what_28_left_of_three_formats(golden, tmp_path):
