@@ -37,7 +37,7 @@ _PLAN = (
     _PEAK
     + """
 import pickle, time
-from brokerless.spark import records
+from brokerless.spark.source import records
 from brokerless.spark.source.options import Options
 before, start = peak(), time.process_time()
 tasks = records.plan(Options.parse({"path": sys.argv[1]}))

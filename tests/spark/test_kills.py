@@ -17,7 +17,7 @@ LOG_IS_STAGED = "brokerless.commit.atomic_write:append_parts"
 COMMIT_POINT = "brokerless.layout.journal:commit"
 # Once where the log directory is opened, and once behind the commit point.
 JOURNAL_IS_LOOKED_FOR = "brokerless.layout.journal:roll_forward"
-COMMITTED = "brokerless.commit.atomic_write:Write._finish"
+COMMITTED = "brokerless.commit.atomic_write:AtomicWrite._finish"
 
 READ_AND_WRITE = """
 frame = spark.read.format("brokerless").load(PATH).select("key", "value", "topic")

@@ -36,7 +36,7 @@ def test_a_worker_that_is_killed(tmp_path):
         producer.send(pa.RecordBatch.from_pydict({"value": values, "partition": pa.array([0, 1] * 10_000, "int32")}))
     kill = f"""
         import os, signal
-        from brokerless import disk
+        from brokerless.io import disk
         from brokerless.commit.parts import PartWriter
         from brokerless.spark.jobs import restore
         restore._TARGET = 1
@@ -85,7 +85,7 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
     """
     kill = """
         import os, signal
-        from brokerless.log import journal
+        from brokerless.layout import journal
         journal.commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     """
     assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL

@@ -209,7 +209,7 @@ def test_parts_of_another_export_are_not_taken(source, exported, tmp_path, monke
 
     export(Here(), str(source), str(tmp_path / "other"), options=FINE)
     with monkeypatch.context() as patch:
-        patch.setattr("brokerless.commit.atomic_write.Write.commit", fail)
+        patch.setattr("brokerless.commit.atomic_write.AtomicWrite.commit", fail)
         with pytest.raises(FailedError):
             restore(Here(), str(tmp_path / "other"), str(tmp_path / "d"))
     again = Here()
@@ -250,7 +250,7 @@ def test_another_driver_during_the_commit_takes_nothing_away(source, exported, t
 
 
 def test_another_driver_that_comes_first(source, exported, tmp_path, monkeypatch):
-    found = second_driver(monkeypatch, exported, str(tmp_path / "d"), "brokerless.commit.atomic_write.Write.commit")
+    found = second_driver(monkeypatch, exported, str(tmp_path / "d"), "brokerless.commit.atomic_write.AtomicWrite.commit")
     restore(Here(), exported, str(tmp_path / "d"))
     assert len(found) == 1
     assert_restored(source, tmp_path / "d")
