@@ -250,7 +250,8 @@ def test_another_driver_during_the_commit_takes_nothing_away(source, exported, t
 
 
 def test_another_driver_that_comes_first(source, exported, tmp_path, monkeypatch):
-    found = second_driver(monkeypatch, exported, str(tmp_path / "d"), "brokerless.commit.atomic_write.AtomicWrite.commit")
+    commit = "brokerless.commit.atomic_write.AtomicWrite.commit"
+    found = second_driver(monkeypatch, exported, str(tmp_path / "d"), commit)
     restore(Here(), exported, str(tmp_path / "d"))
     assert len(found) == 1
     assert_restored(source, tmp_path / "d")
