@@ -76,7 +76,7 @@ def _limit_offset(segment: Segment) -> int | None:
 
 
 def _trusts_index(segment: Segment) -> bool:
-    """Tell whether the segment's index is surely of it; see `Log.trusts_index`."""
+    """Return whether the segment's index certainly belongs to it; see `Log.trusts_index`."""
     # A file may lie where no partition is.
     with contextlib.suppress(ValueError):
         return Log(os.path.dirname(segment.path)).trusts_index(segment)

@@ -344,7 +344,7 @@ class Log:
                 yield from cut_short(segment, walk.next_offset, size)
 
     def trusts_index(self, segment: Segment) -> bool:
-        """Tell whether a segment's index is surely of its `.log`.
+        """Return whether a segment's index certainly belongs to its `.log`.
 
         A cleaner replaces both. A copy of a running broker's files may have the index of before.
         """

@@ -203,7 +203,7 @@ def end_at(
     *,
     skips: bool,
 ) -> int | None:
-    """Return where a read of the records before a time ends, likewise."""
+    """Return where a read of the records before a time ends; None: no record is that late. Errors as of `start_at`."""
     offset = _since(log, timestamp, skips=skips).answer.offset
     return offset if 0 <= offset < _end_of_answers(log, isolation_level, end_offset) else None
 

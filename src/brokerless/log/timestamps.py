@@ -275,7 +275,7 @@ def _base_offset(file: File, position: int) -> int | None:
 def _is_first(
     segment: Segment, file: File, position: int, end: int, found: OffsetAndTimestamp | None, start_offset: int
 ) -> bool:
-    """Tell whether no record is before the one found; if none was found, whether there is none at all."""
+    """Return whether the record found is the first one; if none was found, whether there are no records at all."""
     first = _search(segment, file, position, end, None, -1, start_offset)
     return first is None or (found is not None and first.offset == found.offset)
 

@@ -1,6 +1,6 @@
 """Spark: `format("brokerless")`, with the columns and options of Spark's own Kafka source; and jobs over many logs.
 
-Import it before the session starts, and Spark finds the format: its own processes run this Python then.
+Import this before the session starts: Spark's own processes then run this Python, and find the format.
 
 The jobs are functions of a session: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
 """
@@ -45,11 +45,10 @@ if not TYPE_CHECKING:
 
 
 def _run_this_python() -> None:
-    """Let Spark's processes run this Python, which has brokerless, where nobody has said which.
+    """Make Spark's processes run this Python, unless the environment chooses another one.
 
-    Spark runs the first `python3` on PATH, and finds no source that is not installed there. A session that has started
-    keeps its Python: its next tasks are told, and the source is registered by hand. Where spark-submit or a Connect
-    server decides, nothing is changed.
+    By default Spark runs the first `python3` on PATH, which may not have brokerless installed. In a session that has
+    started, set the Python of its later tasks, and register the source. Change nothing under spark-submit or Connect.
     """
     if {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & os.environ.keys():
         return

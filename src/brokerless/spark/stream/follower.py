@@ -256,7 +256,7 @@ class Follower:
         return reached
 
     def _lost_to_damage(self, log: Log, missing: Missing) -> None:
-        """Say that records are lost where no task will meet the damage: at an end of the log.
+        """Report records lost at either end of the log, where no task reads the damage.
 
         Raises:
             CorruptRecordError: the stream does not skip damage.
