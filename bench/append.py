@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rivals import CODECS, DATA, SHAPES, log_file, median_ratio
 
-from brokerless import LogWriter, TopicSettings
+from brokerless import LogWriter, TopicConfig
 from brokerless._native import Decoder
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def ours(source: Path, directory: Path) -> float:
     """Append the file in blocks to a new log; return seconds, its close included."""
     directory.mkdir()
     block = memoryview(bytearray(BLOCK))
-    log = LogWriter.open(str(directory), settings=TopicSettings(), is_clean=True)
+    log = LogWriter.open(str(directory), config=TopicConfig(), is_clean=True)
     start = time.perf_counter()
     with log, open(source, "rb", buffering=0) as file:
         left = 0

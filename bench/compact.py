@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 from rivals import DATA, classpath
 
-from brokerless import LogWriter, TopicSettings
+from brokerless import LogWriter, TopicConfig
 
 RECORDS, KEYS, VALUE_BYTES = 5_000_000, 500_000, 100
 SEGMENT_BYTES = 64 << 20
 ROUNDS = 7
 BARS = {"none": 6.0, "lz4": 4.0, "zstd": 3.0}
 MEMORY_BAR, PARTITIONS_BAR = 0.25, 1.8
-SETTINGS = TopicSettings(segment_bytes=SEGMENT_BYTES, cleanup_policy="compact")
+SETTINGS = TopicConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy="compact")
 MANY_KEYS = 50_000_000
 
 
@@ -51,7 +51,7 @@ def source(codec: str, records: int = RECORDS, keys: int = KEYS, value_bytes: in
     block, left = memoryview(bytearray(8 << 20)), 0
     with (
         open(batches, "rb", buffering=0) as file,
-        LogWriter.open(str(partial), settings=SETTINGS, is_clean=True) as log,
+        LogWriter.open(str(partial), config=SETTINGS, is_clean=True) as log,
     ):
         while length := file.readinto(block[left:]):
             end = left + length
@@ -98,7 +98,7 @@ def ours(path: Path, *options: str, cores: int | None = None, stdout: Path = Pat
 def kafkas(directory: Path) -> Run:
     """Compact a partition with Kafka's classes, into segments of the same size."""
     log4j = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return run("java", log4j, "-cp", classpath(), "Compaction", str(directory), str(TopicSettings().segment_bytes))
+    return run("java", log4j, "-cp", classpath(), "Compaction", str(directory), str(TopicConfig().segment_bytes))
 
 
 def copied(directory: Path, scratch: str, name: str = "t-0") -> Path:

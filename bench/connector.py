@@ -25,7 +25,7 @@ from spark_source import COLUMNS, Prebuilt, session
 from storing_sink import Storing
 
 import brokerless as bl
-from brokerless.log.reader import Reader
+from brokerless.log.reader import SparkReader
 from brokerless.spark import export
 
 sys.path.insert(0, str(HERE.parent / "tests" / "conformance"))
@@ -81,7 +81,7 @@ def log_dir() -> Path:
         return path
     partial = DATA / "connector.part"
     shutil.rmtree(partial, ignore_errors=True)
-    with bl.LogDir.create(partial) as directory:
+    with bl.create_log_dir(partial) as directory:
         for topic in TOPICS:
             directory.create_topic(topic.name, PARTITIONS)
             batches = DATA / "connector.batches"
@@ -164,7 +164,7 @@ def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic,
     # The broker checkpoints its high watermark now and then only.
     ours = query("brokerless", {"path": str(path), "endingOffsets": "latest"})
     ready = {"file": str(scratch), "tasks": str(PARTITIONS)}
-    _write_batches(bl.LogDir(path).log(topic.name, 0), scratch)
+    _write_batches(bl.LogDirs(path).log(topic.name, 0), scratch)
     spark.dataSource.register(Prebuilt)
     rivals = {
         "connector": (query("kafka", servers), topic.bar),
@@ -181,7 +181,7 @@ def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic,
 
 def _write_batches(log: bl.Log, to: Path) -> None:
     """Write a partition's rows as Spark gets them to an Arrow file. All partitions are alike."""
-    reader = Reader(log.plan(end_offset="latest"), COLUMNS, spark=True)
+    reader = SparkReader(log.plan(end_offset="latest"), COLUMNS)
     with pa.ipc.new_file(str(to), reader.schema) as sink:
         for rows in reader:
             sink.write_batch(rows)
@@ -295,7 +295,7 @@ def main() -> bool:
         # What it writes goes with it.
         served = Path(scratch) / "served"
         shutil.copytree(path, served, copy_function=_link_or_copy)
-        indexes = {"log_index_size_max_bytes": bl.TopicSettings().segment_index_bytes}
+        indexes = {"log_index_size_max_bytes": bl.TopicConfig().segment_index_bytes}
         with kafka.Broker(served, log=Path(scratch) / "broker.log", **indexes) as broker:
             client = kafka.Client()
             good += [reading(spark, broker, served, topic, Path(scratch) / "rows.arrow") for topic in TOPICS]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rivals import CODECS, DATA, SHAPES, limit, log_file, median_ratio
 
-from brokerless import LogWriter, TopicSettings
+from brokerless import LogWriter, TopicConfig
 from brokerless.append.operation import perform
 from brokerless.rewriting.convert import Convert
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rivals import Shape
 
 ROUNDS = 7
-SETTINGS = TopicSettings(segment_bytes=(1 << 31) - 1, max_message_bytes=1 << 21)
+SETTINGS = TopicConfig(segment_bytes=(1 << 31) - 1, max_message_bytes=1 << 21)
 RECODING_BAR, COPYING_BAR = 0.70, 0.50
 BLOCK = 1 << 20
 # As long as this, so that what opening and closing cost does not count.
@@ -41,7 +41,7 @@ def source(shape: Shape, codec: str, *, is_mixed: bool = False) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         batches = _as_sent(once.read_bytes())
-        with LogWriter.open(str(partial), settings=SETTINGS, is_clean=True) as log:
+        with LogWriter.open(str(partial), config=SETTINGS, is_clean=True) as log:
             if is_mixed:
                 log.append(_first(_as_sent(log_file(shape, "gzip").read_bytes())))
             for _ in range(-(-MIN_BYTES // len(batches))):
@@ -70,7 +70,7 @@ def ours(directory: Path, codec: str) -> float:
     shutil.copytree(directory, copy)
     os.sync()
     start = time.perf_counter()
-    with LogWriter.open(str(copy), settings=SETTINGS, is_clean=True) as log:
+    with LogWriter.open(str(copy), config=SETTINGS, is_clean=True) as log:
         report = perform(Convert(compression=codec), log)
     seconds = time.perf_counter() - start
     assert report.changed_batches

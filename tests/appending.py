@@ -32,8 +32,8 @@ DEFAULTS = {
 class MemoryLog:
     """An appender and what it said to write, done at once."""
 
-    def __init__(self, *, log_end_offset=0, now=T, **settings):
-        self.settings = DEFAULTS | settings
+    def __init__(self, *, log_end_offset=0, now=T, **config):
+        self.config = DEFAULTS | config
         self.now = now
         self.segments = {log_end_offset: {kind: bytearray() for kind in KINDS}}
         self.snapshots = {}
@@ -61,7 +61,7 @@ class MemoryLog:
             leader_epochs=self.epochs,
             log_start_offset=self.log_start_offset,
             log_end_offset=log_end_offset,
-            **self.settings,
+            **self.config,
         )
 
     def append(self, data, *, origin="client", leader_epoch=0):
@@ -109,7 +109,7 @@ class MemoryLog:
     def _load(self, end):
         """Go on from the snapshot at the end: of each producer it holds the last batch."""
         content = self.snapshots.get(end, _native.Producers().to_snapshot())
-        expiration = {"producer_id_expiration_ms": self.settings["producer_id_expiration_ms"]}
+        expiration = {"producer_id_expiration_ms": self.config["producer_id_expiration_ms"]}
         self.resume(_native.Producers.from_snapshot(content, now=self.now, **expiration), end)
 
     def recover(self):
@@ -117,7 +117,7 @@ class MemoryLog:
         end, producers = self.appender.log_end_offset, _native.Producers()
         epochs, self.log_start_offset = _native.LeaderEpochs(), self.appender.log_start_offset
         for base, files in sorted(self.segments.items()):
-            recovery = recovered(files["log"], base, producers, epochs, self.settings)
+            recovery = recovered(files["log"], base, producers, epochs, self.config)
             assert (recovery.ended, recovery.error, recovery.valid_bytes) == ("whole", None, len(files["log"]))
             for kind in KINDS[1:]:
                 files[kind] = bytearray(getattr(recovery, kind))
@@ -165,14 +165,14 @@ class MemoryLog:
         return b"".join(bytes(files["log"]) for _, files in sorted(self.segments.items()))
 
 
-def recovered(data, base_offset, producers=None, epochs=None, settings=DEFAULTS, window=None):
+def recovered(data, base_offset, producers=None, epochs=None, config=DEFAULTS, window=None):
     """Recover a segment, fed in windows."""
     recovery = _native.SegmentRecovery(
         base_offset,
         producers=producers or _native.Producers(),
         epochs=epochs or _native.LeaderEpochs(),
-        index_interval_bytes=settings["index_interval_bytes"],
-        segment_index_bytes=settings["segment_index_bytes"],
+        index_interval_bytes=config["index_interval_bytes"],
+        segment_index_bytes=config["segment_index_bytes"],
     )
     position, size = 0, window or len(data) or 1
     while recovery.ended is None:
@@ -184,7 +184,7 @@ def recovered(data, base_offset, producers=None, epochs=None, settings=DEFAULTS,
 
 
 def from_kafka(config):
-    """Turn a case's configuration into settings."""
+    """Turn a case's configuration into config."""
     return {key.replace(".", "_"): value for key, value in config.items()}
 
 

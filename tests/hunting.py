@@ -442,7 +442,7 @@ class Hunt:
         try:
             reader = log.read(isolation_level=level, columns=COLUMNS, **options)
             found.extend(rows_of(reader))
-        except (bl.CorruptRecordError, bl.UnsupportedFormatError) as caught:
+        except (bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError) as caught:
             error = caught
             if error.path is None:
                 self._fail(f"an error without its file: {error}")
@@ -475,7 +475,7 @@ class Hunt:
             try:
                 for split in bl.Log(self.directory).plan(isolation_level=level, target_bytes=target_bytes):
                     by_splits += rows_of(bl.read_split(split, COLUMNS))
-            except (bl.CorruptRecordError, bl.UnsupportedFormatError) as met:
+            except (bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError) as met:
                 caught = met
             if (caught is None) != (error is None) or (error is None and by_splits != rows):
                 self._fail(f"{level}: whole {error}, by splits {caught}; {len(rows)} and {len(by_splits)} rows")
@@ -576,7 +576,7 @@ class Hunt:
                 warnings.simplefilter("always")
                 try:
                     rows, lost, error = self._read(level, on_corrupt=on_corrupt, **options)
-                except bl.OffsetOutOfRangeError:
+                except bl.errors.OffsetOutOfRangeError:
                     return
             if _is_said(warned) or (error is not None and on_corrupt == "raise"):
                 continue

@@ -26,7 +26,7 @@ def ends(log):
 
 def new_source(path):
     """Make topics: one that starts late and ends with what compaction took, one of two partitions, one empty."""
-    with bl.LogDir.create(path) as log_dir:
+    with bl.create_log_dir(path) as log_dir:
         log_dir.create_topic("late", segment_bytes=1000, retention_ms=-1)
         log = log_dir.log("late", 0)
         for _ in range(4):
@@ -49,9 +49,9 @@ def exported_to(path, source):
 
 
 def assert_restored(source, path):
-    assert bl.LogDir(path).topics() == bl.LogDir(source).topics()
-    for log in bl.LogDir(source).logs():
-        restored = bl.LogDir(path).log(log.topic, log.partition)
+    assert bl.LogDirs(path).topics() == bl.LogDirs(source).topics()
+    for log in bl.LogDirs(source).logs():
+        restored = bl.LogDirs(path).log(log.topic, log.partition)
         assert rows(restored) == rows(log)
         assert ends(restored) == ends(log)
         assert restored.topic_id == log.topic_id

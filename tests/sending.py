@@ -6,7 +6,7 @@ COLUMNS = ["partition", "offset", "key", "value", "headers", "timestamp", "seque
 
 
 def rows(path, isolation_level="read_uncommitted", columns=None):
-    logs = bl.LogDir(path).logs(["t"])
+    logs = bl.LogDirs(path).logs(["t"])
     return [
         row
         for log in logs

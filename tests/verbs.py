@@ -14,7 +14,7 @@ from brokerless.io import disk, storage
 from brokerless.io.workers import Workers
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import Topic
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.cluster_metadata import bootstrap
 from building import NOW
 
@@ -99,7 +99,7 @@ class Repeating(Workers):
     What the first attempt wrote stays until it is removed; it may come to its end as well (`fails=False`).
     """
 
-    repeats = True
+    may_retry = True
 
     def __init__(self, *, fails=True):
         super().__init__(1, lambda _name, _read: None)
@@ -119,7 +119,7 @@ def change_settings(directory, topic, **settings):
     """Change a topic's settings in a log directory that no broker has started on."""
     described = bootstrap(str(directory), 1)
     known = described.topics[topic]
-    configs = TopicSettings.from_configs(known.configs).with_keywords(settings).to_configs()
+    configs = TopicConfig.from_configs(known.configs).with_keywords(settings).to_configs()
     described.topics[topic] = Topic(known.topic_id, configs, known.leader_epochs)
     with open(f"{directory}/{checkpoints.BOOTSTRAP}", "wb") as file:
         file.write(described.format(timestamp=NOW))
@@ -128,7 +128,7 @@ def change_settings(directory, topic, **settings):
 def written(directory, *batches, **settings):
     """Write a log, and return its directory."""
     directory.mkdir()
-    with LogWriter.open(str(directory), settings=TopicSettings(**settings), is_clean=True, now=lambda: NOW) as log:
+    with LogWriter.open(str(directory), config=TopicConfig(**settings), is_clean=True, now=lambda: NOW) as log:
         for content in batches:
             log.append_as_follower(content)
     return directory

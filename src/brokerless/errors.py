@@ -28,10 +28,33 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+__all__ = [
+    "AppendError",
+    "BrokerlessError",
+    "CorruptRecordError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTxnStateError",
+    "LogInUseError",
+    "LogSegmentOffsetOverflowError",
+    "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "TransactionCoordinatorFencedError",
+    "UnexpectedAppendOffsetError",
+    "UnsupportedCompressionTypeError",
+    "UnsupportedForMessageFormatError",
+    "UnsupportedFormatError",
+]
 
 
 class BrokerlessError(Exception):
@@ -142,7 +165,7 @@ class OffsetOutOfRangeError(BrokerlessError):
     >>> import brokerless as bl
     >>> try:
     ...     bl.Log(SAMPLE).read(start_offset=1000)
-    ... except bl.OffsetOutOfRangeError as error:
+    ... except bl.errors.OffsetOutOfRangeError as error:
     ...     error.log_start_offset, error.log_end_offset
     (0, 150)
     """
@@ -271,80 +294,3 @@ def located(path: str) -> Iterator[None]:
         if error.path is None:
             error.path = os.fspath(path)
         raise
-
-
-def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
-    """Build the ValueError for a name that does not exist, with the nearest one that does.
-
-    >>> unknown("topic", "ordres", ["orders", "users"])
-    ValueError("unknown topic 'ordres': did you mean 'orders'?")
-    >>> unknown("topic", "ORDERS", ["orders", "users"])
-    ValueError("unknown topic 'ORDERS': did you mean 'orders'?")
-    """
-    import difflib  # noqa: PLC0415 - costs every start of the command, and few are mistyped
-
-    names = sorted(set(known))
-    # A name in other letters' case is a near one.
-    folded = {known_name.casefold(): known_name for known_name in names}
-    nearest = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if nearest:
-        return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
-    some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
-
-
-def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
-    """Build the ValueError for a partition that does not exist, with those that do.
-
-    >>> unknown_partition(77, [0, 1, 2, 5])
-    ValueError('unknown partition 77: there is 0 to 2, 5')
-    """
-    runs: list[range] = []
-    for number in sorted(known):
-        start = runs.pop().start if runs and runs[-1].stop == number else number
-        runs.append(range(start, number + 1))
-    texts = [str(run.start) if len(run) == 1 else f"{run.start} to {run[-1]}" for run in runs]
-    some = ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
-    return ValueError(f"unknown partition {partition}: there is {some or 'none'}")
-
-
-def check_several(option: str, values: object) -> None:
-    """Refuse a string where several names or numbers are meant: its letters would be taken for them.
-
-    >>> check_several("topics", "orders")
-    Traceback (most recent call last):
-    TypeError: topics: several are expected, not the string 'orders'; give ['orders']
-    """
-    if isinstance(values, str | bytes):
-        raise TypeError(f"{option}: several are expected, not the string {values!r}; give [{values!r}]")
-
-
-def check_partition(number: object) -> None:
-    """Refuse a string in place of a partition's number: no partition is found by it."""
-    if isinstance(number, str):
-        raise TypeError(f"partition: a number is expected, not the string {number!r}")
-
-
-def check_number(option: str, value: object, lowest: int, hint: str = "") -> None:
-    """Refuse what is no integer, and one that is too low.
-
-    >>> check_number("memory", "512MiB", 1)
-    Traceback (most recent call last):
-    TypeError: memory: an integer is expected, not '512MiB'
-    """
-    if not isinstance(value, SupportsIndex):
-        raise TypeError(f"{option}: an integer is expected, not {value!r}")
-    if value.__index__() < lowest:
-        raise ValueError(f"{option}={value}: {lowest} or more needed{hint}")
-
-
-def check_time(option: str, value: object) -> None:
-    """Refuse what is no number of milliseconds.
-
-    >>> check_time("start_timestamp", "2024-05-01")
-    Traceback (most recent call last):
-    TypeError: start_timestamp: ms since the epoch are expected, an integer, not '2024-05-01'
-    """
-    if not hasattr(value, "__index__"):
-        cure = "; of a datetime: int(1000 * it.timestamp())" if hasattr(value, "timestamp") else ""
-        raise TypeError(f"{option}: ms since the epoch are expected, an integer, not {value!r}{cure}")

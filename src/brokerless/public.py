@@ -3,27 +3,8 @@
 `X as X` says to type checkers that a name is handed on.
 """
 
-from brokerless.errors import (
-    AppendError as AppendError,
-    BrokerlessError as BrokerlessError,
-    CorruptRecordError as CorruptRecordError,
-    InvalidProducerEpochError as InvalidProducerEpochError,
-    InvalidRecordError as InvalidRecordError,
-    InvalidTimestampError as InvalidTimestampError,
-    InvalidTxnStateError as InvalidTxnStateError,
-    LogInUseError as LogInUseError,
-    LogSegmentOffsetOverflowError as LogSegmentOffsetOverflowError,
-    OffsetOutOfRangeError as OffsetOutOfRangeError,
-    OffsetsOutOfOrderError as OffsetsOutOfOrderError,
-    OutOfOrderSequenceError as OutOfOrderSequenceError,
-    RecordBatchTooLargeError as RecordBatchTooLargeError,
-    RecordTooLargeError as RecordTooLargeError,
-    TransactionCoordinatorFencedError as TransactionCoordinatorFencedError,
-    UnexpectedAppendOffsetError as UnexpectedAppendOffsetError,
-    UnsupportedCompressionTypeError as UnsupportedCompressionTypeError,
-    UnsupportedFormatError as UnsupportedFormatError,
-    UnsupportedForMessageFormatError as UnsupportedForMessageFormatError,
-)
+from brokerless import errors as errors
+from brokerless.errors import BrokerlessError as BrokerlessError
 from brokerless.rewriting.compact.compact import Compact as Compact
 from brokerless.rewriting.convert import Convert as Convert
 from brokerless.rewriting.erase import Erase as Erase
@@ -37,13 +18,17 @@ from brokerless.log.reader import (
 from brokerless.rewriting.retain import Retain as Retain
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
-from brokerless.layout.topic_config import TopicSettings as TopicSettings
+from brokerless.layout.topic_config import TopicConfig as TopicConfig
 from brokerless.log.split import Split as Split
 from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
 from brokerless.log.timestamps import OffsetAndTimestamp as OffsetAndTimestamp
 from brokerless.rewriting.truncate_to import TruncateTo as TruncateTo
-from brokerless.append.writer import LogWriter as LogWriter
-from brokerless.log_dir.log_dirs import InactivePartition as InactivePartition, LogDir as LogDir
-from brokerless.log_dir.writer import LogDirWriter as LogDirWriter
+from brokerless.append.writer import Appended as Appended, LogWriter as LogWriter
+from brokerless.log_dir.log_dirs import InactivePartition as InactivePartition, LogDirs as LogDirs
+from brokerless.log_dir.writer import (
+    LogDirWriter as LogDirWriter,
+    create_log_dir as create_log_dir,
+    open_log_dir as open_log_dir,
+)
 from brokerless.produce.producer import Producer as Producer
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite

@@ -62,7 +62,7 @@ def check_with_dump_tool(directory):
 
 def seen(data, topic):
     """Return our rows of a topic in each isolation level, as they are now."""
-    return {level: as_consumed(bl.LogDir(data), topic, level) for level in ISOLATION_LEVELS}
+    return {level: as_consumed(bl.LogDirs(data), topic, level) for level in ISOLATION_LEVELS}
 
 
 def tier(client, broker, topic):

@@ -19,9 +19,9 @@ from brokerless.layout.streaming_epochs import Epoch, committed
 from brokerless.log_dir.topics import NewTopic
 
 
-def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, settings=None, epoch=None, **options):
+def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, config=None, epoch=None, **options):
     """Write 100 rows a task, each with a key; one more task fails, and another is done twice."""
-    new = NewTopic(partitions=partitions, settings=settings or {})
+    new = NewTopic(partitions=partitions, config=config or {})
     write = AtomicWrite(path=str(path), topics={topic: new}, sole_replica=True, **options)
     staging = write.begin()
     parts = []
@@ -38,7 +38,7 @@ def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, settings
 def serve(client, path, topics, log):
     """Start a broker; compare what its clients read with what we read; return what it said."""
     before = {topic: seen(path, topic) for topic in topics}
-    for found in bl.LogDir(path).logs(topics):
+    for found in bl.LogDirs(path).logs(topics):
         check_with_dump_tool(path / found.name)
     with Broker(path, log=log) as broker:
         for topic in topics:
@@ -58,7 +58,7 @@ def serve(client, path, topics, log):
 )
 def test_a_new_cluster_serves_what_tasks_wrote(client, tmp_path, encoding):
     data = tmp_path / "data"
-    write_tasks(data, "t", partitions=2, encoding=encoding, settings={"segment_bytes": 1 << 20})
+    write_tasks(data, "t", partitions=2, encoding=encoding, config={"segment_bytes": 1 << 20})
     write_tasks(data, "t", encoding=encoding)
     write_tasks(data, "u", partitions=1)
     write_tasks(data, "u", partitions=2, overwrite=True, encoding=encoding)
@@ -72,9 +72,9 @@ def test_a_broker_serves_the_segments_that_parts_became(client, tmp_path, transa
     data = tmp_path / "data"
     encoding = Encoding(idempotent=True, transactional=transactional)
     for _ in range(2):
-        write_tasks(data, "t", value_size=30_000, partitions=2, encoding=encoding, settings={"segment_bytes": 4 << 20})
+        write_tasks(data, "t", value_size=30_000, partitions=2, encoding=encoding, config={"segment_bytes": 4 << 20})
     # 1 MiB or more each, and none divided
-    assert [len(log.segments) for log in bl.LogDir(data).logs(["t"])] == [6, 6]
+    assert [len(log.segments) for log in bl.LogDirs(data).logs(["t"])] == [6, 6]
     before = serve(client, data, ["t"], tmp_path / "broker.log")
     assert len(before["t"]["read_committed"]) == 600
 
@@ -123,7 +123,7 @@ def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatc
         Broker(data, log=tmp_path / "broker-1.log").stop()
     assert journal.NAME in (tmp_path / "broker-1.log").read_text()
     assert len(seen(data, "t")["read_committed"]) == 600
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         for key in log_dir.partitions():
             log_dir.log(*key)
     assert len(serve(client, data, ["t"], tmp_path / "broker-2.log")["t"]["read_committed"]) == 600
@@ -131,7 +131,7 @@ def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatc
 
 def test_a_broker_starts_on_what_a_killed_commit_left(client, tmp_path):
     """Without the journal: of the last one before the commit point, and of the last one of all."""
-    with bl.LogDir.create(tmp_path / "start") as log_dir:
+    with bl.create_log_dir(tmp_path / "start") as log_dir:
         log_dir.create_topic("t")
         with bl.Producer(log_dir, "t") as producer:
             producer.send([{"value": b"old"}])

@@ -154,13 +154,13 @@ class Case:
         try:
             for rows in reader:
                 found += rows["offset"].to_pylist()
-        except bl.CorruptRecordError as caught:
+        except bl.errors.CorruptRecordError as caught:
             error = str(caught)
         return found, error, [(lost.start_offset, lost.end_offset) for lost in reader.lost]
 
     def check_skipped(self):
         """Check that a read which skips damage returns all other rows, whole and by splits."""
-        assert as_consumed(bl.LogDir(self.data), self.topic, self.level, on_corrupt="skip") == self.kept
+        assert as_consumed(bl.LogDirs(self.data), self.topic, self.level, on_corrupt="skip") == self.kept
         splits = bl.Log(self.directory).plan(isolation_level=self.level, on_corrupt="skip", target_bytes=700)
         by_splits = [rows["offset"].to_pylist() for split in splits for rows in bl.read_split(split, ["offset"])]
         assert [*itertools.chain(*by_splits)] == offsets(self.kept)
@@ -250,8 +250,8 @@ def test_what_a_broker_serves_of_a_log_that_lacks_records_is_not_all(cases, topi
     assert ("the file is not here" if topic == "removed" else said) in error
     refused = f"offsets {start} to {end - 1} are lost" if topic == "removed" else f"{topic}-0 ends at {case.end};"
     with (
-        bl.LogDir.open(case.data, sole_replica=True) as log_dir,
-        pytest.raises(bl.CorruptRecordError, match=f"records are missing at .*: {refused}"),
+        bl.open_log_dir(case.data, sole_replica=True) as log_dir,
+        pytest.raises(bl.errors.CorruptRecordError, match=f"records are missing at .*: {refused}"),
     ):
         log_dir.log(topic, 0)
 
@@ -297,7 +297,7 @@ def test_a_damaged_marker_never_ends_a_read_quietly_and_no_aborted_row_comes(cas
 def test_aborted_transactions_are_told_by_their_markers(cases, topic):
     """A broker believes the index, which has no checksum, and hands out aborted rows where it is gone."""
     case = cases[topic]
-    assert as_consumed(bl.LogDir(case.data), topic, case.level) == case.before
+    assert as_consumed(bl.LogDirs(case.data), topic, case.level) == case.before
     assert len(case.before) == 3 * IN_TRANSACTION
     assert case.served_error is None
     assert len(case.served) == 5 * IN_TRANSACTION or topic == "index-zeroed"
@@ -319,9 +319,9 @@ def test_a_group_goes_on_at_its_offset_after_every_verb(client, tmp_path):
             client.commit(broker, "g", topic, 0, at)
     rest = {}
     for topic, verb in verbs.items():
-        before = as_consumed(bl.LogDir(data), topic)
+        before = as_consumed(bl.LogDirs(data), topic)
         rewrite(verb, data, topics=[topic])
-        after = as_consumed(bl.LogDir(data), topic)
+        after = as_consumed(bl.LogDirs(data), topic)
         assert (after == before) is (topic == "converted")
         rest[topic] = [row for row in after if row["offset"] >= at]
         assert 0 < len(rest[topic]) <= 30

@@ -46,7 +46,7 @@ def write_ahead_of_the_follower(client, tmp_path):
     finally:
         leader.kill()
         follower.kill()
-    log = bl.LogDir(tmp_path / "leader").log("t", 0)
+    log = bl.LogDirs(tmp_path / "leader").log("t", 0)
     (said,) = Uncommitted([log]).of(log, log.plan())
     assert said.startswith("whether offsets 100 to 199 of t-0 were committed is not known: it has 2 replicas")
     list(recovered(str(tmp_path / "leader")))
@@ -60,7 +60,7 @@ def wait_until(is_so):
 
 
 def batches(data):
-    log = bl.LogDir(data).log("t", 0)
+    log = bl.LogDirs(data).log("t", 0)
     return [(row["base_offset"], row["last_offset"]) for rows in log.scan() for row in rows.to_pylist()]
 
 
@@ -74,7 +74,7 @@ def follow(client, tmp_path, is_so):
 
 def test_batches_are_joined_only_below_what_a_follower_has(client, tmp_path):
     write_ahead_of_the_follower(client, tmp_path)
-    before = as_consumed(bl.LogDir(tmp_path / "leader"), "t")
+    before = as_consumed(bl.LogDirs(tmp_path / "leader"), "t")
     (done,) = rewrite(Convert(batch_size=LARGE), tmp_path / "leader", topics=["t"])
     assert done.report.apart_batches > 2
     joined = batches(tmp_path / "leader")
@@ -85,7 +85,7 @@ def test_batches_are_joined_only_below_what_a_follower_has(client, tmp_path):
         return client.topics(leader)["t"]["isr"] == [[1, 2]] and len(client.consume(leader, "t")) == 200
 
     assert follow(client, tmp_path, has_caught_up) == dict.fromkeys(ISOLATION_LEVELS, before)
-    assert as_consumed(bl.LogDir(tmp_path / "follower"), "t") == before
+    assert as_consumed(bl.LogDirs(tmp_path / "follower"), "t") == before
 
 
 def test_a_follower_that_ends_in_a_joined_batch_never_follows_again(client, tmp_path):
@@ -107,7 +107,7 @@ def of_format_1(client, tmp_path):
         leader.stop()
     rewrite(Convert(magic=1, sole_replica=True), tmp_path / "leader", topics=["t"])
     shutil.rmtree(tmp_path / "follower" / "t-0")
-    before = as_consumed(bl.LogDir(tmp_path / "leader"), "t")
+    before = as_consumed(bl.LogDirs(tmp_path / "leader"), "t")
     return [{**row, "leaderEpoch": 0} for row in before]
 
 
@@ -121,7 +121,7 @@ def test_a_new_follower_takes_what_was_converted_from_format_1(client, tmp_path)
         return client.topics(leader)["t"]["isr"] == [[1, 2]] and len(client.consume(leader, "t")) == 100
 
     assert follow(client, tmp_path, has_caught_up) == dict.fromkeys(ISOLATION_LEVELS, before)
-    assert as_consumed(bl.LogDir(tmp_path / "follower"), "t") == before
+    assert as_consumed(bl.LogDirs(tmp_path / "follower"), "t") == before
 
 
 def test_a_follower_of_batches_without_a_leader_epoch_fails_until_these_are_converted(client, tmp_path):
@@ -136,7 +136,7 @@ def test_a_follower_of_batches_without_a_leader_epoch_fails_until_these_are_conv
     follow(client, tmp_path, lambda _, follower: failed.search(follower.log))
     (done,) = rewrite(Convert(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
     assert done.report.changed_batches == 1
-    assert as_consumed(bl.LogDir(tmp_path / "leader"), "t") == before
+    assert as_consumed(bl.LogDirs(tmp_path / "leader"), "t") == before
 
 
 def test_nothing_is_joined_where_a_replica_is_out_of_sync(client, tmp_path):
@@ -154,4 +154,4 @@ def test_nothing_is_joined_where_a_replica_is_out_of_sync(client, tmp_path):
     (done,) = rewrite(Convert(compression="zstd"), tmp_path / "leader", topics=["t"])
     assert done.report.changed_batches == len(before)
     assert batches(tmp_path / "leader") == before
-    assert seen(tmp_path / "leader", "t")["read_committed"] == as_consumed(bl.LogDir(tmp_path / "leader"), "t")
+    assert seen(tmp_path / "leader", "t")["read_committed"] == as_consumed(bl.LogDirs(tmp_path / "leader"), "t")

@@ -20,7 +20,7 @@ def names(directory):
 def test_a_new_cluster_comes_up_with_the_topics_that_were_created_here(client, tmp_path):
     """None of them stray, all with our ids, settings and leaders, and each takes records."""
     data = tmp_path / "data"
-    with bl.LogDir.create(data, node_id=4) as log_dir:
+    with bl.create_log_dir(data, node_id=4) as log_dir:
         orders = log_dir.create_topic("orders", 3, leader_epoch=7, cleanup_policy="compact", segment_bytes=4096)
         users = log_dir.create_topic("users", topic_id="AAECAwQFBgcICQoLDA0ODw", retention_ms=-1)
     before = (data / "meta.properties").read_bytes()
@@ -42,7 +42,7 @@ def test_a_new_cluster_comes_up_with_the_topics_that_were_created_here(client, t
     assert not [name for name in names(data) if name.endswith("-stray")]
     assert complaints(log) == []
     assert "Skipping recovery of 4 logs" in log
-    found = bl.LogDir(data)
+    found = bl.LogDirs(data)
     assert as_consumed(found, "users", "read_committed") == consumed
     # it went on from the epoch that they were created with
     assert min(epoch for log in found.logs(["orders"]) for epoch, _ in log.leader_epochs) > 7
@@ -54,7 +54,7 @@ def test_a_broker_passes_over_the_marker_that_an_interrupted_session_left_aside(
     with Broker(data, log=tmp_path / "broker-1.log") as broker:
         client.create(broker, "t")
         client.produce(broker, "t", 0, 10)
-    log_dir = bl.LogDir.open(data, sole_replica=True)
+    log_dir = bl.open_log_dir(data, sole_replica=True)
     assert log_dir.was_clean
     log_dir._unlock()  # as a kill leaves it, but for the lock
     aside = (data / ASIDE).read_bytes()
@@ -66,7 +66,7 @@ def test_a_broker_passes_over_the_marker_that_an_interrupted_session_left_aside(
     assert (data / ".kafka_cleanshutdown").exists()
     # what was put back byte for byte is a clean shutdown to the broker again
     marker = (data / ".kafka_cleanshutdown").read_bytes()
-    bl.LogDir.open(data, sole_replica=True).close()
+    bl.open_log_dir(data, sole_replica=True).close()
     assert (data / ".kafka_cleanshutdown").read_bytes() == marker
     assert ASIDE not in names(data)
     with Broker(data, log=tmp_path / "broker-3.log") as broker:
@@ -79,10 +79,10 @@ def test_a_broker_and_we_keep_each_other_out(client, tmp_path):
     data = tmp_path / "data"
 
     with Broker(data, log=tmp_path / "broker.log"):
-        with pytest.raises(bl.LogInUseError, match=r"process \d+ \(java\) holds"):
-            bl.LogDir.open(data, sole_replica=True)
+        with pytest.raises(bl.errors.LogInUseError, match=r"process \d+ \(java\) holds"):
+            bl.open_log_dir(data, sole_replica=True)
         assert bl.LogDirFiles(str(data)).is_locked
-    log_dir = bl.LogDir.open(data, sole_replica=True)
+    log_dir = bl.open_log_dir(data, sole_replica=True)
     with pytest.raises(AssertionError, match="Failed to acquire lock on file"):
         Broker(data, log=tmp_path / "refused.log")
     log_dir.close()
@@ -90,7 +90,7 @@ def test_a_broker_and_we_keep_each_other_out(client, tmp_path):
 
 def test_before_kraft_a_broker_takes_the_directories_as_they_are_named(client, tmp_path):
     data = tmp_path / "data"
-    with bl.LogDir.create(data, kraft=False) as log_dir:
+    with bl.create_log_dir(data, kraft=False) as log_dir:
         log_dir.create_topic("orders")
     with OldBroker(data, log=tmp_path / "broker.log", message_format=1) as broker:
         client.create(broker, "orders")
@@ -98,7 +98,7 @@ def test_before_kraft_a_broker_takes_the_directories_as_they_are_named(client, t
         consumed = client.consume(broker, "orders")
     assert len(consumed) == 10
     assert names(data / "orders-0")[0] == f"{0:020d}.index"
-    assert bl.LogDir(data).topics() == ["orders"]
+    assert bl.LogDirs(data).topics() == ["orders"]
 
 
 @pytest.mark.parametrize("version", RELEASES)
@@ -109,7 +109,7 @@ def test_a_new_cluster_gives_no_producer_the_id_of_one_that_is_in_a_log(client, 
         client.produce(broker, "t", 0, 1)
     batches = next((tmp_path / "old" / "t-0").glob("*.log")).read_bytes()
     data = tmp_path / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", retention_ms=-1)
         log_dir.log("t", 0).append_as_follower(batches)
     with Broker(data, log=tmp_path / "broker.log", version=version) as broker:
@@ -118,7 +118,7 @@ def test_a_new_cluster_gives_no_producer_the_id_of_one_that_is_in_a_log(client, 
         assert len(client.consume(broker, "t")) == 2
         client.create(broker, "u")
         client.produce(broker, "u", 0, 1)
-    ids = {row for log in bl.LogDir(data).logs() for rows in log.scan() for row in rows["producer_id"].to_pylist()}
+    ids = {row for log in bl.LogDirs(data).logs() for rows in log.scan() for row in rows["producer_id"].to_pylist()}
     assert ids - {-1} >= {0, 1000}
 
 
@@ -127,7 +127,7 @@ def test_a_cluster_that_may_yet_give_a_producer_id_is_not_written_to_with_it(cli
     with Broker(data, log=tmp_path / "broker.log") as broker:
         client.create(broker, "t")
         client.produce(broker, "t", 0, 1)
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.reserve_producer_id(999)
         with pytest.raises(ValueError, match="has given those below 1000, and will give this one"):
             log_dir.reserve_producer_id(1000)
@@ -143,19 +143,21 @@ def test_a_broker_of_several_takes_no_producer_id_that_another_one_may_give(clie
             client.produce(second, "u", 0, 1)
         with Broker(tmp_path / "second", log=tmp_path / "again.log", node_id=2, joins=first) as second:
             client.produce(second, "u", 0, 1)
-    ids = {row for rows in bl.LogDir(tmp_path / "second").log("u", 0).scan() for row in rows["producer_id"].to_pylist()}
+    ids = {
+        row for rows in bl.LogDirs(tmp_path / "second").log("u", 0).scan() for row in rows["producer_id"].to_pylist()
+    }
     held = max(ids) + 1
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         with pytest.raises(ValueError, match=r"brokers 2 have been given ids below \d+, and may yet give this one"):
             write(log_dir.log("t", 0), 1, producer_id=held, producer_epoch=0, base_sequence=0)
         assert log_dir.log("t", 0).log_end_offset == 0
-    with bl.LogDir.open(data, sole_replica=True, next_producer_id=held + 1) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True, next_producer_id=held + 1) as log_dir:
         write(log_dir.log("t", 0), 1, producer_id=held, producer_epoch=0, base_sequence=0)
 
 
 def fill(data, **options):
     """Create a topic and write two batches, in a directory that no broker has started on."""
-    with bl.LogDir.open(data, sole_replica=True, **options) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True, **options) as log_dir:
         log_dir.create_topic("t", 2, retention_ms=-1)
         with bl.Producer(log_dir, "t") as producer:
             producer.send([{"key": b"%d" % number, "value": b"v"} for number in range(50)])
@@ -163,7 +165,7 @@ def fill(data, **options):
 
 def check_filled(client, broker, data):
     assert client.topics(broker)["t"]["leaders"] == [1, 1]
-    assert client.consume(broker, "t") == as_consumed(bl.LogDir(data), "t")
+    assert client.consume(broker, "t") == as_consumed(bl.LogDirs(data), "t")
     client.produce(broker, "t", 0, 10)
     assert len(client.consume(broker, "t")) == 60
     assert complaints(broker.log) == []
@@ -186,7 +188,7 @@ def test_a_second_disk_of_a_broker_that_was_killed_is_not_a_new_clusters(client,
     """What it was formatted with stays there until 4.3: topics that are added to that come up nowhere."""
     first, second = tmp_path / "first", tmp_path / "second"
     Broker(first, second, log=tmp_path / "broker-1.log", version=version).kill()
-    with bl.LogDir.open(second, sole_replica=True) as log_dir:
+    with bl.open_log_dir(second, sole_replica=True) as log_dir:
         with pytest.raises(ValueError, match="topic 't' needs the id that it has in cluster"):
             log_dir.create_topic("t")
         with pytest.raises(ValueError, match="has no metadata log that says which ids the cluster has given"):
@@ -196,7 +198,7 @@ def test_a_second_disk_of_a_broker_that_was_killed_is_not_a_new_clusters(client,
 @pytest.mark.parametrize("version", [*OLDER, *RELEASES])
 def test_a_new_directory_is_served_by_the_release_it_is_made_for_and_by_newer_ones(client, tmp_path, version):
     data = tmp_path / "data"
-    bl.LogDir.create(data, **({"release": "3.9"} if version == OLDER[0] else {})).close()
+    bl.create_log_dir(data, **({"release": "3.9"} if version == OLDER[0] else {})).close()
     fill(data)
     with Broker(data, log=tmp_path / "broker.log", version=version) as broker:
         check_filled(client, broker, data)

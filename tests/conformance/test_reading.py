@@ -23,7 +23,7 @@ def test_a_brokers_log_is_read_as_its_consumer_reads_it(client, tmp_path, versio
             client.produce(broker, "t", 1, 60, mode)
         consumed = {level: client.consume(broker, "t", level) for level in ISOLATION_LEVELS}
         topics = client.topics(broker)
-    found = bl.LogDir(tmp_path / "data")
+    found = bl.LogDirs(tmp_path / "data")
     assert found.log("t", 0).topic_id == topics["t"]["id"]
     assert len(found.log("t", 0).segments) > 2
     for level in ISOLATION_LEVELS:
@@ -39,7 +39,7 @@ def test_an_old_brokers_log_is_read_as_the_consumer_reads_it(client, tmp_path, m
         for codec in ("none", "gzip", "snappy", "lz4"):
             client.produce(broker, "t", 0, 100, "plain", compression_type=codec)
         consumed = client.consume(broker, "t")
-    found = bl.LogDir(tmp_path / "data")
+    found = bl.LogDirs(tmp_path / "data")
     assert {magic for s in found.log("t", 0).segments for rows in s.scan() for magic in rows["magic"].to_pylist()} == {
         message_format
     }
@@ -59,7 +59,7 @@ def test_a_running_brokers_log_never_seems_damaged_or_shorter(client, tmp_path):
         while not is_done.is_set():
             for topic in ("plain", "compacted"):
                 for level in ISOLATION_LEVELS:
-                    reader = bl.LogDir(data).log(topic, 0).read(end_offset="latest", isolation_level=level)
+                    reader = bl.LogDirs(data).log(topic, 0).read(end_offset="latest", isolation_level=level)
                     offsets = [offset for rows in reader for offset in rows["offset"].to_pylist()]
                     assert offsets == sorted(set(offsets))
                     if topic == "plain":
@@ -89,8 +89,8 @@ def test_a_running_brokers_log_never_seems_damaged_or_shorter(client, tmp_path):
                 is_done.set()
             assert reads.result() > 10
         consumed = client.consume(broker, "plain")
-    assert as_consumed(bl.LogDir(data), "plain") == consumed
-    assert len(bl.LogDir(data).log("plain", 0).segments) > 10
+    assert as_consumed(bl.LogDirs(data), "plain") == consumed
+    assert len(bl.LogDirs(data).log("plain", 0).segments) > 10
 
 
 def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
@@ -105,12 +105,12 @@ def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
     def look():
         for topic in topics:
             for level in ISOLATION_LEVELS:
-                reader = bl.LogDir(data).log(topic, 0).read(isolation_level=level)
+                reader = bl.LogDirs(data).log(topic, 0).read(isolation_level=level)
                 offsets = [offset for rows in reader for offset in rows["offset"].to_pylist()]
                 assert offsets == sorted(set(offsets))
                 if topic == "deleted" and offsets:
                     assert offsets == list(range(offsets[0], offsets[-1] + 1))
-        assert all(log.missing == [] for log in bl.LogDir(data).logs(topics))
+        assert all(log.missing == [] for log in bl.LogDirs(data).logs(topics))
         assert group.run(["ls", str(data), "--format", "json"]) == 0, capfd.readouterr().err
 
     def produce(broker):
@@ -162,7 +162,7 @@ def test_a_followers_log_is_read_as_the_leader_serves_it(client, tmp_path):
             client.produce(leader, "t", 0, 50, mode)
         consumed = {level: client.consume(leader, "t", level) for level in ISOLATION_LEVELS}
         assert client.topics(leader)["t"]["isr"] == [[1, 2]]
-    found = bl.LogDir(tmp_path / "follower")
+    found = bl.LogDirs(tmp_path / "follower")
     assert {level: as_consumed(found, "t", level) for level in ISOLATION_LEVELS} == consumed
 
 
@@ -172,6 +172,6 @@ def test_of_a_tiered_log_what_is_local_is_read(client, tmp_path):
         tier(client, broker, "t")
         consumed, local_start = client.consume(broker, "t"), client.offset(broker, "t", 0, EARLIEST_LOCAL)
         assert consumed[0]["offset"] == 0
-    ours = as_consumed(bl.LogDir(data), "t")
+    ours = as_consumed(bl.LogDirs(data), "t")
     assert ours == [row for row in consumed if row["offset"] >= local_start]
     assert 0 < len(ours) < len(consumed)

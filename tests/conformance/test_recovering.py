@@ -75,7 +75,9 @@ def test_what_is_about_to_be_deleted_need_not_be_recovered_but_loaded(client, ki
     overwrite(path, found[len(found) // 2]["position"], b"\xff" * 1000)
     damaged, epochs = Path(path).read_bytes(), (deleted / "leader-epoch-checkpoint").read_bytes()
     (deleted / "leader-epoch-checkpoint").write_text("0\n1\nx y\n")
-    with pytest.raises(bl.CorruptRecordError, match=r"a broker does not start: .* was about to be deleted: remove it"):
+    with pytest.raises(
+        bl.errors.CorruptRecordError, match=r"a broker does not start: .* was about to be deleted: remove it"
+    ):
         list(recovered(str(data)))
     with pytest.raises(AssertionError, match="NumberFormatException"):
         Broker(data, log=tmp_path / "stopped.log")

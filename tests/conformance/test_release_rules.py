@@ -27,7 +27,7 @@ def test_records_of_a_topic_without_a_policy_are_deleted_where_that_brokers_dele
         else:
             with pytest.raises(AssertionError, match="PolicyViolationException"):
                 client.delete_records(broker, "t", 0, 4)
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log = log_dir.log("t", 0)
         if is_allowed:
             assert log.run(bl.Retain(before_offset=6, release=version)).log_start_offset == 6
@@ -40,7 +40,7 @@ def test_records_of_a_topic_without_a_policy_are_deleted_where_that_brokers_dele
 def transactions(tmp_path_factory):
     """A log directory with open transactions of two producers."""
     data = tmp_path_factory.mktemp("transactions") / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", 2, retention_ms=-1)
         for partition in (0, 1):
             for number in (0, 1):
@@ -69,23 +69,23 @@ def test_the_rules_of_the_newest_broker(client, tmp_path, transactions):
         client.produce(broker, "most-19", 0, 1, "plain", compression_type="gzip")
         with pytest.raises(AssertionError, match="InvalidRecordException"):
             client.produce(broker, "most-18", 0, 1, "plain", compression_type="gzip")
-    with bl.LogDir.open(ours, sole_replica=True) as log_dir:
+    with bl.open_log_dir(ours, sole_replica=True) as log_dir:
         log = log_dir.log("t", 0)
         for (number, epoch, version), answer in zip(MARKERS, sent, strict=True):
             marker = _native.end_transaction_marker(
                 producer_id=PRODUCER + number, producer_epoch=epoch, commit=True, coordinator_epoch=0, timestamp=NOW
             )
             if answer:
-                with pytest.raises(bl.InvalidProducerEpochError):
+                with pytest.raises(bl.errors.InvalidProducerEpochError):
                     log.append(marker, origin="coordinator", transaction_version=version)
             else:
                 log.append(marker, origin="coordinator", transaction_version=version)
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         compressed = log_dir.log("most-19", 0)
         batch = next((data / "most-19-0").glob("*.log")).read_bytes()
         compressed.append(batch)
-        with pytest.raises(bl.InvalidRecordError, match="record is 19 bytes decompressed"):
+        with pytest.raises(bl.errors.InvalidRecordError, match="record is 19 bytes decompressed"):
             log_dir.log("most-18", 0).append(batch)
-    ended = [bl.LogDir(one).log("t", 0) for one in (ours, data)]
+    ended = [bl.LogDirs(one).log("t", 0) for one in (ours, data)]
     assert [log.log_end_offset for log in ended] == [14, 14]
     assert ended[0].offsets_for_times(-6).offset == -1

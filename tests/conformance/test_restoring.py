@@ -36,7 +36,7 @@ def test_a_broker_serves_what_was_restored(client, golden, tmp_path, log_dir, le
     export(Here(), path, str(tmp_path / "e"), topics=TOPICS[log_dir], options=options)
     data = tmp_path / "data"
     restore(Here(), str(tmp_path / "e"), str(data), compression="lz4")
-    logs = bl.LogDir(data).logs()
+    logs = bl.LogDirs(data).logs()
     topics = TOPICS[log_dir]
     before = {topic: seen(data, topic) for topic in topics}
     starts = {log.name: log.log_start_offset for log in logs}
@@ -51,6 +51,6 @@ def test_a_broker_serves_what_was_restored(client, golden, tmp_path, log_dir, le
         said = broker.log
     assert complaints(said) == []
     assert "Skipping recovery of" in said
-    after = {log.name: log for log in bl.LogDir(data).logs(topics)}
+    after = {log.name: log for log in bl.LogDirs(data).logs(topics)}
     assert {name: log.log_end_offset - ends[name] for name, log in after.items()} == dict.fromkeys(ends, 20)
     assert {name: log.log_start_offset for name, log in after.items()} == starts

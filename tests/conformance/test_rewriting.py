@@ -25,7 +25,7 @@ COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ra
 
 def fill(data, *, keyed=False, **settings):
     """Partition 0: every codec, partition 1: transactions of both ends; many records of few keys, many segments."""
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=4096, **settings)
         log = log_dir.log("t", 0)
         for codec in CODECS:
@@ -87,7 +87,7 @@ def test_compacted(client, tmp_path):
 
 def end_with_an_expired_tombstone(data):
     """Two partitions whose closed segments do; of partition 0 these end at the high watermark."""
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", 2, cleanup_policy="compact", delete_retention_ms=0, min_cleanable_dirty_ratio=0.01)
         for partition in (0, 1):
             log = log_dir.log("t", partition)
@@ -103,7 +103,7 @@ def end_with_an_expired_tombstone(data):
 
 def spans(data, partition):
     """Return the offsets and the number of records of each batch of the closed segments."""
-    segments = bl.LogDir(data).log("t", partition).segments[:-1]
+    segments = bl.LogDirs(data).log("t", partition).segments[:-1]
     rows = [row for segment in segments for found in segment.scan() for row in found.to_pylist()]
     return [(row["base_offset"], row["last_offset"], row["records_count"]) for row in rows]
 
@@ -133,7 +133,7 @@ def test_compacted_into_more_segments_than_there_were(client, tmp_path):
     """Where the indexes have no slot left. Kafka's own cleaner fails there, so it does not go on."""
     data = fill(tmp_path / "data", index_interval_bytes=0, **COMPACTED)
     before = seen(data, "t")
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         for partition in (0, 1):
             log_dir.log("t", partition).roll()
     change_settings(data, "t", segment_index_bytes=24, segment_bytes=1 << 20)
@@ -209,7 +209,7 @@ def lower(row):
 def test_downgraded_for_an_old_broker(client, tmp_path, magic):
     """Which knows no headers, producers or transactions, goes on with the log, and cleans it."""
     data = tmp_path / "data"
-    with bl.LogDir.create(data, kraft=False) as log_dir:
+    with bl.create_log_dir(data, kraft=False) as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=4096)
         for codec in ("none", "gzip", "snappy", "lz4"):
             write(log_dir.log("t", 0), 200, codec, keyed=True)
@@ -219,7 +219,7 @@ def test_downgraded_for_an_old_broker(client, tmp_path, magic):
         write(log_dir.log("t", 1), 20, keyed=True)
     verb = Convert(magic=magic, drop=frozenset({"headers", "producers"}))
     rewrite(verb, data, topics=["t"])
-    ours = as_consumed(bl.LogDir(data), "t")
+    ours = as_consumed(bl.LogDirs(data), "t")
     assert len(ours) == 800 + 120 + 20
     with OldBroker(data, log=tmp_path / "broker.log", message_format=magic) as broker:
         client.create(broker, "t", 2)
@@ -318,7 +318,7 @@ def test_a_copy_as_it_was_in_the_middle_of_a_transaction(client, tmp_path, how):
     """No coordinator of the new cluster would ever end it, and a consumer of committed records would stop there."""
     data = fill(tmp_path / "data")
     new = tmp_path / "new"
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log = log_dir.log("t", 1)
         begin = log.log_end_offset
         write(log, 50, producer_id=PRODUCER + 9, producer_epoch=0, base_sequence=0, is_transactional=True)

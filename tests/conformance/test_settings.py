@@ -85,7 +85,7 @@ def test_the_layers_of_a_broker(client, tmp_path):
 
     cluster = Cluster.of(str(data), 1, broker_config=file, metadata=metadata)
     for topic in ("plain", "own"):
-        found = cluster.settings_of(topic).used(SYNONYMS)
+        found = cluster.config_of(topic).used(SYNONYMS)
         named = {name: (one.value, one.source.replace(str(file), "file")) for name, one in found.items()}
         # A broker describes the source of the name in ms alone (ConfigHelper.configSynonyms drops the others).
         assert expected[topic].pop("segment_jitter_ms") == (3_600_000, "default")

@@ -20,7 +20,7 @@ def objects(remote):
 
 
 def open_and_close(data):
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.log("t", 0)
 
 
@@ -55,7 +55,7 @@ def convert_alone(data):
 
 def copy(data):
     """All topics: the remote segments' metadata are in one of Kafka's own."""
-    to, topics = data.with_name("copy"), set(bl.LogDir(data).topics()) - {"__cluster_metadata"}
+    to, topics = data.with_name("copy"), set(bl.LogDirs(data).topics()) - {"__cluster_metadata"}
     rewrite(bl.Convert(compression="zstd"), data, topics=sorted(topics), to=to)
     shutil.rmtree(data)
     shutil.move(to, data)

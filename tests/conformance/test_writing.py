@@ -37,10 +37,10 @@ def use(client, broker, topic, before):
 
 def test_a_new_cluster_starts_on_what_we_wrote(client, tmp_path):
     data = tmp_path / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=8192, leader_epoch=2, retention_ms=-1)
         fill(log_dir, "t")
-    found = bl.LogDir(data)
+    found = bl.LogDirs(data)
     assert len(found.log("t", 0).segments) > 2
     for log in found.logs(["t"]):
         check_with_dump_tool(data / log.name)
@@ -63,11 +63,11 @@ def test_a_broker_goes_on_with_a_log_that_we_extended(client, tmp_path):
         client.produce(broker, "t", 1, 40, "abort")
         before = client.consume(broker, "t")
     marker = (data / ".kafka_cleanshutdown").read_bytes()
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         for topic in ("t", "empty"):
             fill(log_dir, topic)
     assert (data / ".kafka_cleanshutdown").read_bytes() == marker
-    for log in bl.LogDir(data).logs(["t", "empty"]):
+    for log in bl.LogDirs(data).logs(["t", "empty"]):
         check_with_dump_tool(data / log.name)
     ours = {topic: seen(data, topic) for topic in ("t", "empty")}
     assert [row for row in before if row not in ours["t"]["read_uncommitted"]] == []
@@ -82,13 +82,13 @@ def test_a_broker_goes_on_with_a_log_that_we_extended(client, tmp_path):
 def test_a_broker_recovers_what_we_left_in_the_middle(client, tmp_path):
     """As a kill leaves it, but for the lock: what was flushed is all there."""
     data = tmp_path / "data"
-    log_dir = bl.LogDir.create(data)
+    log_dir = bl.create_log_dir(data)
     log_dir.create_topic("t", 2, segment_bytes=8192)
     fill(log_dir, "t")
     for partition in (0, 1):
         log_dir.log("t", partition).flush()
     log_dir._unlock()
-    segments = sum(len(log.segments) for log in bl.LogDir(data).logs(["t"]))
+    segments = sum(len(log.segments) for log in bl.LogDirs(data).logs(["t"]))
     before = seen(data, "t")
     with Broker(data, log=tmp_path / "broker.log") as broker:
         use(client, broker, "t", before)
@@ -105,7 +105,7 @@ def test_a_topic_that_got_its_id_in_the_cluster_is_not_stray(client, tmp_path):
     for path in (data / "t-0").iterdir():
         path.unlink()
     (data / "t-0").rmdir()
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.create_topic("t", topic_id=topic_id)
         write(log_dir.log("t", 0), 100, "lz4")
     before = seen(data, "t")
@@ -120,25 +120,25 @@ def test_a_topic_with_another_id_than_the_clusters_is_stray(client, tmp_path):
     data = tmp_path / "data"
     with Broker(data, log=tmp_path / "broker-1.log"):
         pass
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.create_topic("t", topic_id="AAECAwQFBgcICQoLDA0ODw")
         with pytest.warns(UserWarning, match="a broker renames t-0 -stray, and does not serve it"):
             write(log_dir.log("t", 0), 10)
     with Broker(data, log=tmp_path / "broker-2.log"):
         pass
-    (leftover,) = bl.LogDir(data).leftovers()
+    (leftover,) = bl.LogDirs(data).leftovers()
     assert (leftover.kind, leftover.topic, leftover.partition) == ("stray", "t", 0)
 
 
 @pytest.mark.parametrize("message_format", [0, 1])
 def test_an_old_broker_goes_on_with_formats_0_and_1(client, tmp_path, message_format):
     data = tmp_path / "data"
-    with bl.LogDir.create(data, kraft=False) as log_dir:
+    with bl.create_log_dir(data, kraft=False) as log_dir:
         log_dir.create_topic("t")
         log = log_dir.log("t", 0, message_format=message_format)
         for codec in ("none", "gzip", "snappy", "lz4"):
             write(log, 60, codec, magic=message_format)
-    ours = as_consumed(bl.LogDir(data), "t")
+    ours = as_consumed(bl.LogDirs(data), "t")
     with OldBroker(data, log=tmp_path / "broker.log", message_format=message_format) as broker:
         client.create(broker, "t")
         consumed = client.consume(broker, "t")
@@ -149,4 +149,4 @@ def test_an_old_broker_goes_on_with_formats_0_and_1(client, tmp_path, message_fo
         assert [record["offset"] for record in sent] == list(range(240, 290))
         said = broker.log
     assert complaints(said) == []
-    assert len(as_consumed(bl.LogDir(data), "t")) == 290
+    assert len(as_consumed(bl.LogDirs(data), "t")) == 290

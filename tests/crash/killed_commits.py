@@ -18,7 +18,7 @@ from brokerless.log_dir.topics import NewTopic
 
 CHANGES = {"write", "copy_file_range", "ftruncate", "utime", "fsync", "replace", "link", "unlink", "mkdir", "rmdir"}
 # Small indexes: a new log has them in the size that they may get.
-NEW = NewTopic(settings={"segment_index_bytes": 1200})
+NEW = NewTopic(config={"segment_index_bytes": 1200})
 
 
 def commit(path):

@@ -29,7 +29,7 @@ SMALL = {"segment_index_bytes": 1200}
 @pytest.fixture
 def start(tmp_path):
     """A topic of two partitions, of which the first has two segments and starts at offset 1, and another topic."""
-    with bl.LogDir.create(tmp_path / "start") as log_dir:
+    with bl.create_log_dir(tmp_path / "start") as log_dir:
         log_dir.create_topic("t", partitions=2, segment_bytes=200, index_interval_bytes=0, **SMALL)
         log_dir.create_topic("u", **SMALL)
         for number in range(4):
@@ -53,7 +53,7 @@ ROOT_FILES = {
 def rows(directory):
     return sorted(
         (log.topic, log.partition, row["offset"], row["value"].decode())
-        for log in bl.LogDir(directory).logs()
+        for log in bl.LogDirs(directory).logs()
         for found in log.read(isolation_level="read_committed", columns=["offset", "value"])
         for row in found.to_pylist()
     )
@@ -64,10 +64,10 @@ CASES = {
     "append": ({"topics": T}, ["a", "b" * 20], {"partition": [0, 1]}),
     "a new segment": ({"topics": T}, ["b" * 60], {"partition": [0]}),
     "transactional": ({"topics": T, "encoding": Encoding(transactional=True)}, ["a", "b"], {"partition": [0, 1]}),
-    "a new topic": ({"topics": {"new": NewTopic(partitions=2, settings=SMALL)}}, ["a"], {"partition": [1]}),
-    "overwrite": ({"topics": {"t": NewTopic(partitions=1, settings=SMALL)}, "overwrite": True}, ["a"], {}),
+    "a new topic": ({"topics": {"new": NewTopic(partitions=2, config=SMALL)}}, ["a"], {"partition": [1]}),
+    "overwrite": ({"topics": {"t": NewTopic(partitions=1, config=SMALL)}, "overwrite": True}, ["a"], {}),
     "topics by column": (
-        {"others": NewTopic(settings=SMALL)},
+        {"others": NewTopic(config=SMALL)},
         ["a", "b"],
         {"topic": ["t", "new"], "partition": [1, 0]},
     ),
@@ -104,13 +104,13 @@ def test_all_rows_or_none(start, tmp_path, options, values, columns):
         if (crash.directory / journal.NAME).exists():
             assert held == new, crash
             assert not bl.LogDirFiles(str(crash.directory)).is_clean, crash
-        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+        with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             for key in log_dir.partitions():
                 log_dir.log(*key)
         assert rows(crash.directory) == held, crash
         assert bl.LogDirFiles(str(crash.directory)).is_clean, crash
         assert not (crash.directory / journal.NAME).exists(), crash
-        for log in bl.LogDir(crash.directory).logs():
+        for log in bl.LogDirs(crash.directory).logs():
             for segment in log.segments:
                 segment.offset_index().sanity_check()
                 segment.time_index().sanity_check()
@@ -128,9 +128,9 @@ def test_all_rows_or_none(start, tmp_path, options, values, columns):
 
 
 EPOCHS = {
-    "append": ({"others": NewTopic(settings=SMALL)}, ["a", "b"], {"topic": ["t", "new"], "partition": [1, 0]}),
+    "append": ({"others": NewTopic(config=SMALL)}, ["a", "b"], {"topic": ["t", "new"], "partition": [1, 0]}),
     "complete": ({"topics": T, "overwrite": True}, ["a"], {"partition": [0]}),
-    "no rows": ({"others": NewTopic(settings=SMALL)}, [], {"topic": []}),
+    "no rows": ({"others": NewTopic(config=SMALL)}, [], {"topic": []}),
 }
 
 

@@ -33,7 +33,7 @@ def _quick(monkeypatch):
 @pytest.fixture
 def source(tmp_path):
     """A partition that starts at offset 2 and ends behind its last record, and another."""
-    with bl.LogDir.create(tmp_path / "source") as log_dir:
+    with bl.create_log_dir(tmp_path / "source") as log_dir:
         log_dir.create_topic("t", 2, **SMALL)
         for number in range(2):
             log_dir.log("t", number).append(batch(0, [b"%d" % number] * 5, timestamp=NOW))
@@ -45,7 +45,7 @@ def source(tmp_path):
 def rows(directory):
     return [
         (log.partition, row["offset"], row["value"])
-        for log in bl.LogDir(directory).logs()
+        for log in bl.LogDirs(directory).logs()
         for found in log.read(columns=["offset", "value"])
         for row in found.to_pylist()
     ]
@@ -72,7 +72,7 @@ def test_an_export(source, tmp_path):
 
 def test_a_restore(source, tmp_path):
     expected = rows(source)
-    ends = {log.name: (log.log_start_offset, log.log_end_offset) for log in bl.LogDir(source).logs()}
+    ends = {log.name: (log.log_start_offset, log.log_end_offset) for log in bl.LogDirs(source).logs()}
     export(Here(), str(source), str(tmp_path / "e"), options=FINE)
     (tmp_path / "start").mkdir()
 
@@ -91,7 +91,7 @@ def test_a_restore(source, tmp_path):
             assert rows(at) in ([], expected), crash
         skipped.add(work(directory).skipped)
         assert rows(at) == expected, crash
-        found = {log.name: (log.log_start_offset, log.log_end_offset) for log in bl.LogDir(at).logs()}
+        found = {log.name: (log.log_start_offset, log.log_end_offset) for log in bl.LogDirs(at).logs()}
         assert found == ends, crash
         assert not (at / journal.NAME).exists(), crash
     assert skipped == {0, 1}

@@ -16,7 +16,7 @@ WRITER = """
 import sys
 import brokerless as bl
 
-with bl.LogDir.create(sys.argv[1]) as log_dir:
+with bl.create_log_dir(sys.argv[1]) as log_dir:
     log_dir.create_topic("t", segment_bytes=20000)
     producer = bl.Producer(log_dir, "t", idempotent=True, compression="lz4", batch_size=500)
     number = 0
@@ -36,7 +36,7 @@ def test_what_was_flushed_survives_a_kill(tmp_path, flushes):
             said = process.stdout.readline()
         process.send_signal(signal.SIGKILL)
         flushed = int((process.stdout.read().splitlines() or [said])[-1])
-    with bl.LogDir.open(path) as log_dir:
+    with bl.open_log_dir(path) as log_dir:
         assert not log_dir.was_clean
         log_dir.log("t", 0)
     values = [int(row["value"]) for rows in bl.Log(path / "t-0").read() for row in rows.to_pylist()]
@@ -47,7 +47,7 @@ def test_what_was_flushed_survives_a_kill(tmp_path, flushes):
 def values(path):
     return sorted(
         (log.topic, value)
-        for log in bl.LogDir(path).logs()
+        for log in bl.LogDirs(path).logs()
         for rows in log.read(columns=["value"])
         for value in rows["value"].to_pylist()
     )
@@ -55,7 +55,7 @@ def values(path):
 
 def test_a_commit_that_is_killed_at_any_change_is_whole_or_nothing_and_then_repeated_once(tmp_path, monkeypatch):
     """As in test_committing.py, but with processes, locks, threads and the disk as they are."""
-    with bl.LogDir.create(tmp_path / "start") as log_dir:
+    with bl.create_log_dir(tmp_path / "start") as log_dir:
         log_dir.create_topic("t", segment_index_bytes=1200)
         with bl.Producer(log_dir, "t") as producer:
             producer.send([{"value": b"old"}])

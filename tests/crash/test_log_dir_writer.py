@@ -76,7 +76,7 @@ def records(directory, name):
 
 
 def opens_again(directory):
-    with bl.LogDir.open(directory, sole_replica=True) as log_dir:
+    with bl.open_log_dir(directory, sole_replica=True) as log_dir:
         for topic, partition in log_dir.partitions():
             log_dir.log(topic, partition)
     assert bl.LogDirFiles(str(directory)).is_clean
@@ -94,7 +94,7 @@ def test_the_marker_is_there_only_where_nothing_was_begun_or_all_was_done(tmp_pa
     (start / "recovery-point-offset-checkpoint").write_text("0\n2\nt 0 0\nu 0 7\n")
 
     def work(path):
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log_dir.log("t", 0).append()
             log_dir.create_topic("x", topic_id=TOPIC_ID)
             log_dir.log("x", 0).append()
@@ -119,7 +119,7 @@ def test_a_new_directory_never_has_a_partition_that_a_broker_would_call_stray(tm
     (tmp_path / "start").mkdir()
 
     def work(path):
-        with bl.LogDir.create(f"{path}/new") as log_dir:
+        with bl.create_log_dir(f"{path}/new") as log_dir:
             for topic in ("t", "u"):
                 log_dir.create_topic(topic, 2)
                 log_dir.log(topic, 1).append()
@@ -129,7 +129,7 @@ def test_a_new_directory_never_has_a_partition_that_a_broker_would_call_stray(tm
         if not (new / checkpoints.META_PROPERTIES).exists():
             assert not list(new.glob("*-[01]"))
             # It is no log directory yet, and can be made into one again.
-            with bl.LogDir.create(new) if new.exists() else contextlib.nullcontext():
+            with bl.create_log_dir(new) if new.exists() else contextlib.nullcontext():
                 continue
         described = Bootstrap.parse((new / checkpoints.BOOTSTRAP).read_bytes(), node_id=1).topics
         ids = {name: topic.topic_id for name, topic in described.items()}
@@ -150,7 +150,7 @@ def test_what_formatting_wrote_is_never_lost_while_it_is_put_elsewhere(tmp_path)
     features = snapshot_records(FORMATTED)
 
     def work(path):
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log_dir.create_topic("t")
             log_dir.log("t", 0).append()
 
@@ -178,5 +178,5 @@ def test_a_snapshot_without_its_records_keeps_its_voters_and_its_frame():
     assert all(batches["is_valid"].to_pylist())
     assert without_records(Bootstrap(node_id=1).format(timestamp=0)) == b""
     for cut in range(1, len(FORMATTED)):
-        with contextlib.suppress(bl.CorruptRecordError):
+        with contextlib.suppress(bl.errors.CorruptRecordError):
             assert without_records(FORMATTED[:cut]) in (b"", alone[: len(without_records(FORMATTED[:cut]))])

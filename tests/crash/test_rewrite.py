@@ -31,7 +31,7 @@ def _quick(monkeypatch):
 @pytest.fixture
 def start(tmp_path):
     """Twelve records in segments of three, 6 to 8 aborted."""
-    with bl.LogDir.create(tmp_path / "start") as log_dir:
+    with bl.create_log_dir(tmp_path / "start") as log_dir:
         log_dir.create_topic("t", segment_bytes=250, index_interval_bytes=0)
         log = log_dir.log("t", 0)
         for i in range(6):
@@ -45,7 +45,7 @@ def start(tmp_path):
 
 
 def values(directory, isolation_level="read_uncommitted"):
-    rows = bl.LogDir(directory).log("t", 0).read(isolation_level=isolation_level)
+    rows = bl.LogDirs(directory).log("t", 0).read(isolation_level=isolation_level)
     return [int(value) for batch in rows for value in batch["value"].to_pylist()]
 
 
@@ -53,17 +53,17 @@ def check_left(crash, allowed):
     """Check what a crash left, and return which of the allowed values that are."""
     held = values(crash.directory)
     assert held in allowed, crash
-    with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+    with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
         log = log_dir.log("t", 0)
         assert log.log_end_offset == 12, crash
     names = storage.list_directory(str(crash.directory / "t-0"))
     assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))], crash
     assert values(crash.directory) == held, crash
     assert values(crash.directory, "read_committed") == [value for value in held if not 6 <= value < 9], crash
-    for segment in bl.LogDir(crash.directory).log("t", 0).segments:
+    for segment in bl.LogDirs(crash.directory).log("t", 0).segments:
         segment.offset_index().sanity_check()
         segment.time_index().sanity_check()
-    with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+    with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
         log_dir.log("t", 0).append(batch(0, [b"12"], timestamp=NOW))
     assert values(crash.directory) == [*held, 12], crash
     return allowed.index(held)
@@ -143,7 +143,7 @@ def test_a_copy_that_is_rewritten(start, tmp_path):
 @pytest.mark.parametrize(("before", "first"), [(3, 3), (4, 3), (9, 9), (12, 9)])
 def test_deleting_records(start, tmp_path, before, first):
     def work(path):
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log_dir.log("t", 0).run(bl.Retain(before_offset=before))
 
     old = [i for i in range(12) if i != 9]
@@ -151,25 +151,25 @@ def test_deleting_records(start, tmp_path, before, first):
     for crash in each_crash(work, start, tmp_path):
         check_left(crash, allowed)
     assert values(crash.directory)[:-1] == [i for i in old if i >= before]
-    assert bl.LogDir(crash.directory).log("t", 0).segments[0].base_offset == first
+    assert bl.LogDirs(crash.directory).log("t", 0).segments[0].base_offset == first
 
 
 def test_deleting_all_segments(start, tmp_path):
     def work(path):
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log_dir.log("t", 0).delete_segments(4)
 
     old = [i for i in range(12) if i != 9]
     allowed = [[i for i in old if i >= base] for base in (0, 3, 6, 9, 12)]
     for crash in each_crash(work, start, tmp_path):
         check_left(crash, allowed)
-    assert bl.LogDir(crash.directory).log("t", 0).segments[0].base_offset == 12
+    assert bl.LogDirs(crash.directory).log("t", 0).segments[0].base_offset == 12
 
 
 def both(directory):
     """Return the rows of either isolation level."""
     columns = ["offset", "timestamp", "key", "value", "headers"]
-    log = bl.LogDir(directory).log("t", 0)
+    log = bl.LogDirs(directory).log("t", 0)
     return tuple(
         [row for batch in log.read(isolation_level=level, columns=columns) for row in batch.to_pylist()]
         for level in ("read_uncommitted", "read_committed")
@@ -177,13 +177,13 @@ def both(directory):
 
 
 def sizes(directory):
-    return [(segment.base_offset, segment.size) for segment in bl.LogDir(directory).log("t", 0).segments]
+    return [(segment.base_offset, segment.size) for segment in bl.LogDirs(directory).log("t", 0).segments]
 
 
 @pytest.fixture
 def keyed(tmp_path):
     """Segments of keys that come again and again, tombstones, an aborted and a committed transaction."""
-    with bl.LogDir.create(tmp_path / "start") as log_dir:
+    with bl.create_log_dir(tmp_path / "start") as log_dir:
         log_dir.create_topic("t", segment_bytes=400, index_interval_bytes=0, cleanup_policy="compact")
         log = log_dir.log("t", 0)
         sequence = 0
@@ -203,7 +203,7 @@ def keyed(tmp_path):
 
 def test_a_compaction_that_needs_more_segments_than_there_were(keyed, tmp_path):
     """No slot is left in an index: the new segments of a group go on with another, and come into force together."""
-    with bl.LogDir.open(keyed, sole_replica=True) as log_dir:
+    with bl.open_log_dir(keyed, sole_replica=True) as log_dir:
         segments = [segment.base_offset for segment in log_dir.log("t", 0).state().segments]
     change_settings(keyed, "t", segment_index_bytes=24, segment_bytes=1 << 20)
     old, whole = both(keyed), shutil.copytree(keyed, tmp_path / "whole")
@@ -218,7 +218,7 @@ def test_a_compaction_that_needs_more_segments_than_there_were(keyed, tmp_path):
         kept = {row["offset"] for row in held[0]}
         assert {row["offset"] for row in new[0]} <= kept <= {row["offset"] for row in old[0]}, crash
         assert all(row in old[1] for row in held[1]), crash
-        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+        with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             log_dir.log("t", 0)
         assert both(crash.directory) == held, crash
         if crash.fall == "names":
@@ -243,7 +243,7 @@ def test_each_verb(keyed, tmp_path, verb):
     rewrite(verb, whole, topics=["t"])
     new = both(whole)
     assert sizes(whole) != sizes(keyed)
-    log = bl.LogDir(keyed).log("t", 0)
+    log = bl.LogDirs(keyed).log("t", 0)
     starts = [*(segment.base_offset for segment in log.segments), log.log_end_offset]
     assert len(starts) > 4
     allowed = [
@@ -258,7 +258,7 @@ def test_each_verb(keyed, tmp_path, verb):
         held = both(crash.directory)
         assert held in allowed, crash
         found.add(allowed.index(held))
-        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+        with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             assert log_dir.log("t", 0).log_end_offset == starts[-1], crash
         names = storage.list_directory(str(crash.directory / "t-0"))
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))], crash

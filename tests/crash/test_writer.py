@@ -18,16 +18,16 @@ VALUES = [b"value %d" % i for i in range(12)]
 
 
 def values(directory, isolation_level="read_uncommitted"):
-    log = bl.LogDir(directory).log("t", 0)
+    log = bl.LogDirs(directory).log("t", 0)
     return [value for rows in log.read(isolation_level=isolation_level) for value in rows["value"].to_pylist()]
 
 
 def opens_again(directory):
     """Recover, check that a clean directory results whose indexes are right, and return the values."""
-    with bl.LogDir.open(directory, sole_replica=True) as log_dir:
+    with bl.open_log_dir(directory, sole_replica=True) as log_dir:
         log_dir.log("t", 0)
     assert bl.LogDirFiles(str(directory)).is_clean
-    log = bl.LogDir(directory).log("t", 0)
+    log = bl.LogDirs(directory).log("t", 0)
     for segment in log.segments:
         segment.offset_index().sanity_check()
         segment.time_index().sanity_check()
@@ -35,7 +35,7 @@ def opens_again(directory):
 
 
 def new_directory(path, **settings):
-    with bl.LogDir.create(path) as log_dir:
+    with bl.create_log_dir(path) as log_dir:
         log_dir.create_topic("t", **settings)
     return path
 
@@ -49,7 +49,7 @@ def test_appending_and_rolling(tmp_path, flush_each):
     def work(path):
         nonlocal flushed
         flushed = 0
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log = log_dir.log("t", 0)
             for i, value in enumerate(VALUES):
                 log.append(batch(0, [value], timestamp=T + i))
@@ -66,11 +66,11 @@ def test_appending_and_rolling(tmp_path, flush_each):
         held = opens_again(crash.directory)
         assert held == VALUES[: len(held)], crash
         assert len(held) >= flushed, crash
-        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+        with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             log_dir.log("t", 0).append(batch(0, [b"one more"], timestamp=T))
         assert values(crash.directory) == [*held, b"one more"], crash
     assert {"create", "write", "fsync", "rename", ""} <= steps
-    assert len(bl.LogDir(crash.directory).log("t", 0).segments) > 2
+    assert len(bl.LogDirs(crash.directory).log("t", 0).segments) > 2
 
 
 def test_a_call_that_is_decided_on_piece_by_piece(tmp_path, monkeypatch):
@@ -79,7 +79,7 @@ def test_a_call_that_is_decided_on_piece_by_piece(tmp_path, monkeypatch):
     start = new_directory(tmp_path / "start", segment_bytes=400, index_interval_bytes=0)
 
     def work(path):
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             batches = [batch(0, [value], timestamp=T + i) for i, value in enumerate(VALUES)]
             log_dir.log("t", 0).append_each(b"".join(batches))
 
@@ -92,14 +92,14 @@ def test_a_call_that_is_decided_on_piece_by_piece(tmp_path, monkeypatch):
 def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
     """In both partitions: a commit that was decided is finished by the next who opens the directory."""
     start = tmp_path / "start"
-    with bl.LogDir.create(start) as log_dir:
+    with bl.create_log_dir(start) as log_dir:
         log_dir.create_topic("t", 2)
     committed = False
 
     def work(path):
         nonlocal committed
         committed = False
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             producer = bl.Producer(log_dir, "t", transactional_id="x", producer_id=1 << 62)
             with producer.transaction():
                 producer.send([{"value": value, "partition": i % 2} for i, value in enumerate(VALUES)])
@@ -107,12 +107,12 @@ def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
 
     outcomes = set()
     for crash in each_crash(work, start, tmp_path):
-        with bl.LogDir.open(crash.directory, sole_replica=True) as log_dir:
+        with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             for partition in range(2):
                 log_dir.log("t", partition)
             # who takes the id again aborts what has no outcome
             bl.Producer(log_dir, "t", transactional_id="x").close()
-        logs = bl.LogDir(crash.directory).logs(["t"])
+        logs = bl.LogDirs(crash.directory).logs(["t"])
         counts = [sum(rows.num_rows for rows in log.read(isolation_level="read_committed")) for log in logs]
         assert counts in ([0, 0], [6, 6]), crash
         assert not committed or counts == [6, 6], crash
@@ -124,12 +124,12 @@ def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
 @pytest.mark.filterwarnings("ignore:t-0 ends at .*after a crash")
 def test_truncating(tmp_path):
     start = new_directory(tmp_path / "start", segment_bytes=400)
-    with bl.LogDir.open(start) as log_dir:
+    with bl.open_log_dir(start) as log_dir:
         for i, value in enumerate(VALUES):
             log_dir.log("t", 0).append(batch(0, [value], timestamp=T + i))
 
     def work(path):
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log_dir.log("t", 0).truncate_to(4)
 
     for crash in each_crash(work, start, tmp_path):

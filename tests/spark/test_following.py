@@ -91,7 +91,7 @@ def test_available_now_ends_with_what_was_there_and_waits_for_nothing(path):
 
 def test_read_committed_waits_at_the_last_stable_offset(path):
     send(path, 3, partitions=1)
-    with bl.LogDir.open(path, sole_replica=True) as log_dir:
+    with bl.open_log_dir(path, sole_replica=True) as log_dir:
         producer = bl.Producer(log_dir, "t", transactional_id="x")
         producer.begin()
         producer.send([{"value": b"open"}])

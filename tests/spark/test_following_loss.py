@@ -132,7 +132,7 @@ def test_a_log_that_is_half_there_for_an_instant_is_looked_at_again(path, shorte
 def test_a_partition_on_its_way_between_two_directories_of_a_broker_is_looked_at_again(tmp_path, monkeypatch):
     first, second = (tmp_path / name for name in ("1", "2"))
     for path, topic in ((first, "t"), (second, "u")):
-        bl.LogDir.create(path, cluster_id="AAECAwQFBgcICQoLDA0ODw").close()
+        bl.create_log_dir(path, cluster_id="AAECAwQFBgcICQoLDA0ODw").close()
         send(path, 4, topic=topic, partitions=1)
     parsed = Options.parse({"paths": json.dumps([str(first), str(second)]), "startingOffsets": "earliest"})
     following = Follower(parsed.for_stream(is_admission_controlled=True))
@@ -198,7 +198,7 @@ def test_available_now_does_not_go_back(path):
     """A checkpointed high watermark may be behind what was read."""
     send(path, 10, partitions=1)
     end = {"t": {"0": 10}}
-    with bl.LogDir.open(path, sole_replica=True):
+    with bl.open_log_dir(path, sole_replica=True):
         (path / "replication-offset-checkpoint").write_text("0\n1\nt 0 4\n")
         following, _ = follower(path)
         following.freeze()
@@ -239,7 +239,7 @@ def test_damage_at_the_end_of_a_log_is_said_before_a_batch_ends_there(path):
     end = log.stat().st_size
     flip_bit(log, end - 1)
     following, _ = follower(path, startingOffsets="earliest")
-    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"):
         following.latest({"t": {"0": 0}})
     following, options = follower(path, startingOffsets="earliest", onCorrupt="skip")
     start = following.initial()
@@ -252,12 +252,12 @@ def test_damage_at_the_end_of_a_log_is_said_before_a_batch_ends_there(path):
 
 def test_records_missing_before_a_log_that_is_read_from_its_start_are_said(path):
     send(path, 4, partitions=1)
-    with bl.LogDir.open(path) as log_dir:
+    with bl.open_log_dir(path) as log_dir:
         log_dir.log("t", 0).roll()
     send(path, 4, partitions=1)
     remove(path / "t-0" / f"{0:020d}.log")
     following, _ = follower(path, startingOffsets="earliest")
-    with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
         following.initial()
     following, _ = follower(path, startingOffsets="earliest", onCorrupt="skip")
     with pytest.warns(UserWarning, match=r"t-0: .*indexes of it are"):

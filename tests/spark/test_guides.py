@@ -20,7 +20,7 @@ def type_in(spark, tmp_path, monkeypatch):
 
 
 def records(path):
-    return sum(rows.num_rows for log in bl.LogDir(path).logs(["orders"]) for rows in log.read())
+    return sum(rows.num_rows for log in bl.LogDirs(path).logs(["orders"]) for rows in log.read())
 
 
 def test_the_guide_to_spark(type_in, spark, tmp_path):

@@ -39,7 +39,7 @@ def contents(directory):
 @pytest.fixture
 def data(tmp_path):
     """Two partitions of a compacted topic in three segments each, and another topic."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("users", 2, segment_bytes=1000, index_interval_bytes=0, cleanup_policy="compact")
         log_dir.create_topic("u")
         for key in log_dir.partitions():
@@ -69,7 +69,7 @@ def test_check_finds_all_damage(spark, golden, copied):
     crashed = copied("kafka-4.1-crashed", "crash-cut-0", "crash-zstd-0", "crash-txn-0")
     expected = [
         {"topic": log.topic, "partition": log.partition, **finding._asdict()}
-        for log in bl.LogDir(crashed).logs()
+        for log in bl.LogDirs(crashed).logs()
         for segment in log.segments
         for finding in findings(segment, is_clean=False)
     ]
@@ -110,7 +110,7 @@ def test_profile_adds_up(spark, data, golden):
         for topic in ("codec-mixed", "txn-interleaved")
     }
     assert found == {
-        topic: sum(part.num_rows for part in bl.LogDir(logs).log(topic, 0).read(columns=["offset"])) for topic in found
+        topic: sum(part.num_rows for part in bl.LogDirs(logs).log(topic, 0).read(columns=["offset"])) for topic in found
     }
     assert len(profile(spark, data, by=iter(["topic"])).collect()) == len(by_topic)
     with pytest.raises(ValueError, match="unknown group 'hours': did you mean 'hour'"):
@@ -141,8 +141,8 @@ def test_rewriting_is_as_it_is_here(spark, data, tmp_path, job, verb, options, t
     for left in (data, other):
         names = [path.relative_to(left) for path in left.rglob("*")]
         assert not [name for name in names if name.name.endswith((".cleaned", "-delete", ".deleted", ".swap"))]
-        for log in bl.LogDir(left).logs():
-            twin = bl.LogDir(here).log(log.topic, log.partition)
+        for log in bl.LogDirs(left).logs():
+            twin = bl.LogDirs(here).log(log.topic, log.partition)
             assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
             assert pa.table(log.read()).equals(pa.table(twin.read()))
         assert bl.LogDirFiles(str(left)).is_clean
@@ -152,7 +152,7 @@ def test_a_damaged_log_stays_as_it_was(spark, data):
     path = min((data / "users-1").glob("*.log"))
     damage.flip_bit(path, 70)
     before = contents(data / "users-1")
-    with pytest.raises(bl.CorruptRecordError, match=r"crc mismatch at .*users-1") as raised:
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"crc mismatch at .*users-1") as raised:
         convert(spark, data, topics=["users"], compression="zstd", jobs=1)
     assert raised.value.path == str(path)
     assert contents(data / "users-1") == before
@@ -166,7 +166,7 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
     path = min((data / "users-1").glob("*.log"))
     damage.flip_bit(path, 70)
     for expected in (["users-0"], []):
-        with pytest.raises(bl.CorruptRecordError):
+        with pytest.raises(bl.errors.CorruptRecordError):
             convert(spark, data, topics=["users"], compression="zstd", jobs=1, resume_file=state)
         assert len(state.read_text().splitlines()) == 1, expected
     damage.flip_bit(path, 70)
@@ -174,7 +174,7 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
     assert [one.name for one in done] == ["users-1"]
     assert {
         header["compression"]
-        for log in bl.LogDir(data).logs(["users"])
+        for log in bl.LogDirs(data).logs(["users"])
         for part in log.scan()
         for header in part.to_pylist()
     } == {"zstd"}
@@ -248,7 +248,7 @@ def test_check_prints_as_findings_come(data, monkeypatch, capsys):
 
 def test_the_guide(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with bl.LogDir.create("data") as log_dir:
+    with bl.create_log_dir("data") as log_dir:
         log_dir.create_topic("orders")
         for i in range(4):
             log_dir.log("orders", 0).append(batch(0, [b"%d" % i], keys=[b"key"], timestamp=NOW))
@@ -260,7 +260,7 @@ def test_the_guide(spark, tmp_path, monkeypatch, capsys):
     assert names["found"].count() == 0
     assert [row["records"] for row in names["by_hour"].collect()] == [1]
     assert "orders-0 288 bytes to" in capsys.readouterr().out
-    (rows,) = bl.LogDir("data").log("orders", 0).read(columns=["value", "compression"])
+    (rows,) = bl.LogDirs("data").log("orders", 0).read(columns=["value", "compression"])
     assert rows.to_pylist() == [{"value": b"3", "compression": "zstd"}]
 
 

@@ -49,7 +49,7 @@ def path(tmp_path):
 def values(path):
     """Return how often each value is there."""
     found = Counter()
-    for log in bl.LogDir(path).logs():
+    for log in bl.LogDirs(path).logs():
         for rows in log.read(columns=["value"]):
             found.update(rows["value"].to_pylist())
     return found
@@ -95,7 +95,7 @@ def test_a_driver_that_is_killed(tmp_path, place, number, is_committed):
     assert (tmp_path / "d" / journal.NAME).exists() == is_committed
     expected = Counter([b"-1", *(b"%d" % number for number in range(1000 if is_committed else 0))])
     assert values(tmp_path / "d") == expected
-    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
+    with bl.open_log_dir(tmp_path / "d", sole_replica=True) as log_dir:
         for key in log_dir.partitions():
             log_dir.log(*key)
     assert values(tmp_path / "d") == expected
@@ -146,7 +146,7 @@ def test_executors_that_are_killed_and_what_a_broker_makes_of_it(path, tmp_path)
     check_read_and_written(path)
     written = tmp_path / "d-written"
     before = {topic: seen(written, topic) for topic in ("a", "b", "c")}
-    for log in bl.LogDir(written).logs():
+    for log in bl.LogDirs(written).logs():
         check_with_dump_tool(written / log.name)
     client = Client()
     try:

@@ -72,7 +72,7 @@ def url(endpoint, golden):
 
 
 def test_every_log_reads_as_on_a_disk(url, golden):
-    there, here = bl.LogDir(url), bl.LogDir(golden / "logs" / "kafka-4.1")
+    there, here = bl.LogDirs(url), bl.LogDirs(golden / "logs" / "kafka-4.1")
     assert there.topics() == here.topics()
     for log in here.logs():
         found = there.log(log.topic, log.partition)
@@ -83,7 +83,7 @@ def test_every_log_reads_as_on_a_disk(url, golden):
 
 def test_what_is_not_there_is_named(url):
     with pytest.raises(OSError, match=r"s3://logs/nothing"):
-        bl.LogDir("s3://logs/nothing")
+        bl.LogDirs("s3://logs/nothing")
 
 
 def test_an_export_there_comes_back(url, golden, spark, tmp_path):
@@ -95,8 +95,8 @@ def test_an_export_there_comes_back(url, golden, spark, tmp_path):
     with pytest.raises(ValueError, match="has another export"):
         export(spark, url, to, compression="snappy")
     restore(spark, to, str(tmp_path / "d"))
-    for log in bl.LogDir(tmp_path / "d").logs():
-        expected = bl.LogDir(golden / "logs" / "kafka-4.1").log(log.topic, log.partition)
+    for log in bl.LogDirs(tmp_path / "d").logs():
+        expected = bl.LogDirs(golden / "logs" / "kafka-4.1").log(log.topic, log.partition)
         columns = ["offset", "key", "value", "headers", "timestamp"]
         assert pa.table(log.read(columns=columns)) == pa.table(expected.read(columns=columns)), log.name
 

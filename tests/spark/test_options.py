@@ -217,8 +217,8 @@ def test_settings_of_a_new_topic_have_the_names_of_kafka():
     options = {"path": "p", "Topic.Retention.ms": " -1", "topic.cleanup.policy": "compact", "segmentBytes": "1048576"}
     assert sink_options.is_of_sink({"path": "p", "topic.retention.ms": "-1"})
     new = sink_options.parse({**options, "topic": "t"}, overwrite=False).topics["t"]
-    assert new.settings == {"retention_ms": -1, "cleanup_policy": "compact", "segment_bytes": 1 << 20}
-    assert sink_options.parse(options, overwrite=False).others.settings == new.settings
+    assert new.config == {"retention_ms": -1, "cleanup_policy": "compact", "segment_bytes": 1 << 20}
+    assert sink_options.parse(options, overwrite=False).others.config == new.config
     for wrong, message in (
         ({"topic.retention.mss": "1"}, "unknown topic config 'retention.mss'.*retention.ms"),
         ({"topic.retention.ms": "long"}, "int expected"),

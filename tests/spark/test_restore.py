@@ -69,7 +69,7 @@ def test_a_worker_that_is_killed(tmp_path):
     assert (tmp_path / "killed-receipt").exists()
     assert done.stdout.split() == ["20000", "2"]
     for number in range(2):
-        source, copy = (bl.LogDir(tmp_path / name).log("t", number) for name in "sd")
+        source, copy = (bl.LogDirs(tmp_path / name).log("t", number) for name in "sd")
         columns = ["offset", "timestamp", "value"]
         assert pa.table(copy.read(columns=columns)) == pa.table(source.read(columns=columns))
 
@@ -89,7 +89,7 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
         journal.commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     """
     assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL
-    assert bl.LogDir(tmp_path / "d").topics() == []
+    assert bl.LogDirs(tmp_path / "d").topics() == []
     arguments = ["restore", str(tmp_path / "e"), "--to", str(tmp_path / "d"), "--report", "json"]
     done = subprocess.run(
         [sys.executable, "-m", "brokerless.cli", "spark", *arguments],
@@ -103,5 +103,5 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
     assert "0 tasks; 1 had been done before" in done.stderr
     reports = list(map(json.loads, done.stdout.splitlines()))
     assert [(report["partition"], report["rows"]) for report in reports] == [(0, 100), (1, 100)]
-    found = [row["value"] for log in bl.LogDir(tmp_path / "d").logs() for b in log.read() for row in b.to_pylist()]
+    found = [row["value"] for log in bl.LogDirs(tmp_path / "d").logs() for b in log.read() for row in b.to_pylist()]
     assert sorted(map(int, found)) == list(range(200))

@@ -32,7 +32,7 @@ def rows(path, columns=("value",), **options):
     columns = list(columns)
     return [
         tuple(row[name] for name in columns)
-        for log in bl.LogDir(path).logs()
+        for log in bl.LogDirs(path).logs()
         for found in log.read(columns=columns, **options)
         for row in found.to_pylist()
     ]
@@ -44,10 +44,10 @@ def values(path, **options):
 
 def test_rows_go_where_kafka_sends_their_keys_and_are_appended(spark, save, tmp_path):
     save(numbers(spark, 0, 1000), partitions=3, compression="lz4")
-    topic_id = bl.LogDir(tmp_path / "d").log("t", 0).topic_id
+    topic_id = bl.LogDirs(tmp_path / "d").log("t", 0).topic_id
     save(numbers(spark, 1000, 1500))
     assert values(tmp_path / "d") == list(range(1500))
-    assert bl.LogDir(tmp_path / "d").log("t", 0).topic_id == topic_id
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).topic_id == topic_id
     import pyarrow as pa
 
     found = rows(tmp_path / "d", ["key", "partition", "offset"])
@@ -87,15 +87,15 @@ def test_transactional_tasks_each_commit(spark, save, tmp_path):
     assert values(tmp_path / "d", isolation_level="read_committed") == list(range(300))
     assert len({row[0] for row in rows(tmp_path / "d", ["producerId"])}) == 2
     # each of the two has one marker
-    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == 302
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).log_end_offset == 302
 
 
 def test_a_new_topic_has_the_settings_that_options_name(spark, save, tmp_path):
     save(numbers(spark, 0, 10), topic__retention__ms="-1", **{"topic.message.timestamp.type": "LogAppendTime"})
     save(numbers(spark, 10, 20))
     assert {row[0] for row in rows(tmp_path / "d", ["timestampType"])} == {1}
-    with bl.LogDir.open(tmp_path / "d") as directory:
-        assert directory.log("t", 0).settings.retention_ms == -1
+    with bl.open_log_dir(tmp_path / "d") as directory:
+        assert directory.log("t", 0).config.retention_ms == -1
     with pytest.raises(Exception, match="has retention_ms=-1, not 5"):
         save(numbers(spark, 0, 10), topic__retention__ms="5")
 
@@ -103,15 +103,15 @@ def test_a_new_topic_has_the_settings_that_options_name(spark, save, tmp_path):
 def test_overwrite_makes_the_topic_anew(spark, save, tmp_path):
     save(numbers(spark, 0, 100), partitions=2, segmentBytes=1 << 20)
     save(numbers(spark, 0, 5), topic="other")
-    before = bl.LogDir(tmp_path / "d").log("t", 0).topic_id
+    before = bl.LogDirs(tmp_path / "d").log("t", 0).topic_id
     save(numbers(spark, 200, 300), mode="overwrite")
-    found = bl.LogDir(tmp_path / "d")
+    found = bl.LogDirs(tmp_path / "d")
     assert sorted(int(row[0]) for row in rows(tmp_path / "d") if int(row[0]) >= 5) == list(range(200, 300))
     assert {log.name for log in found.logs()} == {"t-0", "t-1", "other-0"}
     assert found.log("t", 0).topic_id not in (None, before)
     assert found.log("t", 0).topic_id == found.log("t", 1).topic_id
     save(numbers(spark, 0, 1), mode="overwrite", partitions=1)
-    assert {log.name for log in bl.LogDir(tmp_path / "d").logs()} == {"t-0", "other-0"}
+    assert {log.name for log in bl.LogDirs(tmp_path / "d").logs()} == {"t-0", "other-0"}
 
 
 def test_a_copy_keeps_its_offsets(spark, save, tmp_path, golden, load):
@@ -156,7 +156,7 @@ def test_threads_write_side_by_side_once_the_session_is_theirs(spark, save, tmp_
 
 def test_a_broker_that_is_there_is_left_alone(spark, save, tmp_path):
     save(numbers(spark, 0, 10))
-    with bl.LogDir.open(tmp_path / "d", sole_replica=True), pytest.raises(Exception, match="LogInUseError"):
+    with bl.open_log_dir(tmp_path / "d", sole_replica=True), pytest.raises(Exception, match="LogInUseError"):
         save(numbers(spark, 0, 10))
 
 
@@ -196,7 +196,7 @@ def test_rows_go_to_the_topics_of_their_column(spark, save, tmp_path):
     for number in range(3):
         found = [row for row in rows(tmp_path / "d", ["value", "topic"]) if row[1] == f"t-{number}"]
         assert sorted(int(value) for value, _ in found) == sorted([*range(number, 100, 3)] * 2)
-    assert len(bl.LogDir(tmp_path / "d").logs(["t-0"])) == 2
+    assert len(bl.LogDirs(tmp_path / "d").logs(["t-0"])) == 2
     # an option goes before the column, as in Spark's own sink
     save(frame, topic="one")
     assert len([1 for row in rows(tmp_path / "d", ["topic"]) if row[0] == "one"]) == 100

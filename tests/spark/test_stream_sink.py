@@ -27,7 +27,7 @@ def send(path, numbers, topic="s"):
 
 
 def values(path, topic="t"):
-    found = bl.LogDir(path)
+    found = bl.LogDirs(path)
     logs = found.logs([topic]) if topic in found.topics() else []
     return sorted(
         int(value) for log in logs for rows in log.read(columns=["value"]) for value in rows["value"].to_pylist()
@@ -115,11 +115,11 @@ def test_mode_complete_makes_the_topic_anew_each_time(run, source, tmp_path):
 
     run(counted, mode="complete", partitions=2)
     assert values(tmp_path / "d") == [33, 33, 34]
-    before = bl.LogDir(tmp_path / "d").log("t", 0).topic_id
+    before = bl.LogDirs(tmp_path / "d").log("t", 0).topic_id
     send(source, range(100, 130))
     run(counted, mode="complete", partitions=2)
     assert values(tmp_path / "d") == [43, 43, 44]
-    assert bl.LogDir(tmp_path / "d").log("t", 0).topic_id != before
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).topic_id != before
     with pytest.raises(Exception, match="each epoch makes the topic anew"):
         run(counted, mode="complete", topicId="AAECAwQFBgcICQoLDA0ODw", checkpointLocation=str(tmp_path / "another"))
 
@@ -133,7 +133,9 @@ def test_a_stream_keeps_a_copy_of_a_log_up_to_date(run, source, tmp_path):
     columns = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value"]
 
     def rows(path):
-        return [row for log in bl.LogDir(path).logs() for rows in log.read(columns=columns) for row in rows.to_pylist()]
+        return [
+            row for log in bl.LogDirs(path).logs() for rows in log.read(columns=columns) for row in rows.to_pylist()
+        ]
 
     for _ in range(2):
         run(lambda frame: frame.select(columns), topic=None, keepOffsets="true", partitions=3)
@@ -198,7 +200,7 @@ def test_options_of_a_new_topic_may_stay(run, source, tmp_path):
     run(per_epoch=40, **options)
     run(**options)
     assert values(tmp_path / "d") == list(range(100))
-    assert bl.LogDir(tmp_path / "d").log("t", 0).topic_id == options["topicId"]
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).topic_id == options["topicId"]
 
 
 def test_options_that_cannot_be(run):

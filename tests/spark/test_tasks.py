@@ -165,7 +165,7 @@ def test_several_tasks_for_each_core(monkeypatch):
 @pytest.mark.parametrize("least", [11, 12, 30])
 def test_as_many_tasks_as_are_asked_for(tmp_path, least):
     """Pieces may be a tenth larger than they should be, and still there are not fewer tasks."""
-    with bl.LogDir.create(tmp_path) as log_dir:
+    with bl.create_log_dir(tmp_path) as log_dir:
         log_dir.create_topic("t", index_interval_bytes=0)
         for _ in range(1000):
             log_dir.log("t", 0).append(building.batch(0, [b"x" * 10_000]))

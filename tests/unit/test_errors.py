@@ -6,12 +6,13 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native, errors
-from brokerless.errors import located, unknown, unknown_partition
+from brokerless.arguments import unknown, unknown_partition
+from brokerless.errors import located
 
 
 def test_a_message_names_file_position_and_offset_before_the_details():
-    error = bl.CorruptRecordError("record batch crc mismatch: stored 1, computed 2", position=7, base_offset=3)
-    with pytest.raises(bl.CorruptRecordError) as caught, located("/data/t-0/00000000000000000000.log"):
+    error = bl.errors.CorruptRecordError("record batch crc mismatch: stored 1, computed 2", position=7, base_offset=3)
+    with pytest.raises(bl.errors.CorruptRecordError) as caught, located("/data/t-0/00000000000000000000.log"):
         raise error
     first, hint = str(caught.value).splitlines()
     assert first == (
@@ -20,7 +21,7 @@ def test_a_message_names_file_position_and_offset_before_the_details():
     assert hint.startswith("hint: ")
 
 
-@pytest.mark.parametrize("error_class", [bl.CorruptRecordError, bl.UnsupportedFormatError])
+@pytest.mark.parametrize("error_class", [bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError])
 def test_what_is_wrong_with_a_log_comes_with_what_can_be_done_in_words_for_python_and_the_shell(error_class):
     _, hint = str(error_class("x", path="00000000000000000000.log")).splitlines()
     assert 'on corrupt: "skip"' in hint
@@ -31,7 +32,7 @@ def test_the_advice_about_a_batch_that_is_too_large_can_be_followed(tmp_path):
     with bl.Producer(tmp_path / "d", "t", compression="zstd") as producer:
         producer.send([{"value": bytes(4096)}])
     log = f"t-0/{0:020d}.log"
-    with pytest.raises(bl.UnsupportedFormatError) as caught:
+    with pytest.raises(bl.errors.UnsupportedFormatError) as caught:
         _native.Decoder(["value"], max_batch_bytes=1000).decode((tmp_path / "d" / log).read_bytes(), 0)
     what, _, advice = str(caught.value).partition(": ")
     assert what.startswith("batch decompresses to more than max_batch_bytes (1000) at")
@@ -43,14 +44,16 @@ def test_the_advice_about_a_batch_that_is_too_large_can_be_followed(tmp_path):
 
 
 def test_the_innermost_path_stays():
-    with pytest.raises(bl.CorruptRecordError) as caught, located("outer"), located("inner"):
-        raise bl.CorruptRecordError("x")
+    with pytest.raises(bl.errors.CorruptRecordError) as caught, located("outer"), located("inner"):
+        raise bl.errors.CorruptRecordError("x")
     assert caught.value.path == "inner"
 
 
 def test_no_hint_about_batches_where_there_are_none():
-    assert str(bl.CorruptRecordError("index: 'x'", path="0.index")) == "index at 0.index: 'x'"
-    said, hint = str(bl.CorruptRecordError("not an int32: 'x'", path="d/t-0/leader-epoch-checkpoint")).splitlines()
+    assert str(bl.errors.CorruptRecordError("index: 'x'", path="0.index")) == "index at 0.index: 'x'"
+    said, hint = str(
+        bl.errors.CorruptRecordError("not an int32: 'x'", path="d/t-0/leader-epoch-checkpoint")
+    ).splitlines()
     assert said == "not an int32 at d/t-0/leader-epoch-checkpoint: 'x'"
     assert hint == "hint: move it aside; recovering the log finds the epochs again"
 
@@ -58,9 +61,9 @@ def test_no_hint_about_batches_where_there_are_none():
 @pytest.mark.parametrize(
     "error",
     [
-        bl.CorruptRecordError("crc: 1", path="p", position=1, base_offset=2, next_position=3),
-        bl.UnsupportedFormatError("magic", position=1),
-        bl.OffsetOutOfRangeError("offset 9", log_start_offset=1, log_end_offset=5),
+        bl.errors.CorruptRecordError("crc: 1", path="p", position=1, base_offset=2, next_position=3),
+        bl.errors.UnsupportedFormatError("magic", position=1),
+        bl.errors.OffsetOutOfRangeError("offset 9", log_start_offset=1, log_end_offset=5),
         errors.LogInUseError("locked"),
         errors.AppendError("unknown", position=1),
         errors.InvalidTimestampError("record 1", position=0, base_offset=0, record_errors=[(1, "too old")]),

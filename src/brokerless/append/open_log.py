@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from brokerless.layout.replication import Replication
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.recovery.load_result import Loaded
 
 _T = TypeVar("_T")
@@ -62,7 +62,7 @@ class OpenLog:
 
     Attributes:
         directory: the partition's.
-        settings: the topic's.
+        config: the topic's.
         recovery_point: what is below is durable.
         first_segment_base_offset: of the oldest segment.
         is_tiered: older segments may be in remote storage: what is below the first segment is not for us to drop.
@@ -81,14 +81,14 @@ class OpenLog:
     _is_cut_short: bool
 
     def __init__(
-        self, directory: str, settings: TopicSettings, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
+        self, directory: str, config: TopicConfig, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
     ) -> None:
         self.directory = directory
-        self.settings = settings
+        self.config = config
         self._leader_epoch = leader_epoch
         self._now = now
         self._process = os.getpid()
-        self.is_tiered = loaded.is_tiered(settings)
+        self.is_tiered = loaded.is_tiered(config)
         self._resume(loaded)
 
     @property
@@ -132,11 +132,6 @@ class OpenLog:
         return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset
 
     @property
-    def producers(self) -> _native.Producers:
-        """A copy of what the log knows of its producers."""
-        return self._appender.producers
-
-    @property
     def high_watermark(self) -> int:
         """Where the replicated part ends: at rest, the log end offset."""
         return self._appender.high_watermark
@@ -150,6 +145,10 @@ class OpenLog:
     def last_stable_offset(self) -> int:
         """Where `read_committed` ends."""
         return self._appender.last_stable_offset
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "broken" if self._is_broken else f"log end offset {self.log_end_offset}"
+        return f"<{type(self).__name__} {self.directory}, {state}>"
 
     def __enter__(self) -> Self:
         return self
@@ -209,9 +208,7 @@ class OpenLog:
             log_start_offset=loaded.log_start_offset,
             log_end_offset=loaded.log_end_offset,
             **{
-                field.name: getattr(self.settings, field.name)
-                for field in fields(self.settings)
-                if field.name not in _OURS
+                field.name: getattr(self.config, field.name) for field in fields(self.config) if field.name not in _OURS
             },
         )
         self.is_closed = self._is_broken = self._is_cut_short = False
@@ -236,7 +233,7 @@ class OpenLog:
         )
 
     def _open_segment(self, base_offset: int) -> ActiveSegment:
-        preallocate = self.settings.segment_bytes if self.settings.preallocate else 0
+        preallocate = self.config.segment_bytes if self.config.preallocate else 0
         return ActiveSegment(self.directory, base_offset, preallocate=preallocate)
 
     def _write(self, appended: _native.Appended, taken: str | None = None) -> _native.Appended:
@@ -250,7 +247,7 @@ class OpenLog:
             add(write.log, write.index, write.timeindex, write.txnindex)
             self._is_cut_short = False
         self._is_broken = False
-        if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         return appended
 
@@ -312,7 +309,7 @@ class OpenLog:
         """Go on from files that were settled, and changed since."""
         loaded = load(
             self.directory,
-            self.settings,
+            self.config,
             is_clean=True,
             recovery_point=self.recovery_point,
             log_start_offset=self.log_start_offset,

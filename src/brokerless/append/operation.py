@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from brokerless.append.swap import Replacement
     from brokerless.append.writer import LogWriter
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
 
     Progress = Callable[[int], None]
 
-    class Apart(Protocol):
+    class StagedCall(Protocol):
         """A part of the work, in whatever process, with a directory of its own for what it writes. Picklable."""
 
         def __call__(self, *, progress: Progress, output: str) -> Any: ...  # noqa: ANN401 - what the next step takes
 
     # Calls that may be made at the same time; what came of them, in their order; in the end, what all came to.
-    Steps: TypeAlias = "Generator[Sequence[Apart], list[Any], Outcome[ReportT]]"
+    Steps: TypeAlias = "Generator[Sequence[StagedCall], list[Any], Outcome[ReportT]]"
 
 PlanT = TypeVar("PlanT")
 ReportT = TypeVar("ReportT", bound="Report", covariant=True)  # noqa: PLC0105 - the usual name, were it not exported
@@ -43,7 +43,7 @@ class LogState:
 
     Attributes:
         directory: the partition's.
-        settings: the topic's.
+        config: the topic's.
         segments: ascending; the last one is the active segment.
         log_start_offset: the first offset that counts; below the first segment, records are in remote storage.
         log_end_offset: the next offset to be given.
@@ -58,7 +58,7 @@ class LogState:
     """
 
     directory: str
-    settings: TopicSettings
+    config: TopicConfig
     segments: tuple[Segment, ...]
     log_start_offset: int
     log_end_offset: int
@@ -171,13 +171,13 @@ class Divisible(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
         """Return the work in steps, each of calls of about `share` bytes; None: it is no more than one share."""
 
 
-def check_known(verb: RewriteOperation[Any, Any], settings: TopicSettings, directory: str) -> None:
+def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, directory: str) -> None:
     """Refuse a verb that would let records go by settings that are not known.
 
     Raises:
         ValueError: they are not.
     """
-    unknown = [name for name in verb.decided_by if settings.are_guessed and settings.source_of(name) != OPTION]
+    unknown = [name for name in operation.decided_by if config.are_guessed and config.source_of(name) != OPTION]
     if unknown:
         raise ValueError(
             f"cannot tell which records of {directory} go: {' and '.join(unknown)} of its topic "
@@ -187,16 +187,16 @@ def check_known(verb: RewriteOperation[Any, Any], settings: TopicSettings, direc
         )
 
 
-def perform(verb: RewriteOperation[PlanT, ReportT], log: LogWriter) -> ReportT:
+def perform(operation: RewriteOperation[PlanT, ReportT], log: LogWriter) -> ReportT:
     """Do a verb's whole work on an open log, here and now, and return its report.
 
     Raises:
         As the verb's `plan` and `work`; the log is as it was, but for a roll.
     """
-    check_known(verb, log.settings, log.directory)
-    verb.prepare(log)
+    check_known(operation, log.config, log.directory)
+    operation.prepare(log)
     try:
-        outcome = verb.work(verb.plan(log.state()), dry_run=False, progress=lambda _: None)
+        outcome = operation.work(operation.plan(log.state()), dry_run=False, progress=lambda _: None)
         log.enforce(outcome)
     except BaseException:
         discard(log)

@@ -7,6 +7,7 @@ broker: only a log directory without its clean-shutdown marker may hold them, so
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from brokerless.append.operation import Outcome, PlanT, Report, ReportT, RewriteOperation
     from brokerless.append.swap import Replacement
     from brokerless.layout.replication import Replication
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_records import Promise
     from brokerless.recovery.lost_batches import Cut
 
@@ -45,6 +46,38 @@ _MAX_PRODUCER_EPOCH = (1 << 15) - 1
 _TRANSACTION_VERSIONS = (0, 1, 2)
 
 
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The answer to an append.
+
+    Attributes:
+        first_offset: of the first record (of a duplicate: as it was stored); -1 without a batch, or without one of
+            format 2 to tell it.
+        last_offset: of the last record; -1 without a batch.
+        log_append_time: what the records were stamped with, ms; -1: they keep their own. Of a duplicate the largest
+            timestamp stored before.
+        max_timestamp: the largest of the last request taken, ms; -1 without one.
+        is_duplicate: all of it was stored before, and nothing changed.
+        count: requests taken, duplicates included.
+        duplicates: duplicates among them.
+        consumed: bytes taken.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    max_timestamp: int
+    is_duplicate: bool
+    count: int
+    duplicates: int
+    consumed: int
+
+    @classmethod
+    def of(cls, appended: _native.Appended) -> Self:
+        """Return the answer without what it left to be written."""
+        return cls(*(getattr(appended, field.name) for field in fields(cls)))
+
+
 class LogWriter(OpenLog):
     """One partition directory, open for writing. Made by `open`; not shared between threads.
 
@@ -55,12 +88,12 @@ class LogWriter(OpenLog):
         recovery: what opening it changed, a line each.
         cuts: what opening it took off its segments.
         promise: the log end offset that other files told of when it was opened; None: it did not end below it.
-        settings: the topic's.
+        config: the topic's.
         first_dirty_offset: what is below was cleaned (the cleaner's checkpoint); None: nothing is known of it.
         is_closed: it was closed, completely.
 
     >>> import brokerless as bl
-    >>> with bl.LogDir.create(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
+    >>> with bl.create_log_dir(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
     ...     topic_id = log_dir.create_topic("orders")
     ...     log_dir.log("orders", 0).append_as_follower(file.read()).last_offset
     101
@@ -77,7 +110,7 @@ class LogWriter(OpenLog):
         cls,
         directory: str,
         *,
-        settings: TopicSettings,
+        config: TopicConfig,
         is_clean: bool,
         recovery_point: int = 0,
         log_start_offset: int | None = None,
@@ -94,7 +127,7 @@ class LogWriter(OpenLog):
 
         Args:
             directory: it exists; an empty one becomes an empty log.
-            settings: the topic's.
+            config: the topic's.
             is_clean: the log directory had its clean-shutdown marker.
             recovery_point: as checkpointed.
             log_start_offset: as checkpointed; None: the checkpoint does not name the log.
@@ -115,7 +148,7 @@ class LogWriter(OpenLog):
         """
         loaded = load(
             directory,
-            settings,
+            config,
             is_clean=is_clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
@@ -133,7 +166,7 @@ class LogWriter(OpenLog):
         loaded.changes.apply()
         known = loaded.leader_epochs.entries()
         epoch = leader_epoch if leader_epoch is not None else known[-1][0] if known else 0
-        writer = cls(directory, settings, loaded, epoch, now)
+        writer = cls(directory, config, loaded, epoch, now)
         writer.recovery, writer.first_dirty_offset = steps, first_dirty_offset
         writer._reserve_producer_id, writer.replication = reserve_producer_id, replication
         writer.cuts, writer.promise = loaded.cuts, loaded.promise
@@ -146,7 +179,7 @@ class LogWriter(OpenLog):
         origin: Origin = "client",
         leader_epoch: int | None = None,
         transaction_version: int = 0,
-    ) -> _native.Appended:
+    ) -> Appended:
         """Append one produce request, as a broker does. It is durable after `flush` or `close`.
 
         Args:
@@ -170,9 +203,11 @@ class LogWriter(OpenLog):
             raise ValueError(f"transaction_version {transaction_version!r}: 0, 1 or 2 expected")
         self._reserve_producer_ids(batches)
         request = self._request(origin, leader_epoch) | {"transaction_version": transaction_version}
-        return self._write(self._decide(partial(self._appender.append, batches, may_be_cut=False, **request)))
+        return Appended.of(
+            self._write(self._decide(partial(self._appender.append, batches, may_be_cut=False, **request)))
+        )
 
-    def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> _native.Appended:
+    def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> Appended:
         """Append batches with the offsets they have, as a follower takes them over from its leader: to restore a log.
 
         Args:
@@ -193,19 +228,14 @@ class LogWriter(OpenLog):
         *,
         origin: Origin = "client",
         leader_epoch: int | None = None,
-        is_encoded_here: bool = False,
-        now: int | None = None,
-    ) -> _native.Appended:
+    ) -> Appended:
         """Append many ready batches, each a produce request of its own, up to the first that is refused.
 
         Args:
             batches: some megabytes of them: they are in memory a second time until they are written. A cut one at the
                 end is left for the next call.
             origin: as of `append`.
-            leader_epoch: likewise.
-            is_encoded_here: `_native.Encoder` made them, so that their headers answer for their records. Of others,
-                records that nobody can read would be stored.
-            now: the time that the topic's limits for timestamps count from; None: the present.
+            leader_epoch: as of `append`.
 
         Returns:
             As of `append`, first and last of all; `consumed` is how many bytes were taken.
@@ -213,17 +243,31 @@ class LogWriter(OpenLog):
         Raises:
             AppendError: a batch was refused; those before it are in the log.
         """
-        if not is_encoded_here:
-            # Who encodes chooses the id, and has it reserved.
-            self._reserve_producer_ids(batches)
-        request = self._request(origin, leader_epoch) | ({} if now is None else {"now": now})
+        self._reserve_producer_ids(batches)
+        return Appended.of(self._append_each(batches, self._request(origin, leader_epoch), is_encoded_here=False))
+
+    def _append_encoded(self, batches: Buffer, *, origin: Origin, now: int | None = None) -> _native.Appended:
+        """Append as `append_each` does, without a look at the records: `_native.Encoder` made the batches.
+
+        Their headers answer for their records: of other batches, records that nobody can read would be stored. Whoever
+        encodes chooses the producer id, and has reserved it.
+
+        Args:
+            batches: the encoder's.
+            origin: as of `append`.
+            now: the time that the topic's limits for timestamps count from; None: the present.
+        """
+        request = self._request(origin, None) | ({} if now is None else {"now": now})
+        return self._append_each(batches, request, is_encoded_here=True)
+
+    def _append_each(self, batches: Buffer, request: dict[str, Any], *, is_encoded_here: bool) -> _native.Appended:
         append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
         appended = self._append_pieces(append, memoryview(batches).cast("B"))
         if appended.error is not None:
             raise self._named(appended.error)
         return appended
 
-    def append_in_place(self, path: str, headers: Buffer, *, origin: Origin = "client") -> None:
+    def _append_in_place(self, path: str, headers: Buffer, *, origin: Origin = "client") -> None:
         """Make a file of batches the next segment: a broker's changes to their headers are written, and nothing else.
 
         Args:
@@ -265,7 +309,7 @@ class LogWriter(OpenLog):
             self._active.finish()
             loaded = truncate(
                 self.directory,
-                self.settings,
+                self.config,
                 offset,
                 log_start_offset=self.log_start_offset,
                 recovery_point=self.recovery_point,
@@ -305,7 +349,7 @@ class LogWriter(OpenLog):
         Args:
             since: batches of segments that end at this offset or below are passed over.
         """
-        known = self.producers.highest_cluster_id
+        known = self._appender.producers.highest_cluster_id
         highest = -1 if known is None else known
         for segment in segments_in(self.directory) if since < self.log_end_offset else ():
             if segment.next_base_offset is None or segment.next_base_offset > since:
@@ -321,7 +365,7 @@ class LogWriter(OpenLog):
         For a log whose coordinator knows nothing of them: else they stay open for ever, and `read_committed` stops at
         the first of them.
         """
-        entries = self.producers.entries().to_pylist()
+        entries = self._appender.producers.entries().to_pylist()
         open_ones = [entry for entry in entries if entry["current_txn_first_offset"] >= 0]
         for entry in open_ones:
             marker = _native.end_transaction_marker(
@@ -342,7 +386,7 @@ class LogWriter(OpenLog):
         self.flush()
         return LogState(
             directory=self.directory,
-            settings=self.settings,
+            config=self.config,
             segments=segments_in(self.directory),
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
@@ -476,7 +520,7 @@ class LogWriter(OpenLog):
         >>> import brokerless as bl
         >>> with bl.Producer(NEW, "clicks") as producer:
         ...     producer.send([{"value": b"%d" % i} for i in range(5)])
-        >>> with bl.LogDir.open(NEW) as log_dir:
+        >>> with bl.open_log_dir(NEW) as log_dir:
         ...     log_dir.log("clicks", 0).run(bl.Retain(before_offset=3)).log_start_offset
         3
         """

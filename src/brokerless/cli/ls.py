@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from brokerless.log.log import Log
     from brokerless.log_dir.cluster_metadata import Cluster
-    from brokerless.log_dir.log_dirs import LogDir
+    from brokerless.log_dir.log_dirs import LogDirs
 
 _HEADINGS = ("PARTITION", "SEGMENTS", "BYTES", "START", "END", "FIRST TIME", "LAST TIME", "MAGIC", "CODECS", "NOTE")
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
@@ -47,17 +47,17 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     brokerless ls /disk1/kafka /disk2/kafka --topic orders
     brokerless ls data --format json
     """
-    from brokerless.log_dir.log_dirs import LogDir
+    from brokerless.log_dir.log_dirs import LogDirs
 
     damages: dict[str, None] = {}
     found = []
     with Progress(prints=False) as progress, warnings.catch_warnings(record=True) as warned:
         try:
-            log_dirs = [LogDir(*paths)]
+            log_dirs = [LogDirs(*paths)]
             logs = list(_replicas(log_dirs[0], topics, partitions))
         except _DAMAGE as error:
             damages[str(error)] = None
-            log_dirs = [LogDir(path) for path in dict.fromkeys(paths)]
+            log_dirs = [LogDirs(path) for path in dict.fromkeys(paths)]
             logs = _uncompared(log_dirs, topics, partitions)
         for log, is_read in logs:
             progress(f"{log.name}: reading batch headers")
@@ -85,7 +85,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
 
 
 def _replicas(
-    log_dir: LogDir, topics: tuple[str, ...], partitions: tuple[int, ...]
+    log_dir: LogDirs, topics: tuple[str, ...], partitions: tuple[int, ...]
 ) -> Iterator[tuple[Log, bool | None]]:
     for log in log_dir.logs(topics or None, partitions or None):
         yield log, True
@@ -96,7 +96,7 @@ def _replicas(
 
 
 def _uncompared(
-    log_dirs: list[LogDir], topics: tuple[str, ...], partitions: tuple[int, ...]
+    log_dirs: list[LogDirs], topics: tuple[str, ...], partitions: tuple[int, ...]
 ) -> list[tuple[Log, bool | None]]:
     """Return all replicas where damage does not let one tell which would be read: None for those that have others."""
     logs = [
@@ -151,7 +151,7 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     }
 
 
-def _clusters(log_dirs: list[LogDir]) -> Iterator[Cluster]:
+def _clusters(log_dirs: list[LogDirs]) -> Iterator[Cluster]:
     """Yield what each log directory says of its cluster, for those that a broker may start on: it runs on others."""
     from brokerless.io.remote import is_remote
     from brokerless.log_dir.cluster_metadata import Cluster, metadata_among

@@ -85,5 +85,5 @@ def _check_not_tiered(log: Log) -> None:
     from brokerless.log_dir.cluster_metadata import Cluster
 
     cluster = Cluster.of(log.root.path, log.root.node_id)
-    if log.topic is not None and cluster.settings_of(log.topic).remote_storage_enable:
+    if log.topic is not None and cluster.config_of(log.topic).remote_storage_enable:
         raise pending_upload_unknown(log)

@@ -7,11 +7,11 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
+from brokerless.arguments import to_ms
 from brokerless.cli import terminal
 from brokerless.layout.release import NEWEST, Release
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PROGRESS_SECONDS = 0.2
 # Kafka's int and long: no larger number means anything in a log.
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -44,22 +43,12 @@ def moment(**words: int) -> Callable[[str], int]:
     def time(text: str) -> int:
         if text in known:
             return known[text]
-        if re.fullmatch(r"-?\d{1,19}", text) and -LONG_MAX <= int(text) <= LONG_MAX:
-            return int(text)
         try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            others = "".join(f", {word}" for word in known)
-            raise click.BadParameter(
-                f"{text!r} is no time: give ms since 1970, ISO 8601 (2024-05-01T12:00){others}"
-            ) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        if moment < _EPOCH:
-            # The numbers that they would be stand for other things in Kafka: -1 for the end of the log.
-            raise click.BadParameter(f"{text!r} is before 1970: no record has such a time")
-        # Up: times are compared with >= and <, and a record of that very millisecond is before what comes within it.
-        return -((_EPOCH - moment) // timedelta(milliseconds=1))
+            return to_ms("time", text)
+        except ValueError as error:
+            what = str(error).removeprefix("time: ").replace(" a datetime,", "").replace("1970, or", "1970 or")
+            others = "".join(f", {word}" for word in known) if "is no time" in what else ""
+            raise click.BadParameter(f"{what}{others}") from None
 
     return time
 
@@ -222,12 +211,7 @@ def chosen(
 
     With `internal=False` Kafka's own topics only count if they are named, by --topic or by their directory.
     """
-    from brokerless.io import storage
-    from brokerless.layout.file_names import is_internal
-    from brokerless.log_dir.log_dirs import LogDir
+    from brokerless.log_dir.log_dirs import LogDirs
 
-    logs = LogDir(*paths).logs(topics or None, partitions or None)
-    if internal or topics:
-        return logs
-    named = {storage.absolute(path) for path in paths}
-    return [log for log in logs if storage.absolute(log.path) in named or not is_internal(log.topic)]
+    log_dirs = LogDirs(*paths)
+    return (log_dirs.logs if internal else log_dirs.readable)(topics or None, partitions or None)

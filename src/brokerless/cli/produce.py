@@ -149,8 +149,8 @@ def _has_no_epochs(rows: pa.RecordBatch) -> bool:
 
 
 def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]:
-    from brokerless.layout.topic_config import TopicSettings
-    from brokerless.log_dir.log_dirs import LogDir
+    from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log_dir.log_dirs import LogDirs
 
     given = {}
     for config in configs:
@@ -158,11 +158,11 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
         if not equals:
             raise click.UsageError(f"--config {config}: NAME=VALUE is wanted, such as retention.ms=-1")
         given[name.strip()] = value
-    if given and os.path.isdir(path) and os.listdir(path) and topic in LogDir(path).topics():
+    if given and os.path.isdir(path) and os.listdir(path) and topic in LogDirs(path).topics():
         raise click.UsageError(
             f"--config is for new topics, and {topic} is there: its settings are those of its cluster"
         )
-    return TopicSettings.named(given)
+    return TopicConfig.named(given)
 
 
 def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[pa.RecordBatch]:

@@ -183,8 +183,8 @@ def _limited(
     found: Iterator[tuple[pa.RecordBatch, list[LostRange]]], limit: int | None
 ) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
     """Stop after `limit` rows. What is lost behind them may be known by then, read ahead, and is left out."""
-    left = limit
-    while left != 0 and (pair := next(found, None)) is not None:
+    remaining = limit
+    while remaining != 0 and (pair := next(found, None)) is not None:
         rows, lost = pair
-        yield rows.slice(0, left), lost
-        left = None if left is None else max(0, left - rows.num_rows)
+        yield rows.slice(0, remaining), lost
+        remaining = None if remaining is None else max(0, remaining - rows.num_rows)

@@ -37,7 +37,7 @@ class Where:
     broker_config: str | None = None
     metadata: str | None = None
 
-    def run(self, verb: RewriteOperation[PlanT, ReportT]) -> list[ReportT]:
+    def run(self, operation: RewriteOperation[PlanT, ReportT]) -> list[ReportT]:
         """Do a verb's work there, print what came of it, and return the reports.
 
         Raises:
@@ -60,7 +60,7 @@ class Where:
                 show(f"{name}: {read[name] >> 20:,} MiB read; {sum(read.values()) >> 20:,} MiB in all")
 
             for result in rewrite_each(
-                verb,
+                operation,
                 self.path,
                 topics=self.topics,
                 partitions=self.partitions,

@@ -28,7 +28,7 @@ from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names, journal, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.log_dir.log_dirs import LogDir
+from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.log_dir.topics import (
     by_topic,
     check_new_id,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from brokerless.commit.parts import Part
     from brokerless.layout.streaming_epochs import Epoch
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log_dir.restoration import Restoration
     from brokerless.log_dir.topics import NewTopic
 
@@ -85,7 +85,7 @@ class AtomicWrite:
     >>> import pyarrow as pa
     >>> task.send(pa.RecordBatch.from_pylist([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}]))
     >>> write.commit(task.finish())
-    >>> sum(len(rows) for log in LogDir(NEW).logs() for rows in log.read())
+    >>> sum(len(rows) for log in LogDirs(NEW).logs() for rows in log.read())
     2
     """
 
@@ -205,7 +205,7 @@ class AtomicWrite:
 
     def _is_in_force(self, epoch: Epoch | None, restoration: Restoration | None) -> bool:
         if restoration is not None:
-            return restoration.done(LogDir(self.path)) == restoration.digests.keys()
+            return restoration.done(LogDirs(self.path)) == restoration.digests.keys()
         return epoch is not None and streaming_epochs.is_committed(self.path, epoch)
 
     def _lock(self) -> Lock:
@@ -215,7 +215,7 @@ class AtomicWrite:
         return Lock(f"{self.path}/{checkpoints.LOCK}")
 
     def _staging(self) -> Staging:
-        found = LogDir(self.path)
+        found = LogDirs(self.path)
         partitions = self._partitions(found, self.topics)
         if self.others is not None:
             partitions = {**partitions_of(found), **partitions}
@@ -228,7 +228,7 @@ class AtomicWrite:
             encoding=self.encoding,
         )
 
-    def _partitions(self, found: LogDir, topics: Mapping[str, NewTopic]) -> dict[str, tuple[int, ...]]:
+    def _partitions(self, found: LogDirs, topics: Mapping[str, NewTopic]) -> dict[str, tuple[int, ...]]:
         """Return the partitions that topics have, or will have.
 
         Raises:
@@ -264,7 +264,7 @@ class AtomicWrite:
             self._remove_staged()
         self._check_begun()
         topics = self._topics(parts)
-        partitions = self._partitions(LogDir(self.path), topics)
+        partitions = self._partitions(LogDirs(self.path), topics)
         check_divided(parts, partitions)
         made = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
         chosen: dict[tuple[str, int], list[Part]] = {
@@ -324,15 +324,15 @@ class AtomicWrite:
         self,
         directory: LogDirWriter,
         chosen: Mapping[tuple[str, int], list[Part]],
-        made: Mapping[str, tuple[str | None, TopicSettings]],
+        made: Mapping[str, tuple[str | None, TopicConfig]],
         *,
         is_epoch: bool,
         threads: int | None,
     ) -> dict[str, list[str]]:
         """Stage the partitions' directories, with the parts appended; return the names of the files in each."""
         # Opened here, one after the other: a log directory is not for several threads.
-        settings: dict[str, Mapping[str, Any]] = {topic: new.settings for topic, new in self.topics.items()}
-        continued = {key: directory.log(*key, **settings.get(key[0], {})) for key in chosen if key[0] not in made}
+        config: dict[str, Mapping[str, Any]] = {topic: new.config for topic, new in self.topics.items()}
+        continued = {key: directory.log(*key, **config.get(key[0], {})) for key in chosen if key[0] not in made}
         for log in continued.values():
             log.close()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from brokerless.append.writer import Origin
     from brokerless.commit.parts import Encoding, Part
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
 
 # A part is read so much at a time; more where a batch is larger.
 _BLOCK = 8 << 20
@@ -37,12 +37,12 @@ _LARGE = 4
 _MOST_FOR_EPOCH = 64 << 20
 
 
-def new_log(to: str, topic_id: str | None, settings: TopicSettings) -> LogWriter:
+def new_log(to: str, topic_id: str | None, config: TopicConfig) -> LogWriter:
     """Make a partition directory, and open it."""
     disk.make_directory(to)
     if topic_id is not None:
         disk.atomic_write(f"{to}/{checkpoints.PARTITION_METADATA}", checkpoints.format_partition_metadata(topic_id))
-    return LogWriter.open(to, settings=settings, is_clean=True, leader_epoch=0)
+    return LogWriter.open(to, config=config, is_clean=True, leader_epoch=0)
 
 
 def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool) -> LogWriter:
@@ -55,7 +55,7 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
         is_epoch: there will be more soon: an active segment that is not small is not copied, either.
     """
     active = segments_in(log.directory)[-1]
-    is_large = sum(part.size for part in parts) * _LARGE >= log.settings.segment_bytes
+    is_large = sum(part.size for part in parts) * _LARGE >= log.config.segment_bytes
     is_rolled = bool(active.size) and (is_large or (is_epoch and active.size > _MOST_FOR_EPOCH))
     disk.make_directory(to)
     for name in sorted(storage.list_directory(log.directory)):
@@ -72,7 +72,7 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
     disk.sync_directory(to)
     copied = LogWriter.open(
         to,
-        settings=log.settings,
+        config=log.config,
         is_clean=True,
         recovery_point=log.recovery_point,
         log_start_offset=log.log_start_offset,
@@ -149,8 +149,8 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
 
 def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
     """Make a part a segment, if it is as large as one should be or the first of one; False: it is to be appended."""
-    is_large = part.size * _LARGE >= log.settings.segment_bytes
-    if part.size > log.settings.segment_bytes or not (is_large or log.active_size == 0):
+    is_large = part.size * _LARGE >= log.config.segment_bytes
+    if part.size > log.config.segment_bytes or not (is_large or log.active_size == 0):
         return False
     if _access(part.path) != _access(log.active_path):
         # Where tasks run as another user, a broker might not be allowed to write to their files, or to read them.
@@ -159,7 +159,7 @@ def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
         headers = _headers(part)
         if headers is None:
             return False
-        log.append_in_place(part.path, headers, origin=origin)
+        log._append_in_place(part.path, headers, origin=origin)
     except (AppendError, CorruptRecordError, UnsupportedFormatError):
         return False
     return True
@@ -205,7 +205,7 @@ def _append(log: LogWriter, part: Part, origin: Origin) -> None:
             content = block[: part.size - position]
             if file.read_into(position, content) < len(content):
                 raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
-            appended = log.append_each(content, origin=origin, is_encoded_here=True)
+            appended = log._append_encoded(content, origin=origin)
             if appended.duplicates:
                 raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
             position += appended.consumed

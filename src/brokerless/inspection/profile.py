@@ -66,11 +66,11 @@ def profile(segment: Segment) -> pa.Table:
     for sums in _partial(segment):
         waiting.append(sums)
         if len(waiting) > _MAX_WAITING:
-            waiting = [together(waiting)]
-    return together(waiting)
+            waiting = [combined(waiting)]
+    return combined(waiting)
 
 
-def together(tables: list[pa.Table]) -> pa.Table:
+def combined(tables: list[pa.Table]) -> pa.Table:
     """Add sums up."""
     return _added(pa.concat_tables(tables, promote_options="default"))
 

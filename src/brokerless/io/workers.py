@@ -62,7 +62,7 @@ class Pool(Protocol[_T]):
     """
 
     jobs: int
-    repeats: bool
+    may_retry: bool
 
     def __enter__(self) -> Self: ...
 
@@ -71,7 +71,7 @@ class Pool(Protocol[_T]):
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
         """Have a call made; picklable unless it is made here."""
 
-    def first_done(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
+    def first_completed(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
         """Wait until one of these calls has come to its end; return it, and its result.
 
         Raises:
@@ -88,7 +88,7 @@ class Workers(Generic[_T]):
         progress: called here with a call's name and the bytes it did since the last time.
     """
 
-    repeats = False
+    may_retry = False
 
     def __init__(self, jobs: int, progress: Progress) -> None:
         if jobs < 1:
@@ -128,7 +128,7 @@ class Workers(Generic[_T]):
             future.set_exception(error)
         return future
 
-    def first_done(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
+    def first_completed(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
         """Wait for one of these calls; see `Pool`."""
         while True:
             done, _ = wait(futures, _SECONDS if self._pool else None, FIRST_COMPLETED)

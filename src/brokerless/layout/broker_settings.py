@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io import storage
 from brokerless.layout import checkpoints
-from brokerless.layout.topic_config import TopicSettings, parse_setting
+from brokerless.layout.topic_config import TopicConfig, parse_setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -124,7 +124,7 @@ def dynamic_layers(brokers: Mapping[str, Mapping[str, str]], node_id: int | None
     return layers
 
 
-def layered(configs: Mapping[str, str], layers: Iterable[Layer]) -> TopicSettings:
+def layered(configs: Mapping[str, str], layers: Iterable[Layer]) -> TopicConfig:
     """Return the settings of a topic, each with its source.
 
     Args:
@@ -139,7 +139,7 @@ def layered(configs: Mapping[str, str], layers: Iterable[Layer]) -> TopicSetting
     >>> settings.segment_ms, settings.source_of("segment_ms"), settings.retention_ms
     (60000, 'broker 1', 3600000)
     """
-    settings = TopicSettings.from_configs(configs)
+    settings = TopicConfig.from_configs(configs)
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
     for layer in layers:
@@ -181,7 +181,7 @@ def _values(configs: Mapping[str, str]) -> dict[str, object]:
                 # KafkaConfig.getLogRetentionTimeMillis: each negative time is no limit.
                 if name == "retention_ms" and isinstance(value, int):
                     value = max(value, -1)
-                TopicSettings(**{name: value})  # type: ignore[arg-type] # checks it
+                TopicConfig(**{name: value})  # type: ignore[arg-type] # checks it
                 found[name] = value
                 break
     return found

@@ -113,7 +113,7 @@ class Journal(NamedTuple):
         return {name: path for name, path in directories.items() if name not in self.gone} | staged
 
 
-def moment(root: str) -> object:
+def commit_token(root: str) -> object:
     """Return what is another one as soon as a commit comes into force."""
     if is_remote(root) or not storage.is_directory(root):
         return None
@@ -121,7 +121,7 @@ def moment(root: str) -> object:
     return storage.subdirectory_ids(root) if pending is None else pending.unique
 
 
-def look(root: str) -> tuple[dict[str, str], Journal | None]:
+def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
     """Return the directories of a log directory by name, as they are in force, and the journal; without the lock.
 
     While a journal is rolled forward each partition is in the journal, or in its place, or for a moment on its way. So
@@ -172,13 +172,13 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
     return use(directory)
 
 
-def current(directory: str) -> str:
+def active_path(directory: str) -> str:
     """Return where a partition directory is: the one in the journal, if there is one of its name."""
     staged = _staged(directory)
     return staged if storage.is_directory(staged) else directory
 
 
-def place(path: str) -> tuple[str, bool]:
+def resolve(path: str) -> tuple[str, bool]:
     """Return where a partition directory, found before, is now, and whether it is one; False also if it is gone."""
 
     def found(there: str) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""`TopicSettings`: how a topic's logs are written. Kafka's names in snake_case, Kafka's values and defaults."""
+"""`TopicConfig`: how a topic's logs are written. Kafka's names in snake_case, Kafka's values and defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
-from brokerless.errors import unknown
+from brokerless.arguments import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,7 +84,7 @@ def settings_line(settings: Mapping[str, Setting]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopicSettings:
+class TopicConfig:
     """The settings of one topic. Times in ms, sizes in bytes.
 
     `retention_ms` and `retention_bytes` delete nothing here: they are handed on to the broker that takes over. What
@@ -97,7 +97,7 @@ class TopicSettings:
         ValueError: a value out of the range that Kafka allows.
         TypeError: a value of another type.
 
-    >>> TopicSettings(segment_ms=3600_000).segment_bytes
+    >>> TopicConfig(segment_ms=3600_000).segment_bytes
     1073741824
     """
 
@@ -165,7 +165,7 @@ class TopicSettings:
     def source_of(self, name: str) -> str:
         """Return where a setting comes from; see `Setting`.
 
-        >>> settings = TopicSettings.from_configs({"segment.ms": "3600000"})
+        >>> settings = TopicConfig.from_configs({"segment.ms": "3600000"})
         >>> settings.source_of("segment_ms"), settings.source_of("segment_bytes")
         ('topic', 'default')
         """
@@ -178,7 +178,7 @@ class TopicSettings:
 
     def with_keywords(
         self, settings: Mapping[str, object], sources: Mapping[str, str] = MappingProxyType({})
-    ) -> TopicSettings:
+    ) -> TopicConfig:
         """Return these settings with some changed.
 
         Args:
@@ -189,7 +189,7 @@ class TopicSettings:
             ValueError: an unknown name, or a value out of range.
             TypeError: a value of another type.
 
-        >>> TopicSettings().with_keywords({"segment_byte": 1})
+        >>> TopicConfig().with_keywords({"segment_byte": 1})
         Traceback (most recent call last):
         ValueError: unknown topic setting 'segment_byte': did you mean 'segment_bytes'?
         """
@@ -210,7 +210,7 @@ class TopicSettings:
     def to_configs(self) -> dict[str, str]:
         """Return the topic's own configuration, as Kafka has it: nothing of a broker's, and no default.
 
-        >>> TopicSettings(segment_ms=3600_000, preallocate=True).to_configs()
+        >>> TopicConfig(segment_ms=3600_000, preallocate=True).to_configs()
         {'segment.ms': '3600000', 'preallocate': 'true'}
         """
         configs = {}
@@ -229,7 +229,7 @@ class TopicSettings:
         Raises:
             ValueError: an unknown name, or a value that its setting cannot have.
 
-        >>> TopicSettings.named({"retention.ms": "-1"})
+        >>> TopicConfig.named({"retention.ms": "-1"})
         {'retention_ms': -1}
         """
         known = {name.replace("_", "."): name for name in _defaults() if name not in _NOT_IN_TOPICS}
@@ -240,13 +240,13 @@ class TopicSettings:
         return {known[config]: getattr(settings, known[config]) for config in configs}
 
     @classmethod
-    def from_configs(cls, configs: Mapping[str, str]) -> TopicSettings:
+    def from_configs(cls, configs: Mapping[str, str]) -> TopicConfig:
         """Read a topic's configuration in Kafka; what does not concern writing is passed over.
 
         Raises:
             ValueError: a value that its setting cannot have.
 
-        >>> TopicSettings.from_configs({"segment.ms": "3600000", "min.insync.replicas": "2"}).segment_ms
+        >>> TopicConfig.from_configs({"segment.ms": "3600000", "min.insync.replicas": "2"}).segment_ms
         3600000
         """
         settings: dict[str, object] = {}
@@ -283,7 +283,7 @@ def parse_setting(name: str, text: str) -> object:
 
 @cache
 def _defaults() -> dict[str, object]:
-    return {field.name: field.default for field in fields(TopicSettings) if field.compare}
+    return {field.name: field.default for field in fields(TopicConfig) if field.compare}
 
 
 def _kind(default: object) -> type:

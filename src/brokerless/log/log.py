@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import warnings
 from bisect import bisect_left
@@ -10,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.arguments import to_ms
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.io.file_window import batch_at
 from brokerless.io.remote import is_remote
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from brokerless.arguments import Time
     from brokerless.layout.checkpoints import LeaderEpoch
     from brokerless.log.expected_records import Promise
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
@@ -69,7 +72,7 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
         self.path = os.fspath(path)
         given = storage.absolute(self.path)
-        absolute, is_directory = journal.place(journal.current(given) if root is None else given)
+        absolute, is_directory = journal.resolve(journal.active_path(given) if root is None else given)
         self.is_file = not is_directory
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):
@@ -83,7 +86,9 @@ class Log:
             self.topic, self.partition, leftover = file_names.parse_directory_name(os.path.basename(self._directory))
         except ValueError as error:
             if not self.is_file and not file_names.is_partition_directory(storage.list_directory(absolute)):
-                raise ValueError(f"not a partition directory: {self.path!r} holds no segment") from error
+                is_around = LogDirFiles.is_root(storage.list_directory(absolute))
+                cure = f"; it is a log directory: LogDirs({self.path!r}) reads all its topics" if is_around else ""
+                raise ValueError(f"not a partition directory: {self.path!r} holds no segment{cure}") from error
         # The checkpoints speak of the partition that has the name now: of a topic that was made anew.
         self._is_former = leftover in ("delete", "stray")
         around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
@@ -94,7 +99,62 @@ class Log:
         self.root = root or LogDirFiles(around)
 
     def __repr__(self) -> str:
-        return f"Log({self.path!r})"
+        return f"<{' '.join(['Log', self.name, *self._summary()])}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<li>{html.escape(fact)}</li>" for fact in self._summary())
+        return f"<b>{html.escape(self.name)}</b><ul>{rows}<li><code>{html.escape(self.path)}</code></li></ul>"
+
+    def _summary(self) -> list[str]:
+        """Return what a look at names and sizes says of the log; nothing where it cannot be read."""
+        with contextlib.suppress(OSError, BrokerlessError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start, end = self.log_start_offset, self.log_end_offset
+            count = len(self.segments)
+            size = sum(segment.size for segment in self.segments)
+            return [f"offsets [{start}, {end})", f"{count} segment{'s'[: count != 1]}", f"{size:,} bytes"]
+        return []
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.read())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.read().__arrow_c_stream__(requested_schema)
+
+    def to_table(
+        self,
+        start_offset: StartOffset | None = None,
+        end_offset: EndOffset | None = None,
+        *,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        on_corrupt: OnCorrupt = "raise",
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read rows into one table in memory; the arguments are those of `read`.
+
+        Raises:
+            CorruptRecordError: damage. With `on_corrupt="skip"` a warning names each lost range.
+
+        >>> Log(SAMPLE).to_table(columns=["offset", "key"], limit=3).to_pydict()["offset"]
+        [0, 1, 2]
+        """
+        reader = self.read(
+            start_offset,
+            end_offset,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation_level=isolation_level,
+            on_corrupt=on_corrupt,
+            columns=columns,
+            limit=limit,
+        )
+        table = reader.read_all()
+        for lost in reader.lost:
+            warnings.warn(str(lost), stacklevel=2)
+        return table
 
     @property
     def name(self) -> str:
@@ -383,8 +443,9 @@ class Log:
         self,
         start_offset: StartOffset | None = None,
         end_offset: EndOffset | None = None,
-        start_timestamp: int | None = None,
-        end_timestamp: int | None = None,
+        *,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
         target_bytes: int | None = _TARGET_BYTES,
         on_corrupt: OnCorrupt = "raise",
@@ -400,7 +461,8 @@ class Log:
             end_offset: the first offset not wanted; "latest" is the log end offset, "high-watermark" the
                 checkpointed high watermark. The default is the latter while a live broker holds the directory's lock
                 and has checkpointed one, because what is above may still be truncated, and else the former.
-            start_timestamp: start where the broker's look-up of this time (ms) points; no answer: at the log end.
+            start_timestamp: start where the broker's look-up of this time points (ms since 1970, a datetime or ISO
+                8601 text; UTC unless it says otherwise); no answer: at the log end.
                 Damage directly before that is met, too: records of the time may be in it.
             end_timestamp: end where the look-up of this time points; no answer: at the log end. With offsets
                 too, the narrower counts.
@@ -425,9 +487,9 @@ class Log:
             self,
             start_offset,
             end_offset,
-            start_timestamp,
-            end_timestamp,
-            isolation_level,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation_level=isolation_level,
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
@@ -474,14 +536,15 @@ class Log:
         self,
         start_offset: StartOffset | None = None,
         end_offset: EndOffset | None = None,
-        start_timestamp: int | None = None,
-        end_timestamp: int | None = None,
+        *,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
         on_corrupt: OnCorrupt = "raise",
         verify_transactions: bool = False,
         columns: Sequence[str] | None = None,
         check_crcs: bool = True,
-        spark: bool = False,
+        limit: int | None = None,
     ) -> Reader:
         """Read rows, in the order of their offsets; for the choice of rows see `plan`, for the rest `read_split`.
 
@@ -498,16 +561,16 @@ class Log:
         splits = self.plan(
             start_offset,
             end_offset,
-            start_timestamp,
-            end_timestamp,
-            isolation_level,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation_level=isolation_level,
             target_bytes=None,
             on_corrupt=on_corrupt,
             verify_transactions=verify_transactions,
         )
-        return Reader(splits, columns, check_crcs=check_crcs, spark=spark)
+        return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
 
-    def scan(self, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
+    def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches, segment after segment, as Arrow: a row a batch.
 
         The columns are `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
@@ -545,14 +608,14 @@ class Log:
         return walk
 
     def offsets_for_times(
-        self, timestamp: int, isolation_level: IsolationLevel = "read_uncommitted"
+        self, timestamp: Time, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> OffsetAndTimestamp:
         """Answer what a broker answers (ListOffsets), by what is here: times are not looked up in remote segments.
 
         Args:
-            timestamp: ms since the epoch, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest here, -5
-                latest in remote storage (here: one below what is here), -6 earliest to be uploaded there (none where
-                nothing is; that of a tiered log is not known here).
+            timestamp: ms since 1970, a datetime or ISO 8601 text; or one of Kafka's numbers: -1 latest, -2 earliest,
+                -3 largest timestamp, -4 earliest here, -5 latest in remote storage (here: one below what is here), -6
+                earliest to be uploaded there (none where nothing is; that of a tiered log is not known here).
             isolation_level: with "read_committed", nothing at or above the last stable offset is an answer.
 
         Returns:
@@ -566,7 +629,7 @@ class Log:
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
         end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)
-        return timestamps.answer(self, timestamp, end)
+        return timestamps.answer(self, to_ms("timestamp", timestamp), end)
 
     def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
         if self.topic is None or self.partition is None or self._is_former:

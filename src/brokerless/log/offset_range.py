@@ -5,13 +5,15 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from brokerless.errors import OffsetOutOfRangeError, check_time, unknown
+from brokerless.arguments import to_ms, unknown
+from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log import timestamps
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Stretch
 from brokerless.log.transactions import first_unstable_offset, transactions
 
 if TYPE_CHECKING:
+    from brokerless.arguments import Time
     from brokerless.log.log import Log
     from brokerless.log.transactions import Aborted, Doubt
 
@@ -63,18 +65,17 @@ def bounds(
     log: Log,
     start_offset: StartOffset | None,
     end_offset: EndOffset | None,
-    start_timestamp: int | None,
-    end_timestamp: int | None,
-    isolation_level: IsolationLevel,
     *,
+    start_timestamp: Time | None,
+    end_timestamp: Time | None,
+    isolation_level: IsolationLevel,
     verify_transactions: bool,
     skips: bool,
 ) -> Bounds:
     """Resolve the arguments of `Log.plan`."""
     check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
-    for option, time in (("start_timestamp", start_timestamp), ("end_timestamp", end_timestamp)):
-        if time is not None:
-            check_time(option, time)
+    start_timestamp = None if start_timestamp is None else to_ms("start_timestamp", start_timestamp)
+    end_timestamp = None if end_timestamp is None else to_ms("end_timestamp", end_timestamp)
     start_offset, end_offset = _plain(start_offset), _plain(end_offset)
     is_committed = isolation_level == "read_committed"
     visible = visible_end(log, end_offset)

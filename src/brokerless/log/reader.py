@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import pyarrow as pa
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, check_several, located, unknown
+from brokerless.arguments import check_number, check_several, unknown
+from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.io.file_window import HEADER, MAX_BATCH, Window, batch_at, sweep
 from brokerless.layout import file_names, journal
@@ -62,14 +63,13 @@ class Reader:
 
     Args:
         splits: from `Log.plan`, read in this order.
-        columns: as of `read_split`, and so are the others.
-        check_crcs: likewise.
-        spark: likewise.
+        columns: the columns, in this order: see `read_split`.
+        check_crcs: verify checksums.
+        limit: stop after this many rows.
 
     Attributes:
         schema: of all of them.
         lost: what was left out so far, with `on_corrupt="skip"`.
-        null_timestamps: with `spark=True`: timestamps beyond Spark's range, null in the rows, so far.
 
     Raises:
         ValueError: an unknown column.
@@ -82,25 +82,32 @@ class Reader:
     ((150, 2), [])
     """
 
+    _is_for_spark = False
+
     def __init__(
         self,
         splits: Sequence[Split],
         columns: Sequence[str] | None = None,
         *,
         check_crcs: bool = True,
-        spark: bool = False,
+        limit: int | None = None,
     ) -> None:
         check_several("columns", columns)
+        if limit is not None:
+            check_number("limit", limit, 0)
         self._columns = list(KAFKA_COLUMNS if columns is None else columns)
         for column in self._columns:
             if column not in _native.ROW_COLUMNS:
                 raise unknown("column", column, _native.ROW_COLUMNS)
         self._check_crcs = check_crcs
-        self._spark = spark
-        self.schema = _native.row_schema(self._columns, spark=spark)
+        self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
         self.lost: list[LostRange] = []
         self.null_timestamps = 0
-        self._rows = self._read(splits)
+        self._rows = self._read(splits) if limit is None else _first(limit, self._read(splits))
+
+    def __repr__(self) -> str:
+        lost = f", {len(self.lost)} ranges lost" if self.lost else ""
+        return f"<Reader of {', '.join(self._columns)}{lost}>"
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
@@ -113,6 +120,10 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def read_all(self) -> pa.Table:
+        """Return all rows that are left as one table in memory."""
+        return pa.Table.from_batches(self, schema=self.schema)
 
     def close(self) -> None:
         """Stop reading and close the file. Not needed once all rows were read."""
@@ -152,7 +163,7 @@ class Reader:
             aborted=split.aborted,
             check_crcs=self._check_crcs,
             max_rows=_MAX_ROWS,
-            spark=self._spark,
+            spark=self._is_for_spark,
             order=order,
         )
 
@@ -254,9 +265,24 @@ def _clipped(split: Split, start: int, end: int | None) -> tuple[int, int | None
     return start, end if end is None else max(start, end)
 
 
-def read_split(
-    split: Split, columns: Sequence[str] | None = None, *, check_crcs: bool = True, spark: bool = False
-) -> Reader:
+class SparkReader(Reader):
+    """Rows in Spark's types: timestamps in us, headers null where there are none.
+
+    Attributes:
+        null_timestamps: how many timestamps so far were beyond Spark's range, and are null in the rows.
+    """
+
+    _is_for_spark = True
+
+
+def _first(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+    with contextlib.closing(rows):
+        while limit and (batch := next(rows, None)) is not None:
+            yield batch.slice(0, limit)
+            limit = max(0, limit - batch.num_rows)
+
+
+def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs: bool = True) -> Reader:
     """Read one split, anywhere the file can be reached.
 
     Args:
@@ -265,7 +291,6 @@ def read_split(
             `headers`, which are the default, `leaderEpoch`, `baseOffset`, `position`, `magic`, `compression`,
             `producerId`, `producerEpoch`, `sequence`, `isTransactional`.
         check_crcs: verify checksums (the consumer's `check.crcs`).
-        spark: Spark's types: timestamps in us, headers null where there are none.
 
     Returns:
         An iterator of `pyarrow.RecordBatch`.
@@ -280,7 +305,7 @@ def read_split(
     >>> sum(rows.num_rows for rows in read_split(first, ["offset"]))
     102
     """
-    return Reader([split], columns, check_crcs=check_crcs, spark=spark)
+    return Reader([split], columns, check_crcs=check_crcs)
 
 
 def _open(split: Split) -> tuple[File, bool]:

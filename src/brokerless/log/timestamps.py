@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_time, located
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log.damage import Finding, by_offset, survey
 from brokerless.log.segment import NO_END
 
@@ -65,7 +65,6 @@ class Since(NamedTuple):
 
 def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
     """Answer as `Log.offsets_for_times`, with nothing at or above `end`."""
-    check_time("timestamp", timestamp)
     epochs = log.leader_epochs
     if timestamp == LATEST:
         return OffsetAndTimestamp(end, -1, epochs[-1].epoch if epochs else 0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from brokerless.layout.bootstrap_metadata import Topic
     from brokerless.layout.broker_settings import Layer
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.split import Split
 
     Path = str | os.PathLike[str]
@@ -188,7 +188,7 @@ class Cluster:
         """Whether a topic is described."""
         return topic in self._described or (self.image is not None and topic in self.image.topics)
 
-    def settings_of(self, topic: str) -> TopicSettings:
+    def config_of(self, topic: str) -> TopicConfig:
         """Return a topic's settings, each with its source; the broker's, and Kafka's defaults, where it has none.
 
         Where nothing names the topic, its own are not known, and `UNKNOWN` is the source of what no layer gives.
@@ -200,14 +200,14 @@ class Cluster:
         if topic in self._described:
             return layered(self._described[topic].configs, self._layers)
         configs = self.image.topics.get(topic) if self.image is not None else None
-        settings = layered(configs or {}, self._layers)
+        config = layered(configs or {}, self._layers)
         if configs is None:
             # Its own may differ from those of all layers below.
-            sources = {**dict.fromkeys(SYNONYMS, UNKNOWN), **settings.sources}
-            settings = replace(settings, sources=sources, are_guessed=self._config is None)
+            sources = {**dict.fromkeys(SYNONYMS, UNKNOWN), **config.sources}
+            config = replace(config, sources=sources, are_guessed=self._config is None)
         is_whole = configs is not None and self.image is not None and self.image.is_whole
         # Where the end is missing, the log's own files tell whether it is tiered.
-        return settings if is_whole else replace(settings, remote_storage_enable=None)
+        return config if is_whole else replace(config, remote_storage_enable=None)
 
     @cached_property
     def has_lost_metadata(self) -> bool:

@@ -1,21 +1,27 @@
-"""`LogDir`: the log directories of one broker or several, seen as one set of topics; the way to write to one."""
+"""`LogDirs`: the log directories of one broker or several, read as one set of topics."""
 
 from __future__ import annotations
 
+import html
 import os
 import warnings
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.errors import check_partition, check_several, unknown, unknown_partition
+from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import file_names, journal
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
-from brokerless.log_dir.writer import LogDirWriter, create_log_dir
+from brokerless.log.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from brokerless.arguments import Time
+    from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.split import OnCorrupt
 
 
 # How often all is looked at, where a partition was gone as soon as it was listed.
@@ -26,9 +32,10 @@ class InactivePartition(NamedTuple):
     """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future".
 
     >>> import os
-    >>> LogDir.create(NEW).close()
+    >>> import brokerless as bl
+    >>> bl.create_log_dir(NEW).close()
     >>> os.mkdir(f"{NEW}/orders-0.{'0' * 32}-delete")
-    >>> [(left.topic, left.partition, left.kind) for left in LogDir(NEW).leftovers()]
+    >>> [(left.topic, left.partition, left.kind) for left in LogDirs(NEW).leftovers()]
     [('orders', 0, 'delete')]
     """
 
@@ -38,7 +45,7 @@ class InactivePartition(NamedTuple):
     kind: str
 
 
-class LogDir:
+class LogDirs:
     """What is found at some paths: log directories (roots), partition directories, or single `.log` files.
 
     The same partition in roots of different brokers (`node.id`) is replicated: the replica that is read is the one
@@ -55,91 +62,37 @@ class LogDir:
         ValueError: a path is none of these, two roots are of different clusters, or two roots of one broker hold the
             same partition.
 
-    >>> LogDir(SAMPLE_DIR).topics()
+    >>> LogDirs(SAMPLE_DIR).topics()
     ['upgraded-compact']
     """
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
         if not paths:
             raise ValueError("no path: a log directory, a partition directory or a .log file is needed")
+        self._paths = [os.fspath(path) for path in paths]
         for _ in range(_LOOKS):
             self.roots: list[LogDirFiles] = []
             self._logs: list[Log] = []
             self._leftovers: list[InactivePartition] = []
             self._seen: set[str] = set()
-            are_complete = [self._add(os.fspath(path)) for path in paths]
+            are_complete = [self._add(path) for path in self._paths]
             if all(are_complete):
                 break
         self._check()
 
-    @staticmethod
-    def create(
-        path: str | os.PathLike[str],
-        *,
-        cluster_id: str | None = None,
-        node_id: int = 1,
-        directory_id: str | None = None,
-        kraft: bool = True,
-        release: str = "4.0",
-    ) -> LogDirWriter:
-        """Make a new log directory, for a broker that has not run yet, and open it for writing.
+    def __repr__(self) -> str:
+        return f"LogDirs({', '.join(map(repr, self._paths))})"
 
-        A KRaft broker with this `node.id`, that is its own and only controller (`controller.quorum.voters`), starts
-        on it as on one that it formatted itself, with all topics that were created in it.
+    def _repr_html_(self) -> str:
+        partitions = Counter(replicas[0].topic for replicas in self._by_partition)
+        rows = "".join(f"<tr><td>{html.escape(topic)}</td><td>{partitions[topic]}</td></tr>" for topic in self.topics())
+        return f"<b>{html.escape(repr(self))}</b><table><tr><th>topic</th><th>partitions</th></tr>{rows}</table>"
 
-        Args:
-            path: what does not exist yet, in a directory that does; or an empty directory.
-            cluster_id: None: a random one; before KRaft none, the cluster that takes it has one.
-            node_id: the broker's `node.id`, or `broker.id` before KRaft.
-            directory_id: the directory's own; None: a random one; before KRaft none.
-            kraft: whether it is for a cluster without ZooKeeper.
-            release: the oldest Kafka that is to serve it, from "3.9" on; newer ones do, too. The new cluster has the
-                features of this release, until somebody upgrades them (`kafka-features.sh`).
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self.logs())
 
-        Raises:
-            FileExistsError: the directory is not empty.
-            LogInUseError: another writer is there, who makes it.
-            ValueError: an id or the release is none; or it would be in another log directory, or in a partition's.
-
-        >>> with LogDir.create(NEW) as log_dir:
-        ...     topic_id = log_dir.create_topic("orders", partitions=2)
-        >>> LogDir(NEW).topics(), LogDir(NEW).roots[0].is_clean
-        (['orders'], True)
-        """
-        return create_log_dir(
-            os.fspath(path),
-            cluster_id=cluster_id,
-            node_id=node_id,
-            directory_id=directory_id,
-            kraft=kraft,
-            release=release,
-        )
-
-    @staticmethod
-    def open(
-        path: str | os.PathLike[str],
-        *,
-        sole_replica: bool = False,
-        recover: bool = False,
-        next_producer_id: int | None = None,
-        broker_config: str | os.PathLike[str] | None = None,
-        metadata: str | os.PathLike[str] | None = None,
-    ) -> LogDirWriter:
-        """Open one log directory for writing: see `LogDirWriter`, which takes the same arguments.
-
-        Raises:
-            LogInUseError: a broker, or another writer, is there.
-            ValueError: it is no log directory, or `broker_config` or `metadata` does not fit it.
-            CorruptRecordError: a file of the directory is damaged; a broker would not start either.
-        """
-        return LogDirWriter(
-            path,
-            sole_replica=sole_replica,
-            recover=recover,
-            next_producer_id=next_producer_id,
-            broker_config=broker_config,
-            metadata=metadata,
-        )
+    def __len__(self) -> int:
+        return len(self._by_partition)
 
     def topics(self) -> list[str]:
         """Return the topics, sorted, internal ones (`__consumer_offsets`) included."""
@@ -181,6 +134,70 @@ class LogDir:
             return [log for replicas in chosen for log in replicas]
         return [_sorted(replicas)[0] for replicas in chosen]
 
+    def readable(self, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None) -> list[Log]:
+        """Return the logs that a read covers: as `logs`, without Kafka's internal topics unless they are named.
+
+        A topic is named by `topics`, or by a path that is its partition's directory or file.
+        """
+        logs = self.logs(topics, partitions)
+        if topics is not None:
+            return logs
+        named = {storage.absolute(path) for path in self._paths}
+        return [log for log in logs if storage.absolute(log.path) in named or not file_names.is_internal(log.topic)]
+
+    def read(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        *,
+        start_offset: StartOffset | None = None,
+        end_offset: EndOffset | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        on_corrupt: OnCorrupt = "raise",
+        columns: Sequence[str] | None = None,
+        check_crcs: bool = True,
+        limit: int | None = None,
+    ) -> Reader:
+        """Read the rows of several partitions, one partition after the other.
+
+        Args:
+            topics: the topics to read; None: all but Kafka's internal ones.
+            partitions: only partitions with these numbers; None: all.
+            start_offset: as of `Log.plan`, for each partition; so are the other arguments.
+            end_offset: see `Log.plan`.
+            start_timestamp: see `Log.plan`.
+            end_timestamp: see `Log.plan`.
+            isolation_level: see `Log.plan`.
+            on_corrupt: see `Log.plan`.
+            columns: the columns, in this order: see `read_split`.
+            check_crcs: verify checksums.
+            limit: stop after this many rows.
+
+        Raises:
+            ValueError: a topic or partition that is not here.
+            OffsetOutOfRangeError: an offset that a partition does not have.
+            CorruptRecordError: while reading: damage. The rows before it were handed out.
+
+        >>> LogDirs(SAMPLE_DIR).read(columns=["topic", "offset"], limit=2).read_all().to_pylist()
+        [{'topic': 'upgraded-compact', 'offset': 0}, {'topic': 'upgraded-compact', 'offset': 1}]
+        """
+        splits = [
+            split
+            for log in self.readable(topics, partitions)
+            for split in log.plan(
+                start_offset,
+                end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation_level=isolation_level,
+                target_bytes=None,
+                on_corrupt=on_corrupt,
+            )
+        ]
+        return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+
     def log(self, topic: str, partition: int) -> Log:
         """Return one partition's log.
 
@@ -220,7 +237,7 @@ class LogDir:
         if names is None or file_names.is_partition_directory(names) or (not names and _parsed(path)):
             self._add_log(path, None)
             return True
-        found, pending = journal.look(path)
+        found, pending = journal.list_consistent(path)
         for name in found:
             if not file_names.is_utf8(name):
                 what = "the name is not UTF-8, and a broker does not see it"
@@ -245,7 +262,7 @@ class LogDir:
         return is_complete
 
     def _add_log(self, path: str, root: LogDirFiles | None) -> None:
-        place = storage.absolute(path if root else journal.current(path))
+        place = storage.absolute(path if root else journal.active_path(path))
         if place not in self._seen:
             self._seen.add(place)
             log = Log(path, root=root)

@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.append.open_log import now_ms
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located, unknown
+from brokerless.arguments import unknown
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, journal
 from brokerless.layout.journal import Journal
 from brokerless.layout.lock import check_free
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import METADATA, conflicting_ids, damaged_quorum_files, missing_ids
@@ -260,7 +261,7 @@ def forecast(
             _loaded,
             root,
             root.partitions[key],
-            root.settings_of(key[0]),
+            root.config_of(key[0]),
             root.recovery_points.get(key, 0),
             root.log_start_offsets.get(key),
             high_watermark=root.high_watermarks.get(key),
@@ -282,7 +283,7 @@ def forecast(
     for name, (topic, _) in root.leftovers.items():
         if not topics or topic in topics:
             offsets = root.leftover_offsets(name)
-            loaded = _loaded(root, name, root.settings_of(topic), *offsets)
+            loaded = _loaded(root, name, root.config_of(topic), *offsets)
             _foresee(found, name, loaded)
             found.missing += [f"{name}: {said}" for said in loaded.missing]
     return found
@@ -318,7 +319,7 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
         # A broker recovers all of it at each start, whatever the marker says (KafkaMetadataLog).
         found.notes += [
             f"{METADATA}: a broker cuts off {cut}: it no longer knows the topics, partitions and settings of these"
-            for cut in _loaded(root, METADATA, TopicSettings(), 0, None).cuts
+            for cut in _loaded(root, METADATA, TopicConfig(), 0, None).cuts
             if cut.is_damage
         ]
     return {} if found.missing_metadata else root.unserved(topics)
@@ -327,7 +328,7 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
 def _loaded(
     root: RootWriter,
     name: str,
-    settings: TopicSettings,
+    config: TopicConfig,
     recovery_point: int,
     log_start_offset: int | None,
     high_watermark: int | None = None,
@@ -337,7 +338,7 @@ def _loaded(
     """Work out what recovering a partition directory would change."""
     return load(
         f"{root.path}/{name}",
-        settings,
+        config,
         is_clean=is_clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
@@ -383,7 +384,7 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
     try:
         _check_topic_id(f"{root.path}/{name}")
         with contextlib.suppress(UnsupportedFormatError):
-            _loaded(root, name, root.settings_of(topic), 0, None)
+            _loaded(root, name, root.config_of(topic), 0, None)
     except CorruptRecordError as error:
         error.args = (f"a broker does not start: {error.args[0]}; {name} was about to be deleted: remove it",)
         raise

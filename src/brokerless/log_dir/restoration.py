@@ -9,7 +9,7 @@ from brokerless.io import disk
 from brokerless.layout import checkpoints, restored_topics
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log_dir.cluster_metadata import bootstrap
-from brokerless.log_dir.log_dirs import LogDir
+from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ class Restoration:
     digests: Mapping[str, str]
     starts: Mapping[tuple[str, int], int]
 
-    def done(self, found: LogDir) -> set[str]:
+    def done(self, found: LogDirs) -> set[str]:
         """Return the topics that were restored to this log directory like that, and are there."""
         (root,) = found.roots
         return {
@@ -60,7 +60,7 @@ class Restoration:
             staging: the path of the staging directory in it.
             made: the ids of the topics that are made.
         """
-        found = LogDir(directory.path)
+        found = LogDirs(directory.path)
         known = dict(found.roots[0].restored_topics)
         ids = topic_ids(found, self.digests) | dict(made)
         for topic, digest in self.digests.items():
@@ -74,12 +74,12 @@ class Restoration:
         disk.atomic_write(f"{staging}/{checkpoints.LOG_START_OFFSETS}", content)
 
 
-def topic_id_of(found: LogDir, topic: str) -> str | None:
+def topic_id_of(found: LogDirs, topic: str) -> str | None:
     """Return the id of a topic; None: it has none, or is not there."""
     return topic_ids(found, [topic]).get(topic)
 
 
-def topic_ids(found: LogDir, topics: Collection[str]) -> dict[str, str | None]:
+def topic_ids(found: LogDirs, topics: Collection[str]) -> dict[str, str | None]:
     """Return the ids of those of these topics that are there; None: it has none. All logs are gone through once.
 
     Of a new cluster's topic the metadata may be all that is there.

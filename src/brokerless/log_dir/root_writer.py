@@ -12,7 +12,8 @@ import os
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless.append.open_log import now_ms
-from brokerless.errors import CorruptRecordError, check_partition, located, unknown, unknown_partition
+from brokerless.arguments import check_partition, unknown, unknown_partition
+from brokerless.errors import CorruptRecordError, located
 from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import without_records
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from brokerless.layout.bootstrap_metadata import Bootstrap
     from brokerless.layout.journal import Journal
     from brokerless.layout.replication import Replication
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log_dir.cluster_metadata import Path
 
 _T = TypeVar("_T")
@@ -57,7 +58,7 @@ class RootWriter:
         bootstrap: what a new cluster will start with; None if it has started, or there is none.
         bootstrap_file: where that is read from.
         cluster: what the directory says of its cluster.
-        settings: of the topics that were asked for.
+        config: of the topics that were asked for.
 
     Raises:
         CorruptRecordError: a file is damaged.
@@ -83,7 +84,7 @@ class RootWriter:
         self.path = path
         self.journal = journal
         self._elsewhere: dict[str, Path | None] = {"broker_config": broker_config, "metadata": metadata}
-        self.settings: dict[str, TopicSettings] = {}
+        self.config: dict[str, TopicConfig] = {}
         self._load()
 
     def _load(self) -> None:
@@ -129,7 +130,7 @@ class RootWriter:
             CorruptRecordError: a file is damaged.
         """
         for topic, _ in replaced:
-            self.settings.pop(topic, None)
+            self.config.pop(topic, None)
         had_marker, made, cluster = self.had_marker, self.made, self.cluster
         self._load()
         # The metadata log is nobody's but a broker's.
@@ -156,11 +157,11 @@ class RootWriter:
             return unknown_partition(partition, of_topic)
         return unknown("topic", topic, (name for name, _ in self.partitions))
 
-    def settings_of(self, topic: str) -> TopicSettings:
+    def config_of(self, topic: str) -> TopicConfig:
         """Return a topic's settings: as it was created here, or as the cluster's metadata log has them."""
-        if topic not in self.settings:
-            self.settings[topic] = self.cluster.settings_of(topic)
-        return self.settings[topic]
+        if topic not in self.config:
+            self.config[topic] = self.cluster.config_of(topic)
+        return self.config[topic]
 
     def replication(self, key: tuple[str, int]) -> Replication:
         """Return what is known of a partition's other replicas."""

@@ -9,7 +9,7 @@ from brokerless.append.open_log import now_ms
 from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import Topic
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.cluster_metadata import Cluster, bootstrap
 from brokerless.log_dir.restoration import topic_id_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from brokerless.log_dir.cluster_metadata import Path
-    from brokerless.log_dir.log_dirs import LogDir
+    from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.log_dir.writer import LogDirWriter
 
 
@@ -32,7 +32,7 @@ class NewTopic:
         partitions: how many; None: as many as the topic has that is overwritten, else 1.
         topic_id: needed where its cluster has been started on the directory; None: a random one, or none, as
             `LogDirWriter.create_topic` has it.
-        settings: those that differ from Kafka's defaults, as keywords of `TopicSettings`.
+        config: those that differ from Kafka's defaults, as keywords of `TopicConfig`.
 
     Raises:
         ValueError: a number, an id or a setting that cannot be.
@@ -40,27 +40,27 @@ class NewTopic:
 
     partitions: int | None = None
     topic_id: str | None = None
-    settings: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.partitions is not None and not 1 <= self.partitions <= file_names.MOST_PARTITIONS:
             raise ValueError(f"{self.partitions} partitions: 1 to {file_names.MOST_PARTITIONS} are allowed")
         if self.topic_id is not None:
             checkpoints.check_topic_id(self.topic_id)
-        TopicSettings().with_keywords(self.settings)
+        TopicConfig().with_keywords(self.config)
 
     def numbers(self, before: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return the partitions of the new topic, given those of an old one."""
         return before if before and self.partitions is None else tuple(range(self.partitions or 1))
 
 
-def needs_ids(found: LogDir) -> bool:
+def needs_ids(found: LogDirs) -> bool:
     """Tell whether a cluster has been started on a log directory: it knows its topics by their ids."""
     (root,) = found.roots
     return root.is_kraft and bootstrap(root.path, root.node_id) is None
 
 
-def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
+def check_present(found: LogDirs, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
     """Check that a topic is as it would have been made.
 
     Args:
@@ -76,14 +76,14 @@ def check_present(found: LogDir, topic: str, new: NewTopic, before: tuple[int, .
         raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
     if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
         raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
-    check_settings(found.roots[0].path, found.roots[0].node_id, topic, new.settings)
+    check_config(found.roots[0].path, found.roots[0].node_id, topic, new.config)
 
 
-def check_settings(
+def check_config(
     path: str,
     node_id: int | None,
     topic: str,
-    settings: Mapping[str, object],
+    config: Mapping[str, object],
     *,
     broker_config: Path | None = None,
     metadata: Path | None = None,
@@ -94,23 +94,23 @@ def check_settings(
         path: the log directory.
         node_id: the broker's.
         topic: one that is there.
-        settings: those given.
+        config: those given.
         broker_config: the broker's configuration file; see `Cluster`.
         metadata: where the cluster's metadata log is; likewise.
 
     Raises:
         ValueError: it has others, which only its cluster can change.
     """
-    if not settings:
+    if not config:
         return
     cluster = Cluster.of(path, node_id, broker_config=broker_config, metadata=metadata)
-    known = cluster.settings_of(topic)
-    for name, value in settings.items():
+    known = cluster.config_of(topic)
+    for name, value in config.items():
         if cluster.knows(topic) and not known.agrees(name, value):
             raise ValueError(f"topic {topic!r} has {name}={getattr(known, name)}, not {value}")
 
 
-def check_new_id(found: LogDir, topic: str, new: NewTopic, ids: Mapping[str, str], *, needs_id: bool) -> None:
+def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, str], *, needs_id: bool) -> None:
     """Check that a topic can have the id that it is to have.
 
     Args:
@@ -136,13 +136,13 @@ def check_new_id(found: LogDir, topic: str, new: NewTopic, ids: Mapping[str, str
         )
 
 
-def topics_by_id(found: LogDir) -> dict[str, str]:
+def topics_by_id(found: LogDirs) -> dict[str, str]:
     """Return the topics that have an id, by it."""
     first = {log.topic: log for log in reversed(found.logs()) if log.topic is not None}
     return {log.topic_id: topic for topic, log in first.items() if log.topic_id is not None}
 
 
-def partitions_of(found: LogDir) -> dict[str, tuple[int, ...]]:
+def partitions_of(found: LogDirs) -> dict[str, tuple[int, ...]]:
     """Return the partitions that each topic has here, or has by the metadata of a new cluster."""
     known = {(log.topic, log.partition) for log in found.logs() if log.topic is not None and log.partition is not None}
     described = bootstrap(found.roots[0].path, found.roots[0].node_id)
@@ -161,7 +161,7 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]
 
 def stage_topics(
     directory: LogDirWriter, staging: str, made: Mapping[str, NewTopic], partitions: Mapping[str, tuple[int, ...]]
-) -> dict[str, tuple[str | None, TopicSettings]]:
+) -> dict[str, tuple[str | None, TopicConfig]]:
     """Stage what the log directory's own files will say of topics that are made.
 
     Args:
@@ -179,18 +179,16 @@ def stage_topics(
     if not made:
         return {}
     cluster = Cluster.of(directory.path, directory.node_id)
-    topics = {
-        topic: (new.topic_id, cluster.settings_of(topic).with_keywords(new.settings)) for topic, new in made.items()
-    }
+    topics = {topic: (new.topic_id, cluster.config_of(topic).with_keywords(new.config)) for topic, new in made.items()}
     described = cluster.bootstrap
     if described is not None:
-        for topic, (given, settings) in topics.items():
+        for topic, (given, config) in topics.items():
             topic_id = given or checkpoints.random_id()
             if topic_id in {other.topic_id for name, other in described.topics.items() if name != topic}:
                 raise ValueError(f"topic id {topic_id} is another topic's")
-            topics[topic] = (topic_id, settings)
+            topics[topic] = (topic_id, config)
             epochs = dict.fromkeys(partitions[topic], 0)
-            described.topics[topic] = Topic(topic_id, settings.to_configs(), epochs)
+            described.topics[topic] = Topic(topic_id, config.to_configs(), epochs)
         disk.atomic_write(f"{staging}/{checkpoints.BOOTSTRAP}", described.format(timestamp=now_ms()))
     # What is known of old logs, also of some that were removed by hand, is not true of the new ones.
     directory.checkpoint()

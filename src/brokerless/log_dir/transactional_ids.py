@@ -2,7 +2,7 @@
 
 A cluster keeps this in `__transaction_state`; a directory at rest keeps it in one small text beside its checkpoints,
 which a broker leaves alone. Each change is durable before it has an effect: a partition is noted before the first batch
-of a transaction goes there, the outcome before the first marker. So the next `LogDir.open` after a crash finishes a
+of a transaction goes there, the outcome before the first marker. So the next `open_log_dir` after a crash finishes a
 commit that was cut short, and aborts a transaction without an outcome: who holds the directory's lock knows that its
 producer is gone. A transaction is aborted, too, when its id is taken again.
 """

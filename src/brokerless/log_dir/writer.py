@@ -1,4 +1,4 @@
-"""`LogDirWriter`: one log directory open for writing, in a broker's place. `LogDir.create` and `LogDir.open` make it.
+"""`LogDirWriter`: one log directory open for writing, in a broker's place. `create_log_dir` and `open_log_dir` make it.
 
 While it is open the directory is as a running broker has it: locked, and without the clean-shutdown marker, so that
 whatever happens a broker (or we) will recover the logs. The marker is moved aside, not removed: to a name that brokers
@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Never, Self
 from brokerless import _native
 from brokerless.append.open_log import now_ms
 from brokerless.append.writer import LogWriter
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, check_number
+from brokerless.arguments import check_number
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, file_names, journal
-from brokerless.layout.bootstrap_metadata import OLDEST_RELEASE, Bootstrap, Topic
+from brokerless.layout.bootstrap_metadata import Bootstrap, Topic
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.layout.release import Release
 from brokerless.layout.replication import SOLE
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.transactional_ids import TransactionalIds
@@ -77,7 +78,7 @@ class LogDirWriter:
             or another cluster's.
 
     >>> import brokerless as bl
-    >>> with bl.LogDir.create(NEW) as log_dir:
+    >>> with bl.create_log_dir(NEW) as log_dir:
     ...     topic_id = log_dir.create_topic("orders", partitions=2)
     ...     log_dir.partitions()
     [('orders', 0), ('orders', 1)]
@@ -104,7 +105,7 @@ class LogDirWriter:
         if not LogDirFiles.is_root(names):
             raise ValueError(f"not a log directory: {self.path!r} has none of its files; `create` makes a new one")
         self._logs: dict[tuple[str, int], LogWriter] = {}
-        self._opened_with: dict[tuple[str, int], TopicSettings] = {}
+        self._opened_with: dict[tuple[str, int], TopicConfig] = {}
         # Those that could not be opened, at a point where some of their files may have been changed.
         self._unsure: set[tuple[str, int]] = set()
         # The topics that were asked for, of whose partitions it was said which a broker will not serve.
@@ -128,7 +129,7 @@ class LogDirWriter:
                 warnings.warn(
                     f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader has "
                     "what is written here truncated; say sole_replica if none counts",
-                    stacklevel=3,  # the caller of LogDir.open
+                    stacklevel=3,  # the caller of open_log_dir
                 )
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
@@ -177,9 +178,9 @@ class LogDirWriter:
         """Return the id of a topic that is here; None: it has none."""
         return self._root.topic_ids(only=topic).get(topic)
 
-    def settings_of(self, topic: str, partition: int) -> TopicSettings:
+    def config_of(self, topic: str, partition: int) -> TopicConfig:
         """Return the settings that a partition is open with; of one that is not, those that its topic has."""
-        return self._opened_with.get((topic, partition)) or self._root.settings_of(topic)
+        return self._opened_with.get((topic, partition)) or self._root.config_of(topic)
 
     def create_topic(
         self,
@@ -188,7 +189,7 @@ class LogDirWriter:
         *,
         topic_id: str | None = None,
         leader_epoch: int = 0,
-        **settings: object,
+        **config: object,
     ) -> str | None:
         """Create a topic: its partitions' directories and, in a new cluster, its metadata.
 
@@ -201,7 +202,7 @@ class LogDirWriter:
             partitions: how many.
             topic_id: 22 characters of URL-safe base64; None: a random one, where it may be.
             leader_epoch: of the partitions' leader; not below that of any batch that will be written.
-            settings: the topic's (`TopicSettings`); a new cluster's broker is told them.
+            config: the topic's (`TopicConfig`); a new cluster's broker is told them.
 
         Returns:
             The topic's id; None if it has none.
@@ -224,7 +225,7 @@ class LogDirWriter:
             for other, known in self._root.topic_ids().items():
                 if known == topic_id:
                     raise ValueError(f"topic id {topic_id} is that of topic {other!r}: of two, a broker loads one")
-        own = TopicSettings().with_keywords(settings)
+        own = TopicConfig().with_keywords(config)
         if self._root.bootstrap is not None:
             topic_id = topic_id or checkpoints.random_id()
             epochs = dict.fromkeys(range(partitions), leader_epoch)
@@ -236,13 +237,13 @@ class LogDirWriter:
                 f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
                 "topic_id; without it a broker renames the directory -stray"
             )
-        self._root.settings[name] = self._root.cluster.settings_of(name).with_keywords(settings)
+        self._root.config[name] = self._root.cluster.config_of(name).with_keywords(config)
         for partition in range(partitions):
             self._root.make_partition(name, partition, topic_id)
         disk.sync_directory(self.path)
         return topic_id
 
-    def log(self, topic: str, partition: int, *, leader_epoch: int | None = None, **settings: object) -> LogWriter:
+    def log(self, topic: str, partition: int, *, leader_epoch: int | None = None, **config: object) -> LogWriter:
         """Open a partition for writing, the first time; recovered, if the directory was not left clean.
 
         One that was closed is opened again.
@@ -252,7 +253,7 @@ class LogDirWriter:
             partition: likewise.
             leader_epoch: what appended batches are stamped with; None: that of the topic's metadata, if it is
                 written here, else the last one that the log knows.
-            settings: what differs from those the topic has: its own, as it was created here, or as the cluster's
+            config: what differs from those the topic has: its own, as it was created here, or as the cluster's
                 metadata log says; else those of its broker; else Kafka's defaults.
 
         Raises:
@@ -266,16 +267,16 @@ class LogDirWriter:
         key = (topic, partition)
         if key not in self._root.partitions:
             raise self._root.unknown(topic, partition)
-        chosen = self.settings_of(topic, partition).with_keywords(settings)
+        chosen = self.config_of(topic, partition).with_keywords(config)
         before = self._logs.get(key)
         if before is not None and not before.is_closed:
-            if settings and chosen != self._opened_with[key]:
+            if config and chosen != self._opened_with[key]:
                 raise ValueError(f"{topic}-{partition} is open with other settings")
             return before
         leader_epoch = self._described_epoch(topic, partition, leader_epoch)
         log = LogWriter.open(
             self._file(self._root.partitions[key]),
-            settings=chosen,
+            config=chosen,
             is_clean=(self.was_clean or key in self._root.made or before is not None) and key not in self._unsure,
             recovery_point=before.recovery_point if before else self._root.recovery_points.get(key, 0),
             log_start_offset=before.log_start_offset if before else self._root.log_start_offsets.get(key),
@@ -486,7 +487,7 @@ class LogDirWriter:
                 recovery_point, log_start_offset = self._root.leftover_offsets(name)
                 with LogWriter.open(
                     self._file(name),
-                    settings=self._root.settings_of(topic),
+                    config=self._root.config_of(topic),
                     is_clean=False,
                     recovery_point=recovery_point,
                     log_start_offset=log_start_offset,
@@ -523,17 +524,86 @@ class LogDirWriter:
         return f"{self.path}/{name}"
 
 
+def open_log_dir(
+    path: str | os.PathLike[str],
+    *,
+    sole_replica: bool = False,
+    recover: bool = False,
+    next_producer_id: int | None = None,
+    broker_config: Path | None = None,
+    metadata: Path | None = None,
+) -> LogDirWriter:
+    """Open one log directory for writing, in the place of its broker.
+
+    Args:
+        path: the log directory: what a broker's `log.dirs` names.
+        sole_replica: no other broker has replicas of these partitions, or none that matters: do not warn of them.
+        recover: recover each log when it is opened, even if the directory was left clean, even if sound batches behind
+            damage are lost with that, which are set aside, and even if records are missing that other files tell of.
+        next_producer_id: the first producer id that the cluster has not given yet; None: as its metadata log says. See
+            `LogDirWriter.reserve_producer_id`.
+        broker_config: the broker's configuration file (`server.properties`): settings of topics that have none of
+            their own, below those that were set at runtime.
+        metadata: the directory that has the cluster's metadata log, where `metadata.log.dir` is another one.
+
+    Raises:
+        LogInUseError: a broker, or another writer, has the directory open.
+        ValueError: it is no log directory, or `broker_config` or `metadata` does not fit it.
+        CorruptRecordError: a file of the directory is damaged; a broker would not start either.
+
+    >>> import brokerless as bl
+    >>> bl.create_log_dir(NEW).close()
+    >>> with bl.open_log_dir(NEW) as log_dir:
+    ...     log_dir.was_clean
+    True
+    """
+    return LogDirWriter(
+        path,
+        sole_replica=sole_replica,
+        recover=recover,
+        next_producer_id=next_producer_id,
+        broker_config=broker_config,
+        metadata=metadata,
+    )
+
+
 def create_log_dir(
-    path: str,
+    path: str | os.PathLike[str],
     *,
     cluster_id: str | None = None,
     node_id: int = 1,
     directory_id: str | None = None,
     kraft: bool = True,
-    release: str = "",
+    release: str = "4.0",
     broker_config: Path | None = None,
 ) -> LogDirWriter:
-    """Make a new log directory and open it: see `LogDir.create`."""
+    """Make a new log directory, for a broker that has not run yet, and open it for writing.
+
+    A KRaft broker with this `node.id` that is its own and only controller (`controller.quorum.voters`) starts from it
+    as from one that it formatted itself, with all topics that were created in it.
+
+    Args:
+        path: a new directory in one that exists; or an empty directory.
+        cluster_id: None: a random one; before KRaft none, the cluster that takes it has one.
+        node_id: the broker's `node.id`, or `broker.id` before KRaft.
+        directory_id: the directory's own; None: a random one; before KRaft none.
+        kraft: whether it is for a cluster without ZooKeeper.
+        release: the oldest Kafka that can serve it, from "3.9" on; newer ones can, too. The new cluster has the
+            features of this release until somebody upgrades them (`kafka-features.sh`).
+        broker_config: the broker's configuration file (`server.properties`).
+
+    Raises:
+        FileExistsError: the directory is not empty.
+        LogInUseError: another process is creating it.
+        ValueError: an id or the release is none; or it would be in another log directory, or in a partition's.
+
+    >>> import brokerless as bl
+    >>> with bl.create_log_dir(NEW) as log_dir:
+    ...     topic_id = log_dir.create_topic("orders", partitions=2)
+    >>> bl.LogDirs(NEW).topics(), bl.LogDirs(NEW).roots[0].is_clean
+    (['orders'], True)
+    """
+    path = os.fspath(path)
     disk.check_local(path)
     check_outside(path)
     if not 0 <= node_id < 1 << 31:
@@ -542,7 +612,7 @@ def create_log_dir(
         cluster_id, directory_id = cluster_id or checkpoints.random_id(), directory_id or checkpoints.random_id()
     if directory_id is not None:
         checkpoints.check_directory_id(directory_id)
-    metadata = Bootstrap(node_id, Release.parse(release) if release else OLDEST_RELEASE).format(timestamp=now_ms())
+    metadata = Bootstrap(node_id, Release.parse(release)).format(timestamp=now_ms())
     meta = checkpoints.format_meta_properties(checkpoints.MetaProperties(int(kraft), cluster_id, node_id, directory_id))
     with contextlib.suppress(FileExistsError):
         disk.make_directory(path)
@@ -578,7 +648,7 @@ def open_or_create(
         sole_replica: as of `LogDirWriter`, and so are the others.
         broker_config: likewise.
         metadata: likewise.
-        release: of one that is made: the oldest Kafka that is to serve it (`LogDir.create`).
+        release: of one that is made: the oldest Kafka that is to serve it (`create_log_dir`).
 
     Raises:
         ValueError: `release` is given for a directory that exists, or is none; or `metadata` for one that does not.
@@ -589,7 +659,7 @@ def open_or_create(
             raise ValueError(f"{path} is to be a new cluster's: it has no metadata log in {metadata}")
         # Somebody else may make it at the same time.
         with contextlib.suppress(FileExistsError):
-            return create_log_dir(name, broker_config=broker_config, release=release or "")
+            return create_log_dir(name, broker_config=broker_config, release=release or "4.0")
     if release is not None:
         raise ValueError(f"release {release}: {path} exists, and is as it was made: leave the release out")
     return LogDirWriter(name, sole_replica=sole_replica, broker_config=broker_config, metadata=metadata)

@@ -23,7 +23,7 @@ from brokerless.errors import (
     RecordTooLargeError,
 )
 from brokerless.layout import file_names
-from brokerless.log_dir.topics import NewTopic, check_settings
+from brokerless.log_dir.topics import NewTopic, check_config
 from brokerless.log_dir.transactional_ids import new_producer_id
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
 from brokerless.produce.partitioner import Partitioner, join
@@ -66,11 +66,11 @@ class Producer:
             as a follower does. They need an `offset` and, with several partitions, a `partition` column.
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
         topic_id: of a new topic, where a cluster has given it one; checked against that of one that is there.
-        sole_replica: no other broker has a replica: do not warn of it (`LogDir.open`).
-        broker_config: the broker's configuration file, for settings that the topic has not of its own (`LogDir.open`).
-        metadata: the directory that has the cluster's metadata log, where it is not `path` (`LogDir.open`).
-        release: the oldest Kafka that is to serve `path`, if that is made (`LogDir.create`).
-        settings: the topic's, as keywords (`TopicSettings`); those of one that is there have to be these, where the
+        sole_replica: no other broker has a replica: do not warn of it (`open_log_dir`).
+        broker_config: the broker's configuration file, for settings that the topic has not of its own (`open_log_dir`).
+        metadata: the directory that has the cluster's metadata log, where it is not `path` (`open_log_dir`).
+        release: the oldest Kafka that is to serve `path`, if that is made (`create_log_dir`).
+        config: the topic's, as keywords (`TopicConfig`); those of one that is there have to be these, where the
             directory tells them.
 
     Attributes:
@@ -105,13 +105,13 @@ class Producer:
         broker_config: Path | None = None,
         metadata: Path | None = None,
         release: str | None = None,
-        **settings: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
+        **config: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
     ) -> None:
         if keep_offsets and (idempotent or transactional_id is not None):
             raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
         if producer_id is not None and not idempotent and transactional_id is None:
             raise ValueError("a producer_id is for idempotent or transactional producers")
-        if "message_format" in settings:
+        if "message_format" in config:
             raise ValueError("message_format of a producer's topic is its magic: give that")
         _check_numbers(producer_id, batch_size)
         has_producer = idempotent or transactional_id is not None
@@ -130,7 +130,7 @@ class Producer:
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         file_names.check_topic_name(topic)
         file_names.check_writable_topic(topic, is_copy=keep_offsets)
-        NewTopic(partitions=partitions, topic_id=topic_id, settings=settings)
+        NewTopic(partitions=partitions, topic_id=topic_id, config=config)
         elsewhere = {"broker_config": broker_config, "metadata": metadata}
         if release is not None and isinstance(path, LogDirWriter):
             raise ValueError(f"release {release}: {path.path} exists, and is as it was made: leave the release out")
@@ -145,20 +145,20 @@ class Producer:
         try:
             known = [number for name, number in self._dir.partitions() if name == topic]
             if not known:
-                self._dir.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic, **settings)
+                self._dir.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic, **config)
                 known = list(range(partitions or 1))
             elif partitions is not None and partitions != len(known):
                 raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
             elif topic_id not in (None, held := self._dir.topic_id(topic)):
                 raise ValueError(f"topic {topic!r} has the id {held}, not {topic_id}")
             else:
-                check_settings(self._dir.path, self._dir.node_id, topic, settings, **elsewhere)
+                check_config(self._dir.path, self._dir.node_id, topic, config, **elsewhere)
             # The format goes on in an older one only if it is asked for again: a topic's own says 2.
-            self._log_settings = settings | ({"message_format": magic} if magic < 2 else {})
+            self._log_settings = config | ({"message_format": magic} if magic < 2 else {})
             self._partitioner = Partitioner(topic, known, batch_size)
             # All partitions have the topic's settings, but for logs that the caller has opened with others.
             self._rules = RowRules(
-                self._dir.settings_of(topic, known[0]).with_keywords(self._log_settings),
+                self._dir.config_of(topic, known[0]).with_keywords(self._log_settings),
                 magic=magic,
                 compression=compression,
                 level=compression_level,
@@ -474,7 +474,7 @@ class Producer:
         while len(batches):
             before, duplicates, size, split = log.log_end_offset, 0, len(batches), 0
             try:
-                duplicates = log.append_each(batches, origin=origin, is_encoded_here=True, now=now).duplicates
+                duplicates = log._append_encoded(batches, origin=origin, now=now).duplicates
             except (InvalidRecordError, RecordTooLargeError, RecordBatchTooLargeError) as error:
                 batches = batches[error.position or 0 :]
                 size, last_offset = _first_batch(batches)

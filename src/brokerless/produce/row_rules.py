@@ -25,7 +25,7 @@ from brokerless.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
 
 _INT = (1 << 31) - 1
 _LONG = (1 << 63) - 1
@@ -56,7 +56,7 @@ class RowRules:
     """What one topic takes of rows.
 
     Args:
-        settings: the topic's.
+        config: the topic's.
         magic: of the batches that rows become.
         compression: likewise.
         level: likewise.
@@ -68,24 +68,24 @@ class RowRules:
     """
 
     def __init__(
-        self, settings: TopicSettings, *, magic: int, compression: str, level: int | None, keep_offsets: bool
+        self, config: TopicConfig, *, magic: int, compression: str, level: int | None, keep_offsets: bool
     ) -> None:
-        self._settings = settings
-        self._needs_keys = settings.is_compacted and not keep_offsets
-        self._has_times = settings.message_timestamp_type == "CreateTime" and magic > 0 and not keep_offsets
+        self._config = config
+        self._needs_keys = config.is_compacted and not keep_offsets
+        self._has_times = config.message_timestamp_type == "CreateTime" and magic > 0 and not keep_offsets
 
         def encoder(compression: str, level: int | None) -> _native.Encoder:
             return _native.Encoder(magic=magic, compression=compression, level=level, max_records=1)
 
         sent = stored = encoder(compression, level)
-        topic_codec = settings.compression_type.replace("uncompressed", "none")
+        topic_codec = config.compression_type.replace("uncompressed", "none")
         if topic_codec not in ("producer", compression) and not keep_offsets:
-            stored = encoder(topic_codec, getattr(settings, f"compression_{topic_codec}_level", None))
-        self._limits = [_Limit(stored, settings.segment_bytes, RecordBatchTooLargeError, 0, "segment_bytes")]
+            stored = encoder(topic_codec, getattr(config, f"compression_{topic_codec}_level", None))
+        self._limits = [_Limit(stored, config.segment_bytes, RecordBatchTooLargeError, 0, "segment_bytes")]
         if not keep_offsets:
-            most = settings.max_message_bytes, RecordTooLargeError, 0, "max_message_bytes"
+            most = config.max_message_bytes, RecordTooLargeError, 0, "max_message_bytes"
             self._limits[:0] = [_Limit(found, *most) for found in dict.fromkeys((sent, stored))]
-            most_record = settings.max_decompressed_message_bytes
+            most_record = config.max_decompressed_message_bytes
             if compression != "none" and most_record < _ANY_RECORD:
                 # A varint has 7 bits a byte, and one for the sign.
                 overhead = _LOG_OVERHEAD if magic < 2 else _BATCH_BYTES + (most_record.bit_length() + 7) // 7
@@ -143,8 +143,8 @@ class RowRules:
             return None
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
-        first = now - self._settings.message_timestamp_before_max_ms
-        last = min(now + self._settings.message_timestamp_after_max_ms, _LONG)
+        first = now - self._config.message_timestamp_before_max_ms
+        last = min(now + self._config.message_timestamp_after_max_ms, _LONG)
         extremes: Any = pc.min_max(rows["timestamp"])
         low, high = extremes["min"].value, extremes["max"].value
         if low is None or (low >= first and high <= last):
@@ -156,8 +156,8 @@ class RowRules:
         return untimely if pc.any(untimely).as_py() else None
 
     def _untimely_error(self, rows: pa.RecordBatch | pa.Table, untimely: Any, now: int) -> InvalidRecordError:  # noqa: ANN401
-        before = self._settings.message_timestamp_before_max_ms
-        after = self._settings.message_timestamp_after_max_ms
+        before = self._config.message_timestamp_before_max_ms
+        after = self._config.message_timestamp_after_max_ms
         times: Any = rows["timestamp"].cast(pa.int64())
         return _refusal(
             InvalidTimestampError,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import pyarrow as pa
 
 from brokerless import _native
-from brokerless.errors import unknown
+from brokerless.arguments import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

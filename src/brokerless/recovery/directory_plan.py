@@ -179,7 +179,7 @@ class Changes:
         self.steps.append(Step("write", name, Slice(f"{self.directory}/{source}", start, end), why))
 
     @contextmanager
-    def ahead_of(self, start: int) -> Iterator[None]:
+    def insert_before(self, start: int) -> Iterator[None]:
         """Do what is said in the block before the steps from number `start` on, but for files that those touch, too.
 
         Only producer snapshots are such files, and one too many does no harm.
@@ -192,7 +192,7 @@ class Changes:
         behind = [step for step in said if step.name.removesuffix(file_names.DELETED) in touched]
         self.steps[start:] = [*ahead, *later, *behind]
 
-    def drop_idle(self) -> None:
+    def drop_noops(self) -> None:
         """Forget the removals of files that are written again just as they are."""
         touched: dict[str, list[int]] = {}
         for number, step in enumerate(self.steps):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless import _native
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_records import Promise
     from brokerless.recovery.directory_plan import Changes
     from brokerless.recovery.lost_batches import Cut
@@ -47,9 +47,9 @@ class Loaded(NamedTuple):
     missing: Sequence[str] = ()
     promise: Promise | None = None
 
-    def is_tiered(self, settings: TopicSettings) -> bool:
+    def is_tiered(self, config: TopicConfig) -> bool:
         """Tell whether segments of the log may be in remote storage."""
-        return bool(settings.remote_storage_enable) or self.log_start_offset < self.base_offsets[0]
+        return bool(config.remote_storage_enable) or self.log_start_offset < self.base_offsets[0]
 
     def check_losses(self, *, is_clean: bool) -> None:
         """Refuse a log of which a broker would lose something.

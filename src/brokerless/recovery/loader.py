@@ -28,7 +28,7 @@ from brokerless.recovery.segment_replay import feed, headers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
 
 _INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
 _MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -36,7 +36,7 @@ _MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 def load(
     directory: str,
-    settings: TopicSettings,
+    config: TopicConfig,
     *,
     is_clean: bool,
     recovery_point: int,
@@ -49,7 +49,7 @@ def load(
 
     Args:
         directory: the partition's.
-        settings: the topic's.
+        config: the topic's.
         is_clean: whether the log directory was shut down cleanly.
         recovery_point: as checkpointed; 0 for none.
         log_start_offset: as checkpointed; None: the checkpoint does not name the log.
@@ -64,14 +64,14 @@ def load(
     changes = Changes(directory)
     with located(directory):
         return _Loader(
-            changes, settings, is_clean, recovery_point, log_start_offset, now, high_watermark, first_dirty_offset
+            changes, config, is_clean, recovery_point, log_start_offset, now, high_watermark, first_dirty_offset
         ).load()
 
 
 @dataclass
 class _Loader:
     changes: Changes
-    settings: TopicSettings
+    config: TopicConfig
     is_clean: bool
     recovery_point: int
     checkpoint: int | None
@@ -111,12 +111,12 @@ class _Loader:
             self.checkpoint,
             self.segments[0],
             self.epochs.entries(),
-            remote_storage_enable=self.settings.remote_storage_enable,
+            remote_storage_enable=self.config.remote_storage_enable,
         )
         snapshots = self._snapshots()
         snapshots.remove_strays(self.segments)
         snapshots.rebuild(self.segments, start_offset, end_offset, is_legacy=self._is_legacy, is_clean=self.is_clean)
-        self.changes.drop_idle()
+        self.changes.drop_noops()
         return Loaded(
             self.changes,
             self.segments,
@@ -138,7 +138,7 @@ class _Loader:
 
     @property
     def _is_legacy(self) -> bool:
-        return self.settings.message_format < 2
+        return self.config.message_format < 2
 
     def _lost_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
         """Say which segments the directory has indexes of, and no `.log`. A load removes these."""
@@ -203,9 +203,7 @@ class _Loader:
                 index = file_names.segment_file(file_names.base_offset(name), file_names.INDEX, file_names.SWAP)
                 if index not in changes:
                     # To look at the segment, a broker opens its index, and so makes one of full length.
-                    changes.write(
-                        index, bytes(self.settings.segment_index_bytes // 8 * 8), "missing beside its segment"
-                    )
+                    changes.write(index, bytes(self.config.segment_index_bytes // 8 * 8), "missing beside its segment")
                     swapped.append(index)
             start = min(map(file_names.base_offset, logs))
             end = max(self._next_offset(file_names.base_offset(name), file_names.SWAP) for name in logs)
@@ -300,7 +298,7 @@ class _Loader:
 
     def _check_sizes(self, base_offset: int) -> None:
         """A broker maps the active segment's indexes at their full size, and cannot where they are larger."""
-        limit = self.settings.segment_index_bytes
+        limit = self.config.segment_index_bytes
         for kind, entry in ((file_names.INDEX, 8), (file_names.TIMEINDEX, 12)):
             name = file_names.segment_file(base_offset, kind)
             if name in self.changes and self.changes.size(name) > limit // entry * entry:
@@ -322,7 +320,7 @@ class _Loader:
                     self._empty(base_offset)
             if self.changes.size(file_names.segment_file(base_offset, file_names.LOG)) < size:
                 # A crash in between leaves damage then, and not a gap.
-                with self.changes.ahead_of(before):
+                with self.changes.insert_before(before):
                     for later in reversed([base for base in self.segments if base > base_offset]):
                         why = f"behind the damage in segment {base_offset}"
                         self._take_off(later, 0, why, keep=False)
@@ -340,8 +338,8 @@ class _Loader:
             base_offset,
             producers=snapshots.producers,
             epochs=self.epochs,
-            index_interval_bytes=self.settings.index_interval_bytes,
-            segment_index_bytes=self.settings.segment_index_bytes,
+            index_interval_bytes=self.config.index_interval_bytes,
+            segment_index_bytes=self.config.segment_index_bytes,
         )
         with self.changes.open(log) as file:
             feed(recovery, file)
@@ -468,7 +466,7 @@ class _Loader:
         self.cuts.append(Cut(log, batch["position"], batch["size"], why, True, 1, count, (first, last)))
 
     def _snapshots(self) -> Snapshots:
-        expiration_ms = self.settings.producer_id_expiration_ms
+        expiration_ms = self.config.producer_id_expiration_ms
         return Snapshots(self.changes, now=self.now, producer_id_expiration_ms=expiration_ms)
 
     def _end_offset(self) -> int:

@@ -12,12 +12,12 @@ from brokerless.recovery.producer_state import Snapshots
 from brokerless.recovery.segment_replay import headers
 
 if TYPE_CHECKING:
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
 
 
 def truncate(
     directory: str,
-    settings: TopicSettings,
+    config: TopicConfig,
     offset: int,
     *,
     log_start_offset: int,
@@ -32,7 +32,7 @@ def truncate(
 
     Args:
         directory: the partition's.
-        settings: the topic's.
+        config: the topic's.
         offset: the log end offset wanted, not above the present one.
         log_start_offset: the present one.
         recovery_point: the present one.
@@ -65,10 +65,10 @@ def truncate(
     epochs.truncate_from_end(offset)
     changes.write(checkpoints.LEADER_EPOCHS, checkpoints.format_leader_epochs(epochs.entries()), why)
     start_offset = min(log_start_offset, offset)
-    snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=settings.producer_id_expiration_ms)
+    snapshots = Snapshots(changes, now=now, producer_id_expiration_ms=config.producer_id_expiration_ms)
     if producers is not None:
         snapshots.producers, snapshots.end_offset = producers, end_offset
-    snapshots.rebuild(kept, start_offset, offset, is_legacy=settings.message_format < 2)
+    snapshots.rebuild(kept, start_offset, offset, is_legacy=config.message_format < 2)
     return Loaded(
         changes,
         kept,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
 
 # Batches wait for so many bytes: one write of some megabytes costs less than many of some kilobytes.
 MAX_PENDING = 4 << 20
@@ -31,26 +31,26 @@ class CleanedSegment:
     Args:
         directory: where they are made: the partition's, or that of its copy.
         base_offset: the segment's.
-        settings: the topic's.
+        config: the topic's.
 
     Attributes:
         output: where rewriters push batches.
 
     >>> from brokerless.io import disk, storage
-    >>> from brokerless.layout.topic_config import TopicSettings
+    >>> from brokerless.layout.topic_config import TopicConfig
     >>> disk.make_directory(NEW)
-    >>> segment = CleanedSegment(NEW, 42, TopicSettings())
+    >>> segment = CleanedSegment(NEW, 42, TopicConfig())
     >>> segment.finish()
     >>> sorted(storage.list_directory(NEW))[0]
     '00000000000000000042.index.cleaned'
     """
 
-    def __init__(self, directory: str, base_offset: int, settings: TopicSettings) -> None:
+    def __init__(self, directory: str, base_offset: int, config: TopicConfig) -> None:
         self.base_offset = base_offset
         self.output = _native.SegmentOutput(
             base_offset,
-            index_interval_bytes=settings.index_interval_bytes,
-            segment_index_bytes=settings.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            segment_index_bytes=config.segment_index_bytes,
         )
         names = [file_names.segment_file(base_offset, kind, file_names.CLEANED) for kind in file_names.SEGMENT_KINDS]
         self._paths = [f"{directory}/{name}" for name in names]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from brokerless import _native
 from brokerless.append.operation import Outcome
-from brokerless.errors import check_several
+from brokerless.arguments import check_several
 from brokerless.io.chunking import in_shares
 from brokerless.io.workers import threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from brokerless.append.operation import LogState, Progress, Steps
     from brokerless.append.swap import Replacement
     from brokerless.append.writer import LogWriter
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
     from brokerless.log.transactions import Aborted
 
@@ -199,7 +199,7 @@ class Convert:
     ) -> Outcome[ConvertReport]:
         """Convert some segments."""
         rewriter = self._native(
-            aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.settings), self._join_below(plan)
+            aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.config), self._join_below(plan)
         )
         replacements: list[Replacement] = []
         before = after = 0
@@ -233,7 +233,7 @@ class Convert:
             dropped_control_batches=counts["control_batches"],
             dropped_aborted_records=counts["aborted"],
             dropped_undecided_records=counts["undecided"],
-            settings=self._settings(plan.settings),
+            settings=self._settings(plan.config),
         )
         if dry_run:
             return Outcome(report=report)
@@ -270,19 +270,19 @@ class Convert:
     def _join_below(self, state: LogState) -> int | None:
         return None if self.sole_replica else state.others_from
 
-    def _level(self, settings: TopicSettings) -> int | None:
+    def _level(self, config: TopicConfig) -> int | None:
         if self.compression_level is not None or self.compression not in _LEVELS:
             return self.compression_level
-        level: int = getattr(settings, _LEVELS[self.compression])
+        level: int = getattr(config, _LEVELS[self.compression])
         return level
 
-    def _settings(self, settings: TopicSettings) -> dict[str, Setting]:
+    def _settings(self, config: TopicConfig) -> dict[str, Setting]:
         """Return the settings that are used, but for those of indexes."""
-        used = settings.used(("segment_bytes",))
+        used = config.used(("segment_bytes",))
         if self.compression in _LEVELS:
             name = _LEVELS[self.compression]
             own = self.compression_level
-            used[name] = settings.used((name,))[name] if own is None else Setting(own, OPTION)
+            used[name] = config.used((name,))[name] if own is None else Setting(own, OPTION)
         return used
 
     def _native(

@@ -27,8 +27,8 @@ class ProgressFile:
     Raises:
         CorruptRecordError: the file has other lines than these.
 
-    >>> from brokerless.log_dir.log_dirs import LogDir
-    >>> with LogDir.create(NEW) as log_dir:
+    >>> from brokerless.log_dir.writer import create_log_dir
+    >>> with create_log_dir(NEW) as log_dir:
     ...     topic_id = log_dir.create_topic("orders")
     ...     log_dir.log("orders", 0).close()
     >>> progress_file = ProgressFile(f"{NEW}/done.jsonl", "convert to zstd")

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from brokerless.append.operation import Outcome
-from brokerless.errors import OffsetOutOfRangeError, check_number
+from brokerless.arguments import check_number
+from brokerless.errors import OffsetOutOfRangeError
 from brokerless.layout.release import NEWEST, Release
-from brokerless.layout.topic_config import TopicSettings, settings_line
+from brokerless.layout.topic_config import TopicConfig, settings_line
 from brokerless.log.timestamps import max_timestamp
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Retain:
             value = getattr(self, name)
             if value is not None:
                 check_number(name, value, lowest, "; left out, there is no limit")
-        TopicSettings().with_keywords(self._given)
+        TopicConfig().with_keywords(self._given)
 
     @property
     def decided_by(self) -> tuple[str, ...]:
@@ -122,18 +123,18 @@ class Retain:
                 "uploaded, and then in remote storage, which is not looked into; give before_offset alone, or leave it "
                 "to the broker"
             )
-        settings, release = state.settings.with_keywords(self._given), Release.parse(self.release)
+        config, release = state.config.with_keywords(self._given), Release.parse(self.release)
         if self.before_offset is not None:
-            is_without_policy = not (settings.has_retention or settings.is_compacted)
+            is_without_policy = not (config.has_retention or config.is_compacted)
             if is_without_policy and not release.deletes_records_without_policy:
                 raise ValueError(
                     f"records of {state.directory} cannot be deleted: its cleanup.policy is empty, and brokers of "
                     f"{release} refuse that"
                 )
-            if settings.is_compacted and not settings.has_retention:
+            if config.is_compacted and not config.has_retention:
                 raise ValueError(
                     f"records of {state.directory} cannot be deleted: its cleanup.policy is "
-                    f"{settings.cleanup_policy}, without delete"
+                    f"{config.cleanup_policy}, without delete"
                 )
             if self.before_offset > state.high_watermark:
                 raise OffsetOutOfRangeError(
@@ -142,7 +143,7 @@ class Retain:
                     log_start_offset=state.log_start_offset,
                     log_end_offset=state.high_watermark,
                 )
-        return replace(state, settings=settings)
+        return replace(state, config=config)
 
     def work(
         self,
@@ -160,7 +161,7 @@ class Retain:
         sizes = [segment.extent().end_position for segment in state.segments]
         left = list(state.segments)
         count = _leading(left, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)
-        if state.settings.has_retention:
+        if state.config.has_retention:
             count += _leading(left[count:], state, self._is_too_much(sizes[count:]))
             count += _leading(left[count:], state, lambda segment: self._is_too_old(segment, state.now))
         for size in sizes:
@@ -174,8 +175,8 @@ class Retain:
             deleted_size=sum(sizes[:count]),
             log_start_offset=max(start, first),
             log_end_offset=state.log_end_offset,
-            is_compacted_only=not state.settings.has_retention,
-            settings=state.settings.used(("cleanup_policy", *self._limits)),
+            is_compacted_only=not state.config.has_retention,
+            settings=state.config.used(("cleanup_policy", *self._limits)),
         )
         return Outcome(report=report, deleted_segments=count, log_start_offset=report.log_start_offset, unread_from=0)
 

@@ -36,8 +36,8 @@ from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
-from brokerless.rewriting.selection import Place, places
-from brokerless.rewriting.task_steps import apart, here
+from brokerless.rewriting.selection import Selection, select_partitions
+from brokerless.rewriting.task_steps import in_place, staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -98,7 +98,7 @@ class RewriteResult(Generic[ReportT]):
 
 
 def rewrite(
-    verb: RewriteOperation[PlanT, ReportT],
+    operation: RewriteOperation[PlanT, ReportT],
     path: str | os.PathLike[str],
     *,
     topics: Collection[str] = (),
@@ -113,7 +113,7 @@ def rewrite(
     """Do a verb's work on partitions, and return what was done to each.
 
     Args:
-        verb: what is done.
+        operation: what is done.
         path: a log directory, or one partition's directory.
         topics: of a log directory; at least one: nothing is rewritten that was not named.
         partitions: only these; none: all of the topics.
@@ -140,7 +140,7 @@ def rewrite(
     """
     return list(
         rewrite_each(
-            verb,
+            operation,
             path,
             topics=topics,
             partitions=partitions,
@@ -155,7 +155,7 @@ def rewrite(
 
 
 def rewrite_each(
-    verb: RewriteOperation[PlanT, ReportT],
+    operation: RewriteOperation[PlanT, ReportT],
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     topics: Collection[str] = (),
@@ -173,7 +173,7 @@ def rewrite_each(
     """Do as `rewrite` does, and yield what was done to each partition as soon as it is; without a loop nothing is.
 
     Args:
-        verb: what is done.
+        operation: what is done.
         path: one or, in place or for a dry run, several.
         topics: each of one log directory at least.
         partitions: as of `rewrite`.
@@ -190,19 +190,19 @@ def rewrite_each(
     paths = [os.fspath(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
     found = [
         _Sourced(place, broker_config, metadata or metadata_among(paths, place.root.path))
-        for place in places(paths, topics, partitions)
+        for place in select_partitions(paths, topics, partitions)
     ]
     for sourced in found:
-        sourced.check(verb)
+        sourced.check(operation)
     chosen = Workers[Any](jobs, progress) if pool is None else pool
     if dry_run:
         for sourced in found:
             check_at_rest(sourced.place.root)
-        yield from _each(verb, [_Looking(sourced) for sourced in found], chosen, None)
+        yield from _each(operation, [_Looking(sourced) for sourced in found], chosen, None)
     elif to is None:
         checks = pool is None
         yield from _each(
-            verb, [_Writing(sourced, verb, checks=checks) for sourced in found], chosen, progress_file, share
+            operation, [_Writing(sourced, operation, checks=checks) for sourced in found], chosen, progress_file, share
         )
     else:
         ((place, *elsewhere),) = found
@@ -210,10 +210,10 @@ def rewrite_each(
         source = next(iter(place.directories.values())) if place.is_partition else place.root.path
         with StagedCopy(os.fspath(to), is_partition=place.is_partition) as copy:
             with copy.told_as(source):
-                copied = _Writing(_Sourced(_copied(place, copy, progress), *elsewhere), verb, is_original=False)
+                copied = _Writing(_Sourced(_copied(place, copy, progress), *elsewhere), operation, is_original=False)
                 done = [
                     replace(one, damage=_moved(_damage(copied.directory(one.key)), copy.path, os.fspath(to)))
-                    for one in list(_each(verb, [copied], chosen, None))
+                    for one in list(_each(operation, [copied], chosen, None))
                 ]
             copy.publish()
         yield from done
@@ -222,7 +222,7 @@ def rewrite_each(
 class _Sourced(NamedTuple):
     """Partitions, and where settings of theirs are that their log directory does not have."""
 
-    place: Place
+    place: Selection
     broker_config: Path | None
     metadata: Path | None
 
@@ -231,16 +231,16 @@ class _Sourced(NamedTuple):
         root = self.place.root
         return Cluster.of(root.path, root.node_id, broker_config=self.broker_config, metadata=self.metadata)
 
-    def check(self, verb: RewriteOperation[Any, Any]) -> None:
+    def check(self, operation: RewriteOperation[Any, Any]) -> None:
         """Refuse a verb for which settings would have to be known that are not; warn of them for others.
 
         Raises:
             ValueError: records would go by Kafka's defaults; or a setting has a value that it cannot have.
         """
         cluster = self.cluster()
-        if verb.decided_by:
+        if operation.decided_by:
             for key, directory in self.place.directories.items():
-                check_known(verb, cluster.settings_of(key[0]), directory)
+                check_known(operation, cluster.config_of(key[0]), directory)
         topics = {topic for topic, _ in self.place.directories}
         # Around a partition alone there is no broker's directory.
         alone = [said] if (said := cluster.missing_settings(topics)) else []
@@ -248,7 +248,7 @@ class _Sourced(NamedTuple):
             warnings.warn(said, stacklevel=2)
 
 
-def _copied(place: Place, copy: StagedCopy, progress: Progress) -> Place:
+def _copied(place: Selection, copy: StagedCopy, progress: Progress) -> Selection:
     """Copy what was named, and return where the copies are."""
     directories = {key: copy.path if place.is_partition else f"{copy.path}/{_name(key)}" for key in place.directories}
     for key, directory in place.directories.items():
@@ -256,9 +256,9 @@ def _copied(place: Place, copy: StagedCopy, progress: Progress) -> Place:
     # Else a broker that has started meanwhile wrote to what was copied.
     check_at_rest(place.root)
     if place.is_partition:
-        return Place(directories, place.root, is_partition=True, is_alone=True)
+        return Selection(directories, place.root, is_partition=True, is_alone=True)
     copy.add_root(place.root.path, place.directories.keys())
-    return Place(directories, LogDirFiles(copy.path))
+    return Selection(directories, LogDirFiles(copy.path))
 
 
 def _damage(directory: str, unread_from: int | None = 0) -> tuple[LostRange, ...]:
@@ -279,15 +279,15 @@ def _moved(damage: tuple[LostRange, ...], before: str, after: str) -> tuple[Lost
 
 
 def _each(
-    verb: RewriteOperation[PlanT, ReportT],
-    places: Sequence[_Looking | _Writing],
+    operation: RewriteOperation[PlanT, ReportT],
+    select_partitions: Sequence[_Looking | _Writing],
     pool: Pool[Any],
     progress_file: ProgressFile | None,
     share: int = SHARE,
 ) -> Iterator[RewriteResult[ReportT]]:
     with ExitStack() as stack:
         waiting = []
-        for logs in places:
+        for logs in select_partitions:
             stack.enter_context(logs)
             keys = logs.keys()
             waiting += [
@@ -301,12 +301,15 @@ def _each(
             while (waiting or ready) and len(pending) < pool.jobs:
                 if not ready:
                     logs, key = waiting.pop()
-                    plan, place = verb.plan(logs.state(key)), logs.attempts(key) if pool.repeats else None
-                    work = here(verb, plan, dry_run=logs.is_dry) if place is None else apart(verb, plan, place, share)
+                    plan, place = operation.plan(logs.state(key)), logs.attempts(key) if pool.may_retry else None
+                    if place is None:
+                        work = in_place(operation, plan, dry_run=logs.is_dry)
+                    else:
+                        work = staged(operation, plan, place, share)
                     ready.extend(_Begun(logs, key, work).numbered())
                 begun, number = ready.popleft()
                 pending[pool.submit(_name(begun.key), begun.work.calls[number])] = begun, number
-            future, result = pool.first_done(pending)
+            future, result = pool.first_completed(pending)
             begun, number = pending.pop(future)
             if begun.work.take(number, result):
                 ready.extend(begun.numbered())
@@ -356,7 +359,7 @@ class _Looking:
             CorruptRecordError: opening it would change its segments first: what the verb would do is not known.
         """
         directory, now = self.place.directories[key], now_ms()
-        settings = self._cluster.settings_of(key[0])
+        config = self._cluster.config_of(key[0])
         replication = self._cluster.replication(key, self.place.root.high_watermarks.get(key))
         loaded = _loaded(self.place, key, self._cluster)
         changes = [str(step) for step in loaded.changes.steps if step.name.endswith((".log", ".log.swap"))]
@@ -368,7 +371,7 @@ class _Looking:
         unstable = loaded.producers.first_unstable_offset
         return LogState(
             directory=directory,
-            settings=settings,
+            config=config,
             segments=segments_in(directory),
             log_start_offset=loaded.log_start_offset,
             log_end_offset=loaded.log_end_offset,
@@ -378,7 +381,7 @@ class _Looking:
             first_dirty_offset=self.place.root.first_dirty_offsets.get(key),
             producers=loaded.producers.to_snapshot(),
             now=now,
-            is_tiered=loaded.is_tiered(settings),
+            is_tiered=loaded.is_tiered(config),
             is_original=False,
         )
 
@@ -402,7 +405,7 @@ class _Writing:
     def __init__(
         self,
         sourced: _Sourced,
-        verb: RewriteOperation[PlanT, ReportT],
+        operation: RewriteOperation[PlanT, ReportT],
         *,
         is_original: bool = True,
         checks: bool = False,
@@ -411,7 +414,7 @@ class _Writing:
         self._is_original = is_original
         self._checks = checks
         self.place = sourced.place
-        self._prepare = verb.prepare
+        self._prepare = operation.prepare
         self._log_dir: LogDirWriter | None = None
         self._logs: dict[Key, LogWriter] = {}
         self._attempts: dict[Key, str] = {}
@@ -460,7 +463,7 @@ class _Writing:
         else:
             log = LogWriter.open(
                 place.directories[key],
-                settings=self._cluster.settings_of(key[0]),
+                config=self._cluster.config_of(key[0]),
                 replication=self._cluster.replication(key, place.root.high_watermarks.get(key)),
                 is_clean=self._is_clean,
                 recovery_point=place.root.recovery_points.get(key, 0),
@@ -496,16 +499,16 @@ class _Writing:
         return RewriteResult(*key, outcome.report, tuple(log.recovery), unkept, damage)
 
 
-def _is_clean(place: Place) -> bool:
+def _is_clean(place: Selection) -> bool:
     """Tell whether logs were left clean. One that is alone is taken for that, but where it was copied tells more."""
     return place.root.is_clean or (place.is_alone and not place.root.is_there)
 
 
-def _loaded(place: Place, key: Key, cluster: Cluster) -> Loaded:
+def _loaded(place: Selection, key: Key, cluster: Cluster) -> Loaded:
     """Work out what opening a log does."""
     return load(
         place.directories[key],
-        cluster.settings_of(key[0]),
+        cluster.config_of(key[0]),
         is_clean=_is_clean(place),
         recovery_point=place.root.recovery_points.get(key, 0),
         log_start_offset=place.root.log_start_offsets.get(key),

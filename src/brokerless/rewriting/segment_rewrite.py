@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from brokerless.append.operation import LogState, Progress
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
 
 # Batches are counted in bytes of 32 bits, and so is where they stand in a segment.
@@ -92,7 +92,7 @@ def renew(
     with segment.open() as file:
         modified_ns = file.modified_ns()
     directory = output or state.directory
-    new = NewSegments(directory, segment.base_offset, state.settings, modified_ns, dry_run=dry_run)
+    new = NewSegments(directory, segment.base_offset, state.config, modified_ns, dry_run=dry_run)
     try:
         _feed(rewriter, new, segment, progress)
         if not is_changed():
@@ -133,7 +133,7 @@ def max_segment_bytes(state: LogState, segment: Segment) -> int:
     """
     if state.is_tiered:
         return _MAX_SEGMENT
-    return min(max(state.settings.segment_bytes, segment.size), _MAX_SEGMENT)
+    return min(max(state.config.segment_bytes, segment.size), _MAX_SEGMENT)
 
 
 def feed_all(walk: Callable[[memoryview, int], int], needed: Callable[[], int], segment: Segment) -> Iterator[int]:
@@ -181,7 +181,7 @@ class NewSegments:
     Args:
         directory: the partition's, or another one from which they are moved there.
         base_offset: of the first one.
-        settings: the topic's.
+        config: the topic's.
         modified_ns: what they get for a modification time, ns since the epoch.
         dry_run: write nothing.
 
@@ -192,10 +192,10 @@ class NewSegments:
     """
 
     def __init__(
-        self, directory: str, base_offset: int, settings: TopicSettings, modified_ns: int, *, dry_run: bool
+        self, directory: str, base_offset: int, config: TopicConfig, modified_ns: int, *, dry_run: bool
     ) -> None:
         self._directory = directory
-        self._settings = settings
+        self._config = config
         self._modified_ns = modified_ns
         self._dry_run = dry_run
         self.base_offsets: list[int] = []
@@ -213,7 +213,7 @@ class NewSegments:
         """Begin the next one."""
         self.base_offsets.append(base_offset)
         new = _Measured if self._dry_run else CleanedSegment
-        self._all.append(new(self._directory, base_offset, self._settings))
+        self._all.append(new(self._directory, base_offset, self._config))
 
     def write(self, *, at_least: int = MAX_PENDING) -> None:
         """Let what was pushed go to the files, if it is that many bytes."""
@@ -239,11 +239,11 @@ class NewSegments:
 class _Measured:
     """A new segment of which nothing is kept but its size."""
 
-    def __init__(self, _directory: str, base_offset: int, settings: TopicSettings) -> None:
+    def __init__(self, _directory: str, base_offset: int, config: TopicConfig) -> None:
         self.output = _native.SegmentOutput(
             base_offset,
-            index_interval_bytes=settings.index_interval_bytes,
-            segment_index_bytes=settings.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            segment_index_bytes=config.segment_index_bytes,
         )
 
     def write(self, *, at_least: int) -> None:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless.errors import check_partition, check_several, unknown, unknown_partition
+from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class Selection:
     """The partitions that were named, of one log directory.
 
     Attributes:
@@ -35,7 +35,7 @@ class Place:
     is_alone: bool = False
 
 
-def places(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Place]:
+def select_partitions(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Selection]:
     """Find what was named: in log directories these topics, and of them these partitions, all if there is none.
 
     A partition's directory has to be of what else is named. A log directory with none of the topics is left out.
@@ -69,7 +69,7 @@ def places(paths: Iterable[str], topics: Collection[str], partitions: Collection
     return [place for place in narrowed if place.directories]
 
 
-def _at(path: str, topics: Collection[str]) -> Place:
+def _at(path: str, topics: Collection[str]) -> Selection:
     disk.check_local(path)
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
@@ -77,14 +77,14 @@ def _at(path: str, topics: Collection[str]) -> Place:
         topic, partition, leftover = file_names.parse_directory_name(os.path.basename(path))
         if leftover or topic == file_names.METADATA_TOPIC:
             raise ValueError(f"cannot rewrite {path}: it is no partition of a topic")
-        return Place(
+        return Selection(
             {(topic, partition): path}, LogDirFiles(os.path.dirname(path)), is_partition=True, is_alone=is_alone
         )
     if not LogDirFiles.is_root(names):
         raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
     if not topics:
         raise ValueError(f"no topic named: {path} is a log directory; say which of its topics are to be rewritten")
-    return Place(_partitions(path), LogDirFiles(path))
+    return Selection(_partitions(path), LogDirFiles(path))
 
 
 def _own_path(path: str) -> tuple[str, bool]:
@@ -109,5 +109,5 @@ def _partitions(path: str) -> dict[Key, str]:
     return known
 
 
-def _of(place: Place, chosen: set[Key]) -> Place:
-    return Place({key: place.directories[key] for key in sorted(place.directories) if key in chosen}, place.root)
+def _of(place: Selection, chosen: set[Key]) -> Selection:
+    return Selection({key: place.directories[key] for key in sorted(place.directories) if key in chosen}, place.root)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from typing import TypeAlias
 
-    from brokerless.append.operation import Apart, Outcome, PlanT, Progress, RewriteOperation, Steps
+    from brokerless.append.operation import Outcome, PlanT, Progress, RewriteOperation, StagedCall, Steps
     from brokerless.io.workers import Call
 
     _Calls: TypeAlias = Generator[Sequence[Call[Any]], list[Any], Outcome[ReportT]]
@@ -50,23 +50,23 @@ class Running(Generic[ReportT]):
         return True
 
 
-def here(verb: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> Running[ReportT]:
+def in_place(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> Running[ReportT]:
     """Return work that writes beside the old segments, if it writes: one call."""
-    return Running(_one(partial(verb.work, plan, dry_run=dry_run)))
+    return Running(_one(partial(operation.work, plan, dry_run=dry_run)))
 
 
-def apart(verb: RewriteOperation[PlanT, ReportT], plan: PlanT, place: str, share: int) -> Running[ReportT]:
+def staged(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, place: str, share: int) -> Running[ReportT]:
     """Return work whose calls may be made more than once, and anywhere.
 
     Args:
-        verb: what is done.
+        operation: what is done.
         plan: the verb's.
         place: of `attempts.make`.
         share: bytes of old segments for one call, about.
     """
-    steps = verb.steps(plan, share) if isinstance(verb, Divisible) else None
+    steps = operation.steps(plan, share) if isinstance(operation, Divisible) else None
     if steps is None:
-        return Running(_one(partial(_attempt, partial(verb.work, plan, dry_run=False), place)))
+        return Running(_one(partial(_attempt, partial(operation.work, plan, dry_run=False), place)))
     return Running(_attempted(steps, place))
 
 
@@ -87,5 +87,5 @@ def _attempted(steps: Steps[ReportT], place: str) -> _Calls[ReportT]:
         return outcome
 
 
-def _attempt(call: Apart, place: str, *, progress: Progress) -> Any:  # noqa: ANN401 - the verb's
+def _attempt(call: StagedCall, place: str, *, progress: Progress) -> Any:  # noqa: ANN401 - the verb's
     return call(progress=progress, output=attempts.begin(place))

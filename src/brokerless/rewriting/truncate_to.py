@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from brokerless.append.operation import Outcome
-from brokerless.errors import CorruptRecordError, check_number
+from brokerless.arguments import check_number
+from brokerless.errors import CorruptRecordError
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
 
@@ -223,7 +224,7 @@ def _open_transactions(state: LogState, end: int) -> list[int]:
     """Return the first offsets of the transactions that are open at an offset."""
     cut = truncate(
         state.directory,
-        state.settings,
+        state.config,
         end,
         log_start_offset=state.log_start_offset,
         recovery_point=0,

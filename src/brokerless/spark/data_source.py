@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from brokerless.errors import unknown
+from brokerless.arguments import unknown
 from brokerless.spark.sink import sink_options
 from brokerless.spark.sink.sink import Writer, written_columns
 from brokerless.spark.sink.stream_sink import StreamWriter

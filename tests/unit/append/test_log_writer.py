@@ -15,17 +15,17 @@ from damage import flip_bit
 
 @pytest.fixture
 def path(tmp_path):
-    with bl.LogDir.create(tmp_path / "d") as directory:
+    with bl.create_log_dir(tmp_path / "d") as directory:
         directory.create_topic("t", 2)
     return str(tmp_path / "d")
 
 
 def open_quietly(path):
-    return bl.LogDir.open(path, sole_replica=True)
+    return bl.open_log_dir(path, sole_replica=True)
 
 
 def values(path, partition=0):
-    log = bl.LogDir(path).log("t", partition)
+    log = bl.LogDirs(path).log("t", partition)
     return [value for rows in log.read() for value in rows["value"].to_pylist()]
 
 
@@ -71,7 +71,7 @@ def test_an_interrupt_between_decision_and_files_breaks_the_log(path):
 def test_a_refused_append_does_not_break_the_log(path):
     with open_quietly(path) as directory:
         log = directory.log("t", 0)
-        with pytest.raises(bl.CorruptRecordError):
+        with pytest.raises(bl.errors.CorruptRecordError):
             log.append(batch(0, [b"a"])[:-1] + b"x")
         log.append(batch(0, [b"a"]))
     assert bl.LogDirFiles(path).is_clean
@@ -108,7 +108,7 @@ def test_the_first_error_of_a_logs_own_block_is_the_one_that_is_seen(path):
 
     def append_to_a_full_disk():
         with (
-            LogWriter.open(f"{path}/t-0", settings=bl.TopicSettings(), is_clean=True) as log,
+            LogWriter.open(f"{path}/t-0", config=bl.TopicConfig(), is_clean=True) as log,
             mock.patch.object(disk.Output, "write_at", side_effect=OSError(28, "full")),
         ):
             log.append(batch(0, [b"a"]))
@@ -122,7 +122,7 @@ def test_a_log_start_that_was_not_written_everywhere_breaks_the_log(path):
     directory = open_quietly(path)
     log = directory.log("t", 0)
     log.append(batch(0, [b"a", b"b"]))
-    with pytest.raises(bl.OffsetOutOfRangeError, match="before offset 3"):
+    with pytest.raises(bl.errors.OffsetOutOfRangeError, match="before offset 3"):
         log.run(bl.Retain(before_offset=3))
     assert not log.is_broken
     with mock.patch.object(disk, "atomic_write", side_effect=OSError(28, "full")), pytest.raises(OSError, match="full"):
@@ -143,7 +143,7 @@ def test_an_open_that_fails_leaves_a_clean_directory_clean(path):
     with open(damaged, "w") as file:
         file.write("no number")
     before = os.listdir("/proc/self/fd")
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         open_quietly(path)
     assert bl.LogDirFiles(path).is_clean
     assert len(os.listdir("/proc/self/fd")) == len(before)
@@ -219,14 +219,14 @@ def test_a_warning_that_is_an_error_leaves_the_directory_as_it_was(path):
     with open(f"{path}/__cluster_metadata-0/{0:020d}.log", "wb"), warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="belongs to cluster"):
-            bl.LogDir.open(path)
+            bl.open_log_dir(path)
     assert bl.LogDirFiles(path).is_clean
     open_quietly(path).close()
 
 
 def test_recovering_one_topic_of_a_clean_directory_leaves_it_clean(path):
-    bl.LogDir.open(path, sole_replica=True, recover=True).close()
-    with bl.LogDir.open(path, sole_replica=True, recover=True) as directory:
+    bl.open_log_dir(path, sole_replica=True, recover=True).close()
+    with bl.open_log_dir(path, sole_replica=True, recover=True) as directory:
         directory.log("t", 0)
     assert bl.LogDirFiles(path).is_clean
 
@@ -237,7 +237,10 @@ def test_a_start_offset_above_the_end_deletes_nothing_in_a_clean_directory(path)
         directory.log("t", 0).append(batch(0, [b"a"]))
     with open(f"{path}/log-start-offset-checkpoint", "w") as file:
         file.write("0\n1\nt 0 1000\n")
-    with open_quietly(path) as directory, pytest.raises(bl.CorruptRecordError, match="correct log-start-offset-check"):
+    with (
+        open_quietly(path) as directory,
+        pytest.raises(bl.errors.CorruptRecordError, match="correct log-start-offset-check"),
+    ):
         directory.log("t", 0)
     assert bl.LogDirFiles(path).is_clean
     assert os.path.getsize(f"{path}/t-0/{0:020d}.log") > 0
@@ -246,8 +249,8 @@ def test_a_start_offset_above_the_end_deletes_nothing_in_a_clean_directory(path)
 def test_what_recovery_cannot_cure_is_not_said_to_be_cured_by_it(path):
     with (
         open(f"{path}/t-0/1.log", "wb"),
-        bl.LogDir.open(path, sole_replica=True, recover=True) as directory,
-        pytest.raises(bl.CorruptRecordError, match="rename the file") as caught,
+        bl.open_log_dir(path, sole_replica=True, recover=True) as directory,
+        pytest.raises(bl.errors.CorruptRecordError, match="rename the file") as caught,
     ):
         directory.log("t", 0)
     assert "brokerless recover" not in str(caught.value)
@@ -264,12 +267,12 @@ def test_damage_in_a_clean_segment_without_an_index_is_not_cut_away_in_silence(p
     os.remove(log.replace(".log", ".index"))
     with (
         open_quietly(path) as directory,
-        pytest.raises(bl.CorruptRecordError, match=r"no index, at \d+: .*recover"),
+        pytest.raises(bl.errors.CorruptRecordError, match=r"no index, at \d+: .*recover"),
     ):
         directory.log("t", 0)
     assert bl.LogDirFiles(path).is_clean
     assert os.path.getsize(log) == 3 * len(batch(0, [b"a"]))
-    with bl.LogDir.open(path, sole_replica=True, recover=True) as directory:
+    with bl.open_log_dir(path, sole_replica=True, recover=True) as directory:
         directory.log("t", 0)
     assert values(path) == [b"a"]
 
@@ -289,7 +292,7 @@ def test_a_swap_file_of_another_name_is_damage(path):
     with (
         open(f"{path}/t-0/x.swap", "wb"),
         open_quietly(path) as directory,
-        pytest.raises(bl.CorruptRecordError, match=r"x\.swap is no segment's name"),
+        pytest.raises(bl.errors.CorruptRecordError, match=r"x\.swap is no segment's name"),
     ):
         directory.log("t", 0)
 
@@ -322,7 +325,7 @@ def test_a_batch_that_is_cut_is_not_left_out_in_silence(path, cut):
             (log.append_as_follower, whole + late[:-cut]),
             (log.append, b"abc"),
         ):
-            with pytest.raises(bl.CorruptRecordError, match=r"the last batch is cut, \d+ bytes are left of it"):
+            with pytest.raises(bl.errors.CorruptRecordError, match=r"the last batch is cut, \d+ bytes are left of it"):
                 append(content)
         assert log.log_end_offset == 0
         assert log.append_as_follower(whole + late).consumed == len(whole + late)

@@ -14,12 +14,12 @@ from brokerless.io import disk, storage
 from building import NOW, batch
 from verbs import DropBatches, write_cleaned
 
-SETTINGS = bl.TopicSettings(segment_bytes=250, index_interval_bytes=0)
+SETTINGS = bl.TopicConfig(segment_bytes=250, index_interval_bytes=0)
 
 
-def opened(path, settings=SETTINGS, **options):
+def opened(path, config=SETTINGS, **options):
     path.mkdir(exist_ok=True)
-    return bl.LogWriter.open(str(path), settings=settings, is_clean=True, now=lambda: NOW, **options)
+    return bl.LogWriter.open(str(path), config=config, is_clean=True, now=lambda: NOW, **options)
 
 
 @pytest.fixture

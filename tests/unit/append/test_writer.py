@@ -7,16 +7,16 @@ from brokerless import _native
 from brokerless.append.writer import LogWriter
 from brokerless.io import disk
 from brokerless.layout import file_names
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from building import batch, marker
 from expected import broker_cases
 
 T = 1_700_000_000_000
 
 
-def opened(directory, *, is_clean=True, **settings):
+def opened(directory, *, is_clean=True, **config):
     directory.mkdir(exist_ok=True)
-    return LogWriter.open(str(directory), settings=TopicSettings(**settings), is_clean=is_clean, now=lambda: T)
+    return LogWriter.open(str(directory), config=TopicConfig(**config), is_clean=is_clean, now=lambda: T)
 
 
 def segments(directory):
@@ -79,7 +79,7 @@ def test_a_log_that_was_cut_inside_a_batch_ends_there_for_good(tmp_path, then):
     assert log.log_end_offset == 15
     log.close()
     directory, start = str(tmp_path / "t-0"), log.log_start_offset
-    again = LogWriter.open(directory, settings=TopicSettings(), is_clean=True, log_start_offset=start)
+    again = LogWriter.open(directory, config=TopicConfig(), is_clean=True, log_start_offset=start)
     assert (again.log_start_offset, again.append(batch(0, [b"more"], timestamp=T)).first_offset) == (start, 15)
     again.close()
 
@@ -97,17 +97,17 @@ def test_an_index_entry_with_a_negative_position_leads_to_the_start(tmp_path):
 
 def test_indexes_of_an_empty_segment_lose_their_zeros(tmp_path):
     """A copy of an empty partition of a running broker: rolled at its own offset, a segment stays the same one."""
-    directory, settings = tmp_path / "t-0", {"index_interval_bytes": 0, "segment_index_bytes": 1200}
-    opened(directory, **settings).close()
+    directory, config = tmp_path / "t-0", {"index_interval_bytes": 0, "segment_index_bytes": 1200}
+    opened(directory, **config).close()
     for kind in ("index", "timeindex"):
         (directory / f"{0:020d}.{kind}").write_bytes(bytes(1200))
-    log = opened(directory, **settings)
+    log = opened(directory, **config)
     for _ in range(3):
         log.append(batch(0, [b"x"] * 5, timestamp=T))
     log.close()
     [segment] = segments(directory)
     assert (segment["index"], segment["timeindex"]) == ([[9, 101], [14, 202]], [[T + 4, 4]])
-    assert opened(directory, **settings).log_end_offset == 15
+    assert opened(directory, **config).log_end_offset == 15
 
 
 @pytest.mark.parametrize("padded", [120, 1200])
@@ -115,19 +115,19 @@ def test_indexes_of_an_empty_segment_lose_their_zeros(tmp_path):
 def test_an_index_with_a_tail_of_zeros_is_full(tmp_path, kind, padded):
     """A copy of a running broker's has them. Behind them no broker looks, and cannot map a file of that length."""
     directory, limit = tmp_path / "t-0", 1200
-    settings = {"index_interval_bytes": 0, "segment_index_bytes": limit}
-    log = opened(directory, **settings)
+    config = {"index_interval_bytes": 0, "segment_index_bytes": limit}
+    log = opened(directory, **config)
     for _ in range(3):
         log.append(batch(0, [b"x"] * 5, timestamp=T))
     log.close()
     index = directory / f"{0:020d}.{kind}"
     index.write_bytes(index.read_bytes().ljust(padded, b"\0"))
-    log = opened(directory, **settings)
+    log = opened(directory, **config)
     log.append(batch(0, [b"more"], timestamp=T))
     log.close()
     assert [segment["batches"] for segment in segments(directory)] == [["0-4", "5-9", "10-14"], ["15-15"]]
     assert index.stat().st_size == padded
-    assert opened(directory, **settings).log_end_offset == 16
+    assert opened(directory, **config).log_end_offset == 16
 
 
 def test_truncation_to_the_end_of_an_epoch(tmp_path):
@@ -195,7 +195,7 @@ def test_a_refused_append_changes_no_file(tmp_path):
     log.append(batch(0, [b"x" * 100], timestamp=T, producer_id=1, base_sequence=0))
     log.flush()
     before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}
-    with pytest.raises(bl.OutOfOrderSequenceError):
+    with pytest.raises(bl.errors.OutOfOrderSequenceError):
         log.append(batch(0, [b"x" * 100], timestamp=T, producer_id=1, base_sequence=7), leader_epoch=4)
     log.flush()
     assert {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()} == before
@@ -206,7 +206,7 @@ def test_many_ready_batches_stop_at_the_first_that_is_refused(tmp_path):
     log = opened(tmp_path / "t-0")
     good = [batch(0, [b"%d" % i], timestamp=T, producer_id=1, base_sequence=i) for i in range(3)]
     bad = batch(0, [b"x"], timestamp=T, producer_id=1, base_sequence=9)
-    with pytest.raises(bl.OutOfOrderSequenceError):
+    with pytest.raises(bl.errors.OutOfOrderSequenceError):
         log.append_each(b"".join([*good, bad, *good]))
     log.close()
     assert [value for rows in bl.Log(tmp_path / "t-0").read() for value in rows["value"].to_pylist()] == [
@@ -254,7 +254,7 @@ def test_a_refusal_in_a_later_piece_says_where_it_is(tmp_path, monkeypatch):
         monkeypatch.setattr("brokerless.append.open_log._PIECE", length)
         (tmp_path / str(number)).mkdir()
         log = opened(tmp_path / str(number) / "t-0")
-        with pytest.raises(bl.OutOfOrderSequenceError) as refused:
+        with pytest.raises(bl.errors.OutOfOrderSequenceError) as refused:
             log.append_each(data)
         log.close()
         said.append((str(refused.value), refused.value.position))

@@ -12,7 +12,7 @@ from building import NOW, batch, marker
 @pytest.fixture
 def data(tmp_path):
     """Topic t, two partitions: keys a, b, a in one segment, a and a tombstone of b in the next, then an empty one."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 2, cleanup_policy="compact")
         for partition in range(2):
             log = log_dir.log("t", partition)
@@ -23,7 +23,7 @@ def data(tmp_path):
 
 
 def offsets(path):
-    return {log.name: [o for rows in log.read() for o in rows["offset"].to_pylist()] for log in bl.LogDir(path).logs()}
+    return {log.name: [o for rows in log.read() for o in rows["offset"].to_pylist()] for log in bl.LogDirs(path).logs()}
 
 
 def test_in_place(data, run):
@@ -63,7 +63,7 @@ def test_a_dry_run_in_json(data, run):
 
 
 def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 1)
         log_dir.log("t", 0).append(batch(0, [b"1"]))
     refused = run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--roll")
@@ -134,7 +134,7 @@ def test_why_a_record_is_not_compacted_yet(data, run):
 @pytest.mark.parametrize("magic", [0, 1])
 def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
     data = tmp_path / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", 1, cleanup_policy="compact", message_format=magic)
         log = log_dir.log("t", 0)
         for keys in ("a", "b", "c"):

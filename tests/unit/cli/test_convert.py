@@ -12,7 +12,7 @@ from building import NOW, batch, marker
 @pytest.fixture
 def data(tmp_path):
     """Topic t with two plain records, topic x with a committed one."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         log_dir.create_topic("x")
         log_dir.log("t", 0).append_as_follower(batch(0, [b"a" * 500, b"b" * 500], timestamp=NOW))

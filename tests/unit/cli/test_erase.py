@@ -15,7 +15,7 @@ KEYS = [b"anna", b"bert", b"\xff\x00", b"anna-2"]
 @pytest.fixture
 def data(tmp_path):
     """Topic t: a record of each key."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append_as_follower(batch(0, [b"v"] * len(KEYS), keys=KEYS, timestamp=NOW))
     return tmp_path / "data"
@@ -59,7 +59,7 @@ def test_produce_and_erase_agree_on_other_replicas(is_ours, tmp_path, run):
     """A directory that no cluster has taken yet has none, and one of which nothing is known may have some."""
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"key": "anna", "value": "1"}')
-    with bl.LogDir.create(tmp_path / "d", kraft=False) as log_dir:
+    with bl.create_log_dir(tmp_path / "d", kraft=False) as log_dir:
         log_dir.create_topic("t")
     if not is_ours:
         (tmp_path / "d/meta.properties").unlink()

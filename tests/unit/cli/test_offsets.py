@@ -44,7 +44,7 @@ def test_what_is_yet_to_be_uploaded_is_none_or_not_known(golden, run, tmp_path):
     refused = run("offsets", path, "--timestamp", "earliest-pending-upload")
     assert (refused.code, "from offset 182 on are yet to be uploaded is not known" in refused.err) == (2, True)
     data = tmp_path / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t", remote_storage_enable=True)
     refused = run("offsets", data, "--timestamp", "earliest-pending-upload")
     assert (refused.code, "t-0 is tiered" in refused.err) == (2, True)

@@ -111,7 +111,7 @@ def test_one_transaction_for_all_of_the_input(run, tmp_path):
     )
     assert (result.code, result.out) == (0, "")
     assert "2 records written to t" in result.err
-    for log in bl.LogDir(tmp_path / "d").logs():
+    for log in bl.LogDirs(tmp_path / "d").logs():
         assert log.log_end_offset == log.last_stable_offset
     assert len(run("read", tmp_path / "d", "--isolation-level", "read_committed").out.splitlines()) == 2
 
@@ -273,7 +273,7 @@ def test_what_was_written_before_a_bad_line_is_counted(run, tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"value": "%s"}\n' % ("x" * 1000) * 20_000 + "{\n")
     done = run("produce", tmp_path / "d", "--topic", "t", "--input", file)
-    log = bl.LogDir(tmp_path / "d").log("t", 0)
+    log = bl.LogDirs(tmp_path / "d").log("t", 0)
     assert done.code == 2
     assert log.log_end_offset > 0
     assert f"{log.log_end_offset:,} records were written to t" in done.err
@@ -335,7 +335,7 @@ def test_what_was_written_before_a_refused_record_is_counted(run, tmp_path, keep
         # A follower takes what its leader has.
         assert (done.code, "31 records written" in done.err) == (0, True)
     else:
-        written = bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset
+        written = bl.LogDirs(tmp_path / "d").log("t", 0).log_end_offset
         assert (done.code, f"{written} records were written" in done.err, 0 < written <= 30) == (2, True, True)
         assert "max_message_bytes is 1048588" in done.err
 

@@ -13,7 +13,7 @@ T = 1_700_000_000_000
 @pytest.fixture
 def data(tmp_path):
     """Topic t: two partitions of three one-record segments, a second apart."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=100)
         for partition in range(2):
             for i in range(3):
@@ -23,7 +23,7 @@ def data(tmp_path):
 
 
 def offsets(path):
-    return {log.name: [o for rows in log.read() for o in rows["offset"].to_pylist()] for log in bl.LogDir(path).logs()}
+    return {log.name: [o for rows in log.read() for o in rows["offset"].to_pylist()] for log in bl.LogDirs(path).logs()}
 
 
 def test_in_place(data, run):
@@ -39,7 +39,7 @@ def test_in_place(data, run):
 
 
 def test_the_release_whose_rules_count(run, tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", cleanup_policy="")
         log_dir.log("t", 0).append_as_follower(batch(0, [b"a", b"b"], timestamp=T))
     arguments = ("retain", tmp_path / "data", "--topic", "t", "--before-offset", 1, "--in-place", "--release")
@@ -86,7 +86,7 @@ def test_a_dry_run_in_json(data, run):
 def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
     result = run("retain", data / "t-0", "--before-offset", 1, "--to", tmp_path / "t-5")
     assert (result.code, result.err.splitlines()) == (0, [f"1 partition written to {tmp_path}/t-5"])
-    log = bl.LogWriter.open(str(data / "t-1"), settings=bl.TopicSettings(), is_clean=True)
+    log = bl.LogWriter.open(str(data / "t-1"), config=bl.TopicConfig(), is_clean=True)
     log.append(batch(0, [b"03", b"04"]))
     log.close()
     result = run("retain", data / "t-1", "--before-offset", 4, "--to", tmp_path / "t-6")

@@ -51,10 +51,10 @@ def test_a_commit_waits_for_another_writer(tmp_path):
     written(tmp_path / "d", 1)
     write, staging = begin(tmp_path / "d")
     parts = send(staging, 2)
-    holder = bl.LogDir.open(tmp_path / "d")
-    with pytest.raises(bl.LogInUseError):
+    holder = bl.open_log_dir(tmp_path / "d")
+    with pytest.raises(bl.errors.LogInUseError):
         write.commit(parts, patience=0.1)
-    with pytest.raises(bl.LogInUseError):
+    with pytest.raises(bl.errors.LogInUseError):
         write.begin(patience=0.1)
     closing = threading.Timer(0.2, holder.close)
     closing.start()
@@ -68,7 +68,7 @@ def test_a_part_is_as_small_as_its_topic_has_partitions(tmp_path):
 
     def part(partitions):
         path = tmp_path / str(partitions)
-        with bl.LogDir.create(path) as log_dir:
+        with bl.create_log_dir(path) as log_dir:
             log_dir.create_topic("t", partitions=partitions)
         (part,) = send(begin(path)[1], 1)
         return part

@@ -36,7 +36,7 @@ def test_what_is_small_joins_the_active_segment(small):
     # those that did not change were not copied
     assert [name for name in before if before[name] != after[name]] == ["00000000000000000200.log"]
     assert values(small)[-1] == 7
-    assert bl.LogDir(small).log("t", 0).log_end_offset == 251
+    assert bl.LogDirs(small).log("t", 0).log_end_offset == 251
 
 
 def test_what_is_large_begins_a_segment(small):
@@ -52,7 +52,7 @@ def test_a_copied_log_does_not_write_into_the_old_one(small):
     before = {file.name: file.read_bytes() for file in (small / "t-0").iterdir()}
     for number in (1, 40):
         write, staging = begin(small)
-        with pytest.raises(bl.RecordTooLargeError):
+        with pytest.raises(bl.errors.RecordTooLargeError):
             write.commit([*send(staging, *range(number)), *send(staging, "1" * 2_000_000)])
         write.abort()
         assert {file.name: file.read_bytes() for file in (small / "t-0").iterdir()} == before
@@ -70,10 +70,10 @@ def test_epochs_do_not_copy_a_large_segment_each_time(small, monkeypatch):
 
 
 def test_segments_roll_as_appends_roll_them(tmp_path):
-    written(tmp_path / "d", *range(1000), settings={"segment_bytes": 1 << 20}, encoding=Encoding(batch_size=1000))
+    written(tmp_path / "d", *range(1000), config={"segment_bytes": 1 << 20}, encoding=Encoding(batch_size=1000))
     write, staging = begin(tmp_path / "d", encoding=Encoding(batch_size=4000))
     write.commit(send(staging, *(10**30 + number for number in range(40_000))))
-    sizes = [segment.size for segment in bl.LogDir(tmp_path / "d").log("t", 0).segments]
+    sizes = [segment.size for segment in bl.LogDirs(tmp_path / "d").log("t", 0).segments]
     assert len(sizes) > 1
     assert max(sizes) <= 1 << 20
     assert len(values(tmp_path / "d")) == 41_000
@@ -88,7 +88,7 @@ def test_offsets_have_to_be_apart(tmp_path):
     write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     write.commit([*send(staging, 7, 9, offset=[7, 9]), *send(staging, 2, 3, offset=[2, 3])])
     assert values(tmp_path / "d") == [2, 3, 7, 9]
-    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == 10
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).log_end_offset == 10
     write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     for offsets in ([5, 5], [6, 5]):
         with pytest.raises(ValueError, match="do not rise: sort the rows"):
@@ -201,7 +201,7 @@ LINEAGE = ["key", "value", "offset", "timestamp", "timestampType", "leaderEpoch"
 
 
 def lineage(path):
-    log = bl.LogDir(path).log("t", 0)
+    log = bl.LogDirs(path).log("t", 0)
     return [row for rows in log.read(columns=LINEAGE, isolation_level="read_committed") for row in rows.to_pylist()]
 
 
@@ -240,14 +240,14 @@ def test_a_large_part_becomes_a_segment_in_place(tmp_path, encoding, in_place, m
         files = commit_and_number(write, sent)
         assert len(files & set(inodes(path).values())) == (2 if name == "in place" else 0)
         found.append(lineage(path))
-        for segment in bl.LogDir(path).log("t", 0).segments:
+        for segment in bl.LogDirs(path).log("t", 0).segments:
             segment.offset_index().sanity_check()
             segment.time_index().sanity_check()
         # what is small joins the last of them
         write, staging = begin(path)
         write.commit(send(staging, 7, timestamp=[NOW]))
         assert values(path)[-1] == 7
-        with bl.LogDir.open(path, sole_replica=True) as log_dir:
+        with bl.open_log_dir(path, sole_replica=True) as log_dir:
             assert not log_dir.log("t", 0).is_broken
     assert found[0] == found[1]
     assert len(found[0]) == 250 + 80
@@ -262,7 +262,7 @@ def test_a_segment_begins_with_a_part_in_place_and_others_join_it(tmp_path, enco
         write, staging = begin(tmp_path / name, encoding=encoding)
         files = commit_and_number(write, send_two(staging))
         assert len(files & set(inodes(tmp_path / name).values())) == (1 if name == "in place" else 0)
-        for segment in bl.LogDir(tmp_path / name).log("t", 0).segments:
+        for segment in bl.LogDirs(tmp_path / name).log("t", 0).segments:
             segment.offset_index().sanity_check()
             segment.time_index().sanity_check()
         found.append((bases(tmp_path / name), lineage(tmp_path / name)))
@@ -284,7 +284,7 @@ def test_a_segment_begins_with_a_part_in_place_and_others_join_it(tmp_path, enco
 )
 def test_a_part_that_a_broker_would_look_into_is_appended(tmp_path, settings, in_place):
     write, staging = begin(
-        tmp_path / "d", settings={"segment_bytes": 1000, **settings}, encoding=Encoding(batch_size=200)
+        tmp_path / "d", config={"segment_bytes": 1000, **settings}, encoding=Encoding(batch_size=200)
     )
     sent = send_two(staging)
     files = commit_and_number(write, sent)
@@ -300,7 +300,7 @@ def test_a_large_part_that_is_damaged_does_not_come_into_force(small, in_place, 
     content = bytearray(Path(part.path).read_bytes())
     content[at] ^= 0x40
     Path(part.path).write_bytes(content)
-    with pytest.raises((bl.CorruptRecordError, bl.AppendError)):
+    with pytest.raises((bl.errors.CorruptRecordError, bl.errors.AppendError)):
         write.commit([part])
     assert bases(small) == [0, 100, 200]
 
@@ -320,7 +320,7 @@ def test_a_part_that_others_may_use_than_the_log_is_copied(small, in_place, monk
 
 
 def test_parts_that_are_looked_into_share_segments(tmp_path, in_place):
-    write, staging = begin(tmp_path / "d", settings={"segment_bytes": 2000, "cleanup_policy": "compact"})
+    write, staging = begin(tmp_path / "d", config={"segment_bytes": 2000, "cleanup_policy": "compact"})
     write.commit([*send_two(staging), *send_two(staging, 200)])
     assert len(bases(tmp_path / "d")) == 2
     assert len(values(tmp_path / "d")) == 160

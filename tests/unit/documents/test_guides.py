@@ -34,7 +34,7 @@ def test_the_guide_to_log_directories_and_brokers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fill(tmp_path / "var/lib/kafka/data")
     run("docs/guides/brokers.md", tmp_path, {})
-    assert len(bl.LogDir("new-data").logs(["orders"])) == 4
+    assert len(bl.LogDirs("new-data").logs(["orders"])) == 4
 
 
 def test_the_guide_to_writing(tmp_path, monkeypatch, capsys):
@@ -46,7 +46,7 @@ def test_the_guide_to_writing(tmp_path, monkeypatch, capsys):
         sh(block, tmp_path)
     committed = [
         value
-        for log in bl.LogDir("new-data").logs(["orders"])
+        for log in bl.LogDirs("new-data").logs(["orders"])
         for rows in log.read(isolation_level="read_committed")
         for value in rows["value"].to_pylist()
     ]
@@ -82,7 +82,7 @@ def test_the_guide_to_rewriting(tmp_path, monkeypatch):
     made = sorted(path.name for path in tmp_path.iterdir())
     assert made == ["as-of-may-2", "compacted", "copy", "data", "for-any-cluster", "for-old-brokers"]
     values = {
-        name: [value for rows in bl.LogDir(name).log("orders", 0).read() for value in rows["value"].to_pylist()]
+        name: [value for rows in bl.LogDirs(name).log("orders", 0).read() for value in rows["value"].to_pylist()]
         for name in made
     }
     assert values == {
@@ -99,7 +99,7 @@ def test_the_producer_of_the_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = [block for block in blocks("README.md", "python") if "Producer" in block]
     exec(block, {"bl": bl})
-    assert bl.LogDir("new-data").topics() == ["orders"]
+    assert bl.LogDirs("new-data").topics() == ["orders"]
 
 
 def test_the_guide_to_converting(tmp_path):

@@ -25,7 +25,7 @@ def found(directory, *, is_clean=True):
 @pytest.fixture
 def log(tmp_path):
     """Five batches of two records in each of two segments; return the partition's directory."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         log = log_dir.log("t", 0)
         for i in range(10):
@@ -53,7 +53,7 @@ def test_the_logs_of_real_brokers(golden):
     """None has anything, but for two of a killed broker that were broken by hand."""
     kinds = {}
     for log_dir in sorted((golden / "logs").iterdir()):
-        for log in bl.LogDir(log_dir).logs():
+        for log in bl.LogDirs(log_dir).logs():
             for segment in log.segments:
                 for finding in findings(segment, is_clean=log.root.is_clean):
                     kinds[log_dir.name, log.topic] = finding.kind
@@ -205,7 +205,7 @@ def test_offsets_that_go_back(log):
 
 def test_records_are_looked_into(tmp_path):
     """A checksum may be right and the records wrong: what a producer with a fault sent."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"value"], timestamp=NOW))
     path = tmp_path / "data" / "t-0" / "00000000000000000000.log"
@@ -218,7 +218,7 @@ def test_records_are_looked_into(tmp_path):
 
 
 def test_records_that_do_not_rise(tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"1", b"2"], timestamp=NOW))
     path = tmp_path / "data" / "t-0" / "00000000000000000000.log"
@@ -302,7 +302,7 @@ def test_many_bad_batches_in_a_row_are_one_search(log, monkeypatch):
 
 
 def test_a_check_and_a_read_report_the_same_of_a_moved_last_batch(tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         for number in range(5):
             log_dir.log("t", 0).append(batch(0, [b"%d" % number]))

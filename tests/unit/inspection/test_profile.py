@@ -5,7 +5,7 @@ import pytest
 import brokerless as bl
 import damage
 from brokerless.errors import CorruptRecordError
-from brokerless.inspection.profile import SCHEMA, profile, together
+from brokerless.inspection.profile import SCHEMA, combined, profile
 from building import NOW, batch, marker
 
 HOUR = 3_600_000
@@ -44,10 +44,10 @@ FACTS = (
 def test_golden_logs(golden, log_dir):
     columns = ["key", "value", "headers", "timestamp", "compression"]
     checked = 0
-    for log in bl.LogDir(golden / "logs" / log_dir).logs():
+    for log in bl.LogDirs(golden / "logs" / log_dir).logs():
         if log.log_start_offset > 0:
             continue
-        sums = together([SCHEMA.empty_table(), *map(profile, log.segments)]).to_pylist()
+        sums = combined([SCHEMA.empty_table(), *map(profile, log.segments)]).to_pylist()
         rows = []
         for part in log.read(columns=columns):
             stamps = part["timestamp"].cast("int64")
@@ -71,7 +71,7 @@ def test_golden_logs(golden, log_dir):
 
 @pytest.fixture
 def log(tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         yield log_dir.log("t", 0)
 

@@ -109,7 +109,7 @@ def test_a_log_directory_reads_as_on_a_disk(stored, golden, name, tmp_path):
     url = stored(name)
     local = tmp_path / "data"
     shutil.copytree(golden / "logs" / name, local)
-    found, expected = bl.LogDir(url), bl.LogDir(local)
+    found, expected = bl.LogDirs(url), bl.LogDirs(local)
     assert found.topics() == expected.topics()
     assert found.roots[0].cluster_id == expected.roots[0].cluster_id
     for log in expected.logs():
@@ -134,7 +134,7 @@ def test_one_partition_and_one_file(stored, run):
 def test_listing_is_one_request_a_prefix(stored, requests):
     url = stored("kafka-4.1")
     requests.clear()
-    log_dir = bl.LogDir(url)
+    log_dir = bl.LogDirs(url)
     logs = log_dir.logs()
     for log in logs:
         assert log.segments
@@ -143,14 +143,14 @@ def test_listing_is_one_request_a_prefix(stored, requests):
 
 def test_nothing_is_written_there(stored):
     url = stored("kafka-4.1")
-    for write in (bl.LogDir.open, bl.LogDir.create, lambda url: bl.Producer(url, "t")):
+    for write in (bl.open_log_dir, bl.create_log_dir, lambda url: bl.Producer(url, "t")):
         with pytest.raises(ValueError, match="only local files are written"):
             write(url)
 
 
 def test_a_store_that_is_not_known_is_named():
     with pytest.raises(ValueError, match="cannot read nowhere://"):
-        bl.LogDir("nowhere://bucket/data")
+        bl.LogDirs("nowhere://bucket/data")
 
 
 def test_what_a_store_says_of_itself_is_an_error_of_the_file(store, monkeypatch):
@@ -191,7 +191,7 @@ def test_an_error_of_a_sentence_alone_says_it(store, monkeypatch, error, said):
 def test_an_object_that_is_named_like_a_partition_hides_none(stored, store, monkeypatch):
     """Some tools put one there; in a listing either may come first."""
     url = stored("kafka-4.1")
-    expected = [log.name for log in bl.LogDir(url).logs()]
+    expected = [log.name for log in bl.LogDirs(url).logs()]
     list_, is_directory = type(store[0]).ls, type(store[0]).isdir
     path = store[0]._strip_protocol(f"{url}/headers-0")
 
@@ -201,8 +201,8 @@ def test_an_object_that_is_named_like_a_partition_hides_none(stored, store, monk
 
     monkeypatch.setattr(type(store[0]), "ls", listed)
     monkeypatch.setattr(type(store[0]), "isdir", lambda self, name: name != path and is_directory(self, name))
-    assert [log.name for log in bl.LogDir(url).logs()] == expected
-    assert bl.LogDir(url).log("headers", 0).log_end_offset
+    assert [log.name for log in bl.LogDirs(url).logs()] == expected
+    assert bl.LogDirs(url).log("headers", 0).log_end_offset
 
 
 def test_a_partition_is_looked_at_anew_with_its_checkpoints(stored, store, monkeypatch):
@@ -226,7 +226,7 @@ def test_a_partition_is_looked_at_anew_with_its_checkpoints(stored, store, monke
     checkpoint = store[0]._strip_protocol(f"{url}/log-start-offset-checkpoint")
     if store[0].exists(checkpoint):
         store[0].rm(checkpoint)
-    bl.LogDir(url).logs()
+    bl.LogDirs(url).logs()
     store[0].pipe(checkpoint, b"0\n1\nheaders 0 3\n")
     assert bl.Log(f"{url}/headers-0").log_start_offset == 3
 
@@ -239,4 +239,4 @@ def test_what_a_store_needs_is_named(missing, url, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     remote._store.cache_clear()
     with pytest.raises(ValueError, match=rf"cannot read {url[:2]}://.* install brokerless\[{extra}\]$"):
-        bl.LogDir(url)
+        bl.LogDirs(url)

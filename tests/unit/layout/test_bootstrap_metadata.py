@@ -40,7 +40,7 @@ def test_releases_that_no_directory_is_made_for_are_refused():
     bootstrap = Bootstrap.parse(old, node_id=1)
     assert bootstrap.format(timestamp=0) == old
     bootstrap.topics["t"] = Topic(TOPIC_ID, {}, {0: 0})
-    with pytest.raises(bl.UnsupportedFormatError, match=r"formatted with metadata.version 14; .* at least 17"):
+    with pytest.raises(bl.errors.UnsupportedFormatError, match=r"formatted with metadata.version 14; .* at least 17"):
         bootstrap.format(timestamp=0)
 
 
@@ -82,7 +82,9 @@ def test_records_of_other_kinds_are_kept(golden):
 def test_partitions_that_are_elsewhere_are_not_made_ours():
     bootstrap = Bootstrap(node_id=2)
     bootstrap.topics["orders"] = Topic(TOPIC_ID, {}, {3: 0})
-    with pytest.raises(bl.UnsupportedFormatError, match=r"partition 3 of topic id .* has other replicas than node 1"):
+    with pytest.raises(
+        bl.errors.UnsupportedFormatError, match=r"partition 3 of topic id .* has other replicas than node 1"
+    ):
         Bootstrap.parse(bootstrap.format(timestamp=0), node_id=1)
 
 
@@ -90,7 +92,7 @@ def test_partitions_that_are_elsewhere_are_not_made_ours():
 def test_a_cut_snapshot_is_not_taken_for_a_shorter_one(cut):
     whole_batches = (83, 280)
     if cut not in whole_batches:
-        with pytest.raises(bl.CorruptRecordError, match="cut"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="cut"):
             Bootstrap.parse(FORMATTED[:cut], node_id=1)
 
 
@@ -105,25 +107,25 @@ def records_cut_short():
 
 @pytest.mark.parametrize("records", list(records_cut_short()))
 def test_a_cut_record_is_refused(records):
-    with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError)):
+    with pytest.raises((bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError)):
         Bootstrap.parse(_native.kraft_snapshot(records, 0), node_id=1)
 
 
 def test_a_record_that_never_ends_is_refused():
     for record in (b"\xff" * 20, b"\x02\x02\x00", b"\x01\x02\x00\xff\xff\xff\xff\x0f"):
-        with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError), match="metadata record"):
+        with pytest.raises((bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError), match="metadata record"):
             Bootstrap.parse(_native.kraft_snapshot([record], 0), node_id=1)
 
 
 def test_a_topic_is_not_named_out_of_the_log_directory(tmp_path):
     """Its name becomes that of a directory, which recovering would make."""
     path = tmp_path / "d"
-    bl.LogDir.create(path).close()
+    bl.create_log_dir(path).close()
     bootstrap = Bootstrap.parse((path / "bootstrap.checkpoint").read_bytes(), node_id=1)
     bootstrap.topics["../out"] = Topic(TOPIC_ID, {}, {0: 0})
     (path / "bootstrap.checkpoint").write_bytes(bootstrap.format(timestamp=0))
-    with pytest.raises(bl.CorruptRecordError, match="not a topic name"):
-        bl.LogDir.open(path)
+    with pytest.raises(bl.errors.CorruptRecordError, match="not a topic name"):
+        bl.open_log_dir(path)
     assert not (tmp_path / "out-0").exists()
 
 
@@ -187,5 +189,5 @@ def test_replicas_that_were_reassigned_and_settings_of_brokers_are_the_last_ones
     assert image.brokers == {"": {"log": "1"}}
     assert ClusterImage.of([default, removed]).brokers == {"": {}}
     for cut in range(len(moved)):
-        with pytest.raises(bl.CorruptRecordError, match=r"is cut|malformed"):
+        with pytest.raises(bl.errors.CorruptRecordError, match=r"is cut|malformed"):
             ClusterImage.of([moved[:cut]])

@@ -89,7 +89,7 @@ def test_settings_given_are_the_callers():
     changed = settings.with_keywords({"segment_ms": 6})
     assert source(changed, "segment_ms") == (6, "option")
     assert source(changed, "segment_bytes") == (1 << 20, "topic")
-    assert source(bl.TopicSettings(segment_ms=6), "segment_ms") == (6, "option")
+    assert source(bl.TopicConfig(segment_ms=6), "segment_ms") == (6, "option")
 
 
 def test_a_topics_own_configuration_has_nothing_of_its_brokers():
@@ -146,7 +146,7 @@ def test_a_value_that_no_broker_starts_with_is_refused(tmp_path, line, message):
 
 def test_a_malformed_escape_is_refused(tmp_path):
     (tmp_path / "server.properties").write_text("a=\\u12G4\n")
-    with pytest.raises(bl.CorruptRecordError, match="no four hexadecimal digits"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="no four hexadecimal digits"):
         BrokerConfig.read(tmp_path / "server.properties")
 
 
@@ -185,7 +185,7 @@ DYNAMIC = {"": {"log.cleaner.min.compaction.lag.ms": "86400000"}, "1": {"log.cle
 def data(tmp_path):
     """A broker's directory; its cluster's metadata log is in `metadata`."""
     data = tmp_path / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         for topic, settings in (("plain", {}), ("own", {"min_compaction_lag_ms": 0})):
             log_dir.create_topic(topic, cleanup_policy="compact", **settings)
             for value in (b"1", b"2"):
@@ -207,7 +207,7 @@ def metadata(tmp_path):
 
 
 def offsets(data, topic="plain"):
-    return [offset for rows in bl.LogDir(data).log(topic, 0).read() for offset in rows["offset"].to_pylist()]
+    return [offset for rows in bl.LogDirs(data).log(topic, 0).read() for offset in rows["offset"].to_pylist()]
 
 
 @pytest.mark.parametrize("where", ["", METADATA])
@@ -219,7 +219,7 @@ def test_a_record_that_a_default_of_the_cluster_keeps_is_kept(data, metadata, wh
         for done in bl.rewrite(bl.Compact(), data, topics=["own", "plain"], dry_run=dry_run, metadata=metadata / where)
     ]
     assert [report.total("kept") for report in reports] == [1, 0]
-    assert reports[1].left == "nothing to compact below offset 0: records are younger than min_compaction_lag_ms"
+    assert reports[1].skip_reason == "nothing to compact below offset 0: records are younger than min_compaction_lag_ms"
     found = [[report.settings[name] for name in ("min_compaction_lag_ms", "delete_retention_ms")] for report in reports]
     assert [[(one.value, one.source) for one in settings] for settings in found] == [
         [(0, "topic"), (5, "broker 1")],
@@ -233,7 +233,7 @@ def test_the_layers_of_a_directory_with_the_metadata_log(data, metadata, tmp_pat
     shutil.move(metadata / METADATA, data / METADATA)
     file = tmp_path / "server.properties"
     file.write_text("log.cleaner.min.compaction.lag.ms=3\nlog.roll.hours=1\n")
-    settings = Cluster.of(str(data), 1, broker_config=file).settings_of("plain")
+    settings = Cluster.of(str(data), 1, broker_config=file).config_of("plain")
     assert source(settings, "min_compaction_lag_ms") == (86_400_000, "cluster default")
     assert source(settings, "segment_ms") == (3_600_000, str(file))
     assert {settings.source_of(name) for name in SYNONYMS} == {
@@ -258,7 +258,7 @@ def test_no_record_goes_by_settings_that_are_not_known(data):
             with pytest.raises(ValueError, match=message):
                 bl.rewrite(verb, data / "plain-0", **options)
     with pytest.warns(UserWarning, match=UNKNOWN):
-        log_dir = bl.LogDir.open(data, sole_replica=True)
+        log_dir = bl.open_log_dir(data, sole_replica=True)
     with log_dir:
         with pytest.raises(ValueError, match=words):
             log_dir.log("plain", 0).run(bl.Compact(roll=True))
@@ -309,10 +309,10 @@ def test_the_metadata_log_is_found_among_the_paths(data, metadata):
 
 def test_opening_for_writing_warns_unless_it_is_told_where_the_metadata_log_is(data, metadata):
     with pytest.warns(UserWarning, match=rf"{UNKNOWN}, .*name the directory that has it \(--metadata") as caught:
-        bl.LogDir.open(data, sole_replica=True).close()
+        bl.open_log_dir(data, sole_replica=True).close()
     assert caught[0].filename == __file__
-    with bl.LogDir.open(data, metadata=metadata) as log_dir:
-        settings = log_dir.log("plain", 0).settings
+    with bl.open_log_dir(data, metadata=metadata) as log_dir:
+        settings = log_dir.log("plain", 0).config
         assert source(settings, "min_compaction_lag_ms") == (86_400_000, "cluster default")
     with bl.Producer(data, "plain", metadata=metadata) as producer:
         producer.send([{"key": b"a", "value": b"3"}])
@@ -324,7 +324,7 @@ def test_opening_for_writing_warns_unless_it_is_told_where_the_metadata_log_is(d
 def without_metadata(request, tmp_path):
     """A partition for which there is no metadata log: ZooKeeper had its settings, or it was copied out alone."""
     data = tmp_path / "data"
-    with bl.LogDir.create(data, kraft=request.param == "alone") as log_dir:
+    with bl.create_log_dir(data, kraft=request.param == "alone") as log_dir:
         log_dir.create_topic("t", cleanup_policy="compact", min_compaction_lag_ms=1 << 50)
         for value in (b"1", b"2"):
             log_dir.log("t", 0).append(batch(0, [value], keys=[b"a"], timestamp=NOW))
@@ -395,7 +395,7 @@ def test_the_metadata_that_are_named_count_for_a_partition_that_stands_alone(dat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
         (done,) = bl.rewrite(bl.Compact(), alone, metadata=metadata)
-        assert (done.report.left, done.report.total("kept")) == ("", 1)
+        assert (done.report.skip_reason, done.report.total("kept")) == ("", 1)
         assert done.report.settings["min_compaction_lag_ms"].source == "topic"
         (erased,) = bl.rewrite(bl.Erase(keys=(b"x",)), alone, metadata=metadata)
         assert erased.report.may_have_replicas == (len(replicas) > 1)
@@ -417,7 +417,7 @@ def test_the_high_watermark_is_named_where_it_limits_a_compaction(data, metadata
     (data / checkpoints.HIGH_WATERMARKS).write_text("0\n1\nown 0 0\n")
     (done,) = bl.rewrite(bl.Compact(), data, topics=["own"], dry_run=True, metadata=metadata)
     words = "records from the high watermark on may not be on other brokers yet"
-    assert done.report.left == f"nothing to compact below offset 0: {words}"
+    assert done.report.skip_reason == f"nothing to compact below offset 0: {words}"
 
 
 def test_a_conversion_names_the_settings_that_it_uses(data, metadata, tmp_path):
@@ -442,13 +442,13 @@ def test_what_does_not_fit_is_refused(data, metadata, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("node.id=2\n")
     with pytest.raises(ValueError, match=rf"{file} is of broker 2, and {data} of broker 1"):
-        bl.LogDir.open(data, broker_config=file)
+        bl.open_log_dir(data, broker_config=file)
     with pytest.raises(ValueError, match=f"no metadata log in {data}: the directory that metadata.log.dir"):
-        bl.LogDir.open(data, metadata=data)
+        bl.open_log_dir(data, metadata=data)
     meta = metadata / checkpoints.META_PROPERTIES
     meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))
     with pytest.raises(ValueError, match=f"the metadata log in {metadata} is of cluster x"):
-        bl.LogDir.open(data, metadata=metadata)
+        bl.open_log_dir(data, metadata=metadata)
     with pytest.raises(ValueError, match="is to be a new cluster's"):
         bl.Producer(tmp_path / "new", "t", metadata=metadata)
     assert not (tmp_path / "new").exists()
@@ -460,8 +460,8 @@ def test_a_new_topic_is_written_by_its_brokers_settings(tmp_path):
     file.write_text("node.id=1\nlog.index.interval.bytes=77\nlog.roll.ms=88\n")
     with bl.Producer(tmp_path / "d", "t", broker_config=file, segment_ms=604_800_000) as producer:
         producer.send([{"value": b"1"}])
-    with bl.LogDir.open(tmp_path / "d", broker_config=file) as log_dir:
-        settings = log_dir.log("t", 0).settings
+    with bl.open_log_dir(tmp_path / "d", broker_config=file) as log_dir:
+        settings = log_dir.log("t", 0).config
     assert (settings.index_interval_bytes, settings.segment_ms) == (77, 604_800_000)
     assert bootstrap(str(tmp_path / "d"), 1).topics["t"].configs == {"segment.ms": "604800000"}
 

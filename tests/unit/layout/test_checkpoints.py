@@ -42,12 +42,12 @@ def test_meta_properties_without_a_version_are_version_0():
 
 @pytest.mark.parametrize("content", [b"node.id=x\n", b"version=1.0\n", b"node.id=2147483648\n"])
 def test_meta_properties_with_a_number_that_is_none(content):
-    with pytest.raises(bl.CorruptRecordError, match="not an int32"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="not an int32"):
         checkpoints.parse_meta_properties(content)
 
 
 def test_a_checkpoint_line_is_not_cut_at_what_only_python_takes_for_a_line_end():
-    with pytest.raises(bl.CorruptRecordError, match="line 3 has 4 fields"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="line 3 has 4 fields"):
         checkpoints.parse_offset_checkpoint(b"0\n1\nt\x0cu 0 5\n")
     assert checkpoints.parse_offset_checkpoint("0\n1\nt\u2028u 0 5\n".encode()) == {("t\u2028u", 0): 5}
 
@@ -58,7 +58,7 @@ def test_a_shutdown_marker_may_hold_anything(content):
 
 
 def test_an_offset_beyond_int64_is_refused():
-    with pytest.raises(bl.CorruptRecordError, match="not an int64"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="not an int64"):
         checkpoints.parse_leader_epochs(b"0\n1\n0 9223372036854775808\n")
 
 

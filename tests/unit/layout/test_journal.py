@@ -20,7 +20,7 @@ def pending(tmp_path, monkeypatch):
     import pyarrow as pa
 
     path = tmp_path / "d"
-    with bl.LogDir.create(path) as log_dir:
+    with bl.create_log_dir(path) as log_dir:
         for topic in ("a", "b"):
             log_dir.create_topic(topic, partitions=2)
             with bl.Producer(log_dir, topic) as producer:
@@ -46,7 +46,7 @@ def _killed(root):
 def values(path):
     return sorted(
         (log.topic, log.partition, value.decode())
-        for log in bl.LogDir(path).logs()
+        for log in bl.LogDirs(path).logs()
         for rows in log.read(columns=["value"])
         for value in rows["value"].to_pylist()
     )
@@ -57,22 +57,22 @@ NEW = [("a", 0, "new")] + [("b", number, "old") for number in (0, 0, 0, 1, 1, 1)
 
 def test_a_partition_in_force_in_the_journal_is_of_the_log_directory_around_that(pending):
     assert bl.Log(pending / "a-0").root.node_id == 1
-    assert bl.LogDir(pending / "a-0").roots[0].path == str(pending)
+    assert bl.LogDirs(pending / "a-0").roots[0].path == str(pending)
 
 
 def test_readers_see_what_is_in_force(pending):
     assert values(pending) == NEW
     assert not bl.LogDirFiles(str(pending)).is_clean
     # the old log started at 2, the new one does not
-    assert bl.LogDir(pending).log("a", 0).log_start_offset == 0
+    assert bl.LogDirs(pending).log("a", 0).log_start_offset == 0
     assert [rows["value"].to_pylist() for rows in bl.Log(pending / "a-0").read(columns=["value"])] == [[b"new"]]
-    assert [rows["value"].to_pylist() for rows in bl.LogDir(pending / "a-0").log("a", 0).read(columns=["value"])] == [
+    assert [rows["value"].to_pylist() for rows in bl.LogDirs(pending / "a-0").log("a", 0).read(columns=["value"])] == [
         [b"new"]
     ]
 
 
 def test_the_next_writer_rolls_forward(pending):
-    with bl.LogDir.open(pending, sole_replica=True) as log_dir:
+    with bl.open_log_dir(pending, sole_replica=True) as log_dir:
         assert log_dir.rolled_forward == ["a-0"]
         for topic, partition in log_dir.partitions():
             log_dir.log(topic, partition)
@@ -95,10 +95,10 @@ def test_recover_says_so(pending):
 def test_a_journal_of_a_later_version_is_not_guessed_at(pending):
     contents = pending / journal.NAME / "contents.json"
     contents.write_text(contents.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(bl.CorruptRecordError, match="version 2, 1 is known"):
-        bl.LogDir(pending)
-    with pytest.raises(bl.CorruptRecordError, match="version 2, 1 is known"):
-        bl.LogDir.open(pending)
+    with pytest.raises(bl.errors.CorruptRecordError, match="version 2, 1 is known"):
+        bl.LogDirs(pending)
+    with pytest.raises(bl.errors.CorruptRecordError, match="version 2, 1 is known"):
+        bl.open_log_dir(pending)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_journal_of_a_later_version_is_not_guessed_at(pending):
 )
 def test_a_damaged_journal_stops_all(pending, text):
     (pending / journal.NAME / "contents.json").write_text(text)
-    with pytest.raises(bl.CorruptRecordError, match="journal of a write cannot be read"):
-        bl.LogDir.open(pending)
+    with pytest.raises(bl.errors.CorruptRecordError, match="journal of a write cannot be read"):
+        bl.open_log_dir(pending)
 
 
 def test_a_copy_of_a_pending_directory_is_read_alike(pending, tmp_path):
@@ -134,8 +134,8 @@ def test_a_journal_names_nothing_but_directories_beside_it(pending, changed):
     (victim / "file").write_text("mine")
     contents = pending / journal.NAME / "contents.json"
     contents.write_text(json.dumps(json.loads(contents.read_text()) | changed))
-    with pytest.raises(bl.CorruptRecordError, match="the journal of a write cannot be read"):
-        bl.LogDir.open(pending)
+    with pytest.raises(bl.errors.CorruptRecordError, match="the journal of a write cannot be read"):
+        bl.open_log_dir(pending)
     assert (victim / "file").read_text() == "mine"
     assert (pending / journal.NAME).is_dir()
 
@@ -145,7 +145,7 @@ def test_a_partition_behind_a_link_is_replaced_and_what_it_led_to_stays(pending,
     (pending / "a-0").rename(tmp_path / "moved")
     (pending / "a-0").symlink_to(tmp_path / "moved")
     kept = sorted(file.name for file in (tmp_path / "moved").iterdir())
-    bl.LogDir.open(pending).close()
+    bl.open_log_dir(pending).close()
     assert not (pending / "a-0").is_symlink()
     assert sorted(file.name for file in (tmp_path / "moved").iterdir()) == kept
     assert [row["value"] for rows in bl.Log(pending / "a-0").read() for row in rows.to_pylist()] == [b"new"]
@@ -188,7 +188,7 @@ def test_no_partition_is_missing_while_a_journal_is_rolled_forward(pending, at_e
 
         with monkeypatch.context() as patched:
             patched.setattr(storage, "list_subdirectories", listed)
-            assert [(log.topic, log.partition) for log in bl.LogDir(pending).logs()] == [("a", 0), ("b", 0), ("b", 1)]
+            assert [(log.topic, log.partition) for log in bl.LogDirs(pending).logs()] == [("a", 0), ("b", 0), ("b", 1)]
 
     at_each_move(look)
     assert looks
@@ -199,10 +199,10 @@ def test_what_was_planned_before_a_move_is_read_after_it(pending, at_each_move):
     planned_before = []
 
     def look(_):
-        log = bl.LogDir(pending).log("a", 0)
+        log = bl.LogDirs(pending).log("a", 0)
         planned_before.append((log, log.plan()))
         # not looked into before the move
-        planned_before.append((bl.LogDir(pending).log("a", 0), None))
+        planned_before.append((bl.LogDirs(pending).log("a", 0), None))
         for log, splits in planned_before:
             for split in splits or log.plan():
                 assert [row["value"] for rows in bl.read_split(split) for row in rows.to_pylist()] == [b"new"]
@@ -215,7 +215,7 @@ def test_what_was_planned_before_a_move_is_read_after_it(pending, at_each_move):
 
 
 def test_a_partition_that_was_planned_before_a_commit_is_read_between_its_moves(pending):
-    log = bl.LogDir(pending).log("b", 0)
+    log = bl.LogDirs(pending).log("b", 0)
     (split,) = log.plan()
     (pending / "b-0").rename(pending / journal.NAME / "b-0")
     assert [row["value"] for rows in bl.read_split(split) for row in rows.to_pylist()] == [b"old"] * 3
@@ -223,7 +223,7 @@ def test_a_partition_that_was_planned_before_a_commit_is_read_between_its_moves(
     # what the new directory does not have is not taken from the old one
     shutil.copytree(pending / journal.NAME / "b-0", pending / "b-0")
     (pending / journal.NAME / "b-0" / "leader-epoch-checkpoint").unlink()
-    assert bl.LogDir(pending).log("b", 0).leader_epochs == []
+    assert bl.LogDirs(pending).log("b", 0).leader_epochs == []
 
 
 def test_a_journal_that_goes_while_it_is_read_is_none(pending, monkeypatch):
@@ -240,8 +240,8 @@ def test_a_journal_that_goes_while_it_is_read_is_none(pending, monkeypatch):
 
 def test_a_journal_without_contents_is_damaged(pending):
     (pending / journal.NAME / "contents.json").unlink()
-    with pytest.raises(bl.CorruptRecordError, match="the journal of a write cannot be read"):
-        bl.LogDir(pending)
+    with pytest.raises(bl.errors.CorruptRecordError, match="the journal of a write cannot be read"):
+        bl.LogDirs(pending)
 
 
 def test_a_whole_write_between_two_looks_is_noticed(pending, monkeypatch):
@@ -260,13 +260,13 @@ def test_a_whole_write_between_two_looks_is_noticed(pending, monkeypatch):
 
     os.utime(pending, ns=(0, 0))
     monkeypatch.setattr(storage, "list_subdirectories", listed)
-    assert [log.name for log in bl.LogDir(pending).logs()] == ["a-0", "b-0", "b-1"]
+    assert [log.name for log in bl.LogDirs(pending).logs()] == ["a-0", "b-0", "b-1"]
 
 
 def test_a_link_in_a_journal_takes_no_partitions_place(pending, tmp_path):
     (pending / journal.NAME / "a-0").rename(tmp_path / "elsewhere")
     (pending / journal.NAME / "a-0").symlink_to(tmp_path / "elsewhere")
-    for opened in (bl.LogDir, bl.LogDir.open):
-        with pytest.raises(bl.CorruptRecordError, match="a link, where the journal of a write has directories"):
+    for opened in (bl.LogDirs, bl.open_log_dir):
+        with pytest.raises(bl.errors.CorruptRecordError, match="a link, where the journal of a write has directories"):
             opened(pending)
     assert not (pending / "a-0").is_symlink()

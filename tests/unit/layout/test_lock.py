@@ -46,7 +46,9 @@ def test_a_broker_keeps_us_out_and_is_named(path):
     open(path, "w").close()
     with other_process(path, "sys.stdin.read()") as process:
         assert process.stdout.readline() == b"locked\n"
-        with pytest.raises(bl.LogInUseError, match=rf"process {process.pid} \(python.*\) holds .*/\.lock; stop it"):
+        with pytest.raises(
+            bl.errors.LogInUseError, match=rf"process {process.pid} \(python.*\) holds .*/\.lock; stop it"
+        ):
             Lock(path)
         process.stdin.close()
     Lock(path).release()
@@ -55,10 +57,10 @@ def test_a_broker_keeps_us_out_and_is_named(path):
 def test_the_same_process_cannot_take_it_twice(path):
     """The system would let it, and the first close of the two would end the lock of both."""
     lock = Lock(path)
-    with pytest.raises(bl.LogInUseError, match="this process already writes"):
+    with pytest.raises(bl.errors.LogInUseError, match="this process already writes"):
         Lock(path)
     os.symlink(path, f"{path}-by-another-name")
-    with pytest.raises(bl.LogInUseError, match="this process already writes"):
+    with pytest.raises(bl.errors.LogInUseError, match="this process already writes"):
         Lock(f"{path}-by-another-name")
     assert not can_be_locked_by_another(path)
     lock.release()

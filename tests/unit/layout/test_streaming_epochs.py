@@ -58,7 +58,7 @@ def test_an_epoch_without_rows_counts_too(tmp_path):
         write, staging = begin_any(tmp_path / "d")
         write.commit(send(staging, topic=[]), epoch=Epoch("q", number))
         assert committed(str(tmp_path / "d")) == {"q": number}
-    assert bl.LogDir(tmp_path / "d").topics() == []
+    assert bl.LogDirs(tmp_path / "d").topics() == []
     assert not (tmp_path / "d" / journal.NAME).exists()
 
 
@@ -77,7 +77,7 @@ def test_others_may_write_between_epochs_and_partitions_may_come(tmp_path):
     write, staging = begin(tmp_path / "d")
     write.commit(send(staging, 4, partition=[2]), epoch=Epoch("q", 1))
     assert values(tmp_path / "d")[-1] == 4
-    assert len(bl.LogDir(tmp_path / "d").logs(["t"])) == 3
+    assert len(bl.LogDirs(tmp_path / "d").logs(["t"])) == 3
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_epochs_that_cannot_be_read_stop_a_query(tmp_path, content):
     written(tmp_path / "d", 1)
     (tmp_path / "d" / FILE).write_text(content)
     write, staging = begin(tmp_path / "d")
-    with pytest.raises(bl.CorruptRecordError, match="epochs of streaming queries cannot be read"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="epochs of streaming queries cannot be read"):
         write.commit(send(staging, 2), epoch=Epoch("q", 0))
     write.commit(send(staging, 3))
     assert values(tmp_path / "d") == [1, 3]

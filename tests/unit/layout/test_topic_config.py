@@ -2,11 +2,11 @@
 
 import pytest
 
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 
 
 def test_the_defaults_are_kafkas():
-    settings = TopicSettings()
+    settings = TopicConfig()
     assert settings.to_configs() == {}
     long = (1 << 63) - 1
     assert (settings.segment_bytes, settings.segment_ms, settings.segment_jitter_ms) == (1073741824, 604800000, 0)
@@ -51,55 +51,55 @@ def test_the_defaults_are_kafkas():
 )
 def test_what_kafka_refuses_is_refused(name, good, bad):
     for value in good:
-        assert getattr(TopicSettings(**{name: value}), name) == value
+        assert getattr(TopicConfig(**{name: value}), name) == value
     for value in bad:
         with pytest.raises(ValueError, match=rf"topic setting {name}="):
-            TopicSettings(**{name: value})
+            TopicConfig(**{name: value})
 
 
 @pytest.mark.parametrize(("name", "value"), [("segment_ms", "1"), ("segment_ms", True), ("preallocate", 1)])
 def test_a_value_of_another_type_is_refused(name, value):
     """`segment_ms="1000"` would fail much later; a bool would be taken for 1."""
     with pytest.raises(TypeError, match=rf"topic setting {name}="):
-        TopicSettings(**{name: value})
+        TopicConfig(**{name: value})
 
 
 def test_a_compacted_topic_is_told_by_its_policy():
-    assert TopicSettings(cleanup_policy="delete, compact").is_compacted
+    assert TopicConfig(cleanup_policy="delete, compact").is_compacted
 
 
 def test_a_broker_is_told_all_that_a_topic_can_have():
-    settings = TopicSettings(
+    settings = TopicConfig(
         segment_bytes=1 << 20, preallocate=True, cleanup_policy="compact", retention_ms=-1, message_format=1
     )
     configs = {"segment.bytes": "1048576", "preallocate": "true", "cleanup.policy": "compact", "retention.ms": "-1"}
     assert settings.to_configs() == configs
     known = {"message_format": 2, "remote_storage_enable": False}
-    assert TopicSettings.from_configs(configs) == settings.with_keywords(known)
+    assert TopicConfig.from_configs(configs) == settings.with_keywords(known)
 
 
 def test_a_segment_smaller_than_brokers_take_goes_by_the_name_that_they_take():
-    settings = TopicSettings(segment_bytes=4096)
+    settings = TopicConfig(segment_bytes=4096)
     assert settings.to_configs() == {"internal.segment.bytes": "4096"}
-    assert TopicSettings.from_configs(settings.to_configs()).segment_bytes == 4096
+    assert TopicConfig.from_configs(settings.to_configs()).segment_bytes == 4096
 
 
 def test_whether_a_topic_is_tiered_is_known_of_one_whose_configs_are():
-    assert TopicSettings().remote_storage_enable is None
-    assert TopicSettings.from_configs({}).remote_storage_enable is False
-    tiered = TopicSettings.from_configs({"remote.storage.enable": "true"})
+    assert TopicConfig().remote_storage_enable is None
+    assert TopicConfig.from_configs({}).remote_storage_enable is False
+    tiered = TopicConfig.from_configs({"remote.storage.enable": "true"})
     assert (tiered.remote_storage_enable, tiered.to_configs()) == (True, {"remote.storage.enable": "true"})
 
 
 def test_configs_as_people_type_them():
-    assert TopicSettings.from_configs({"preallocate": " TRUE"}).preallocate
-    assert not TopicSettings.from_configs({"preallocate": "False"}).preallocate
+    assert TopicConfig.from_configs({"preallocate": " TRUE"}).preallocate
+    assert not TopicConfig.from_configs({"preallocate": "False"}).preallocate
     with pytest.raises(ValueError, match=r"topic config segment\.ms='7d': int expected"):
-        TopicSettings.from_configs({"segment.ms": "7d"})
+        TopicConfig.from_configs({"segment.ms": "7d"})
 
 
 @pytest.mark.parametrize(("text", "is_true"), [("true", True), (" False ", False)])
 def test_a_boolean_is_true_or_false(text, is_true):
-    assert TopicSettings.named({"preallocate": text}) == {"preallocate": is_true}
+    assert TopicConfig.named({"preallocate": text}) == {"preallocate": is_true}
     with pytest.raises(ValueError, match="preallocate='yes': bool expected"):
-        TopicSettings.named({"preallocate": "yes"})
+        TopicConfig.named({"preallocate": "yes"})

@@ -32,7 +32,7 @@ REMOVED = "offsets 3 to 5 are lost: 0+3.log is not here, and indexes of it are"
 @pytest.fixture
 def data(tmp_path):
     """A log directory that was left clean: nine records in segments 0, 3, 6."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", segment_bytes=250)
         for i in range(9):
             log_dir.log("t", 0).append(batch(0, [b"%d" % i], keys=[b"k"]))
@@ -94,7 +94,7 @@ def test_no_verb_goes_on_without_them_and_the_evidence_stays(data, tmp_path, los
     missing = lose(data)
     before = contents(data)
     where = {"in place": {}, "copy": {"to": tmp_path / "new"}, "dry run": {"dry_run": True}}[how]
-    with pytest.raises(bl.CorruptRecordError, match=f"records are missing at .*: {missing}"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=f"records are missing at .*: {missing}"):
         rewrite(verb, data, topics=["t"], **where)
     assert contents(data) == before
     assert not (tmp_path / "new").exists()
@@ -105,7 +105,10 @@ def test_no_record_is_written_behind_them(data, lose):
     """A consumer whose offset is behind the end reads the new records for the old ones."""
     missing = lose(data)
     before = contents(data)
-    with pytest.raises(bl.CorruptRecordError, match=missing), bl.Producer(data, "t", sole_replica=True) as producer:
+    with (
+        pytest.raises(bl.errors.CorruptRecordError, match=missing),
+        bl.Producer(data, "t", sole_replica=True) as producer,
+    ):
         producer.send([{"value": b"9"}])
     assert contents(data) == before
 
@@ -118,7 +121,9 @@ def test_recover_goes_on_without_them_where_it_is_told_to(data, lose, run):
     assert said.out.startswith("0 records lost; records are missing already; ")
     assert (said.code, run("recover", data, "--dry-run", "--force").code) == (1, 0)
     assert "recovery would be refused" in said.err
-    with pytest.raises(bl.CorruptRecordError, match=f"shut down cleanly, and records are missing at .*: {missing}"):
+    with pytest.raises(
+        bl.errors.CorruptRecordError, match=f"shut down cleanly, and records are missing at .*: {missing}"
+    ):
         list(recovered(str(data)))
     assert contents(data) == before
     kept = values(data / "t-0", on_corrupt="skip")
@@ -136,8 +141,8 @@ def test_an_older_segment_that_is_cut_is_refused_where_its_indexes_are_gone_too(
     remove(path.with_suffix(".index"))
     before = contents(data)
     with (
-        bl.LogDir.open(data, sole_replica=True) as log_dir,
-        pytest.raises(bl.CorruptRecordError, match=rf"a broker cuts {path.name}, which has no index"),
+        bl.open_log_dir(data, sole_replica=True) as log_dir,
+        pytest.raises(bl.errors.CorruptRecordError, match=rf"a broker cuts {path.name}, which has no index"),
     ):
         log_dir.log("t", 0)
     assert contents(data) == before
@@ -161,10 +166,13 @@ def test_a_segment_that_is_gone_after_a_crash_is_refused_too(data):
     """Its indexes were written behind it, and nothing that a crash leaves has them alone."""
     missing = lose_a_segment(data)
     remove(data / checkpoints.CLEAN_SHUTDOWN)
-    with bl.LogDir.open(data, sole_replica=True) as log_dir, pytest.raises(bl.CorruptRecordError, match=missing):
+    with (
+        bl.open_log_dir(data, sole_replica=True) as log_dir,
+        pytest.raises(bl.errors.CorruptRecordError, match=missing),
+    ):
         log_dir.log("t", 0)
     before = contents(data)
-    with pytest.raises(bl.CorruptRecordError, match=r"records are missing.*Nothing was changed"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"records are missing.*Nothing was changed"):
         list(recovered(str(data)))
     assert contents(data) == before
     list(recovered(str(data), force=True))
@@ -178,13 +186,13 @@ def test_what_was_deleted_or_merged_is_not_missing(data):
     segment.write_bytes(segment.read_bytes() + merged.read_bytes())
     merged.unlink()
     assert values(data / "t-0") == list(range(9))
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_end_offset == 9
     (data / checkpoints.LOG_START_OFFSETS).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 6}))
     (data / "t-0" / f"{3:020d}.index").touch()
     remove(segment)
     assert values(data / "t-0") == [6, 7, 8]
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_end_offset == 9
 
 
@@ -224,7 +232,7 @@ def test_what_only_counts_says_them_too(data, lose, run):
 def test_a_read_names_what_an_older_segment_lacks_and_a_range_before_it_does_not(data):
     """Cut between two batches, it looks whole: the next segment goes on, and nobody misses what was between."""
     cut_an_older_segment(data)
-    with pytest.raises(bl.CorruptRecordError, match="the file ends at 70, and its index has offset 5 at 140"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="the file ends at 70, and its index has offset 5 at 140"):
         values(data / "t-0")
     for target in (None, 64):
         read = bl.Log(data / "t-0").plan(on_corrupt="skip", target_bytes=target)
@@ -233,7 +241,7 @@ def test_a_read_names_what_an_older_segment_lacks_and_a_range_before_it_does_not
         assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(4, 6)]
     assert values(data / "t-0", end_offset=4) == [0, 1, 2, 3]
     assert values(data / "t-0", start_offset=6) == [6, 7, 8]
-    with pytest.raises(bl.CorruptRecordError, match="its index has offset 5"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="its index has offset 5"):
         values(data / "t-0", start_offset=4, end_offset=5)
 
 
@@ -243,13 +251,13 @@ def test_a_damaged_index_is_not_believed_of_a_segment_that_is_whole(data, entry)
     (data / "t-0" / f"{3:020d}.index").write_bytes(struct.pack(">ii", *entry))
     assert values(data / "t-0") == list(range(9))
     assert bl.Log(data / "t-0").missing == []
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_end_offset == 9
 
 
 def test_a_read_of_the_newest_segments_file_says_what_is_missing_behind_it(data):
     lose_the_end(data)
-    with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 8"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="t-0 ends at 8"):
         values(data / "t-0" / f"{6:020d}.log")
     assert values(data / "t-0" / f"{3:020d}.log") == [3, 4, 5]
 
@@ -278,7 +286,7 @@ def test_a_copy_says_which_damage_it_has(data, tmp_path, damage, verb):
     """Done, exit 0, and the damage of the old directory is in the new one."""
     newest = data / "t-0" / f"{6:020d}.log"
     damage(newest, newest.stat().st_size // 3)
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         values(data / "t-0")
     (done,) = rewrite(verb, data, topics=["t"], to=tmp_path / "new")
     (lost, *_) = done.damage
@@ -308,7 +316,7 @@ def test_what_a_copy_leaves_out_is_told_by_offsets_that_rise(data, tmp_path):
     """The batch with offset 6 is behind 7, and below the cut: it would be gone without a word."""
     newest = data / "t-0" / f"{6:020d}.log"
     DAMAGE["batches in another order"](newest, newest.stat().st_size // 3)
-    with pytest.raises(bl.CorruptRecordError, match="offset 6 is below 8"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="offset 6 is below 8"):
         rewrite(TruncateTo(offset=8), data, topics=["t"], to=tmp_path / "new")
 
 
@@ -319,7 +327,7 @@ def test_a_verb_that_reads_everything_refuses_damage_where_nothing_is_to_change(
     """Batches that were swapped have right checksums, and what is looked for is told by offset."""
     path = data / "t-0" / f"{base:020d}.log"
     damage(path, path.stat().st_size // 3)
-    with pytest.raises(bl.CorruptRecordError, match=r"crc mismatch|offset \d is below \d"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"crc mismatch|offset \d is below \d"):
         rewrite(verb, data, topics=["t"])
 
 
@@ -337,7 +345,7 @@ def test_no_cut_is_made_by_a_header_that_is_damaged(data, tmp_path):
     newest = data / "t-0" / f"{6:020d}.log"
     overwrite(newest, newest.stat().st_size // 3 + 24, b"\x40")
     with pytest.raises(
-        bl.CorruptRecordError, match=r"crc mismatch .* whether the batch with last offset \d+ is cut off"
+        bl.errors.CorruptRecordError, match=r"crc mismatch .* whether the batch with last offset \d+ is cut off"
     ):
         rewrite(TruncateTo(offset=8), data, topics=["t"], to=tmp_path / "new")
 

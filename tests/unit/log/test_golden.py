@@ -125,7 +125,7 @@ def test_recovery_changes_only_what_a_reader_does_not_see(golden):
 def test_the_flipped_bit_is_reported_after_the_rows_before_it(golden):
     log = bl.Log(golden / "logs" / "kafka-4.1-crashed" / "crash-zstd-0")
     rows = []
-    with pytest.raises(bl.CorruptRecordError) as caught:
+    with pytest.raises(bl.errors.CorruptRecordError) as caught:
         rows.extend(log.read(columns=CONSUMED_COLUMNS))
     assert caught.value.path.endswith("00000000000000000282.log")
     assert "crc" in str(caught.value)
@@ -158,7 +158,7 @@ def assert_records(golden, name, data, batch):
     columns = ["offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers", "sequence"]
     decoder = _native.Decoder(columns, check_crcs=batch["isValid"], start_offset=-(1 << 63))
     if "recordsError" in batch:
-        with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError)):
+        with pytest.raises((bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError)):
             decoder.decode(entry)
         return
     expected = batch.get("records")

@@ -9,6 +9,7 @@ import pytest
 
 import brokerless as bl
 import damage
+from brokerless.log.reader import SparkReader
 from building import NOW, batch, write_segment, write_snapshot
 from reading import offsets, read_offsets
 
@@ -49,7 +50,7 @@ def test_a_range_inside_one_batch(three_segments):
 @pytest.mark.parametrize("start", [-1, 13])
 def test_a_start_outside_the_log(three_segments, start):
     with pytest.raises(
-        bl.OffsetOutOfRangeError, match=f"offset {start} of t-0 is not in the log: it has 0 to 12"
+        bl.errors.OffsetOutOfRangeError, match=f"offset {start} of t-0 is not in the log: it has 0 to 12"
     ) as caught:
         bl.Log(three_segments).read(start_offset=start)
     assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, 12)
@@ -116,7 +117,7 @@ def test_damage_below_the_log_start_is_not_told_as_a_log_that_ends_there(three_s
     damage.remove(last.with_suffix(".index"))
     log = bl.Log(three_segments)
     assert (log.log_start_offset, log.log_end_offset) == (10, 12)
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         read_offsets(log)
     reader = log.read(on_corrupt="skip", columns=["offset"])
     assert offsets(reader) == [10, 11]
@@ -143,7 +144,7 @@ def test_what_was_moved_to_remote_storage_is_missing(golden):
     log = bl.Log(golden / "logs" / "kafka-4.1-tiered" / "tiered-plain-0")
     assert (log.log_start_offset, log.local_log_start_offset, log.missing_offsets) == (0, 290, (0, 290))
     assert read_offsets(log) == list(range(290, 300))
-    with pytest.raises(bl.OffsetOutOfRangeError, match="it has 290 to 300 here"):
+    with pytest.raises(bl.errors.OffsetOutOfRangeError, match="it has 290 to 300 here"):
         log.read(start_offset=289)
 
 
@@ -215,11 +216,11 @@ def test_a_split_travels(three_segments):
 @pytest.mark.parametrize(("share", "pieces"), [(0.95, 1), (1.05, 1), (1.5, 2), (2.05, 2), (2.5, 3), (8, 8), (0.1, 1)])
 def test_splits_are_alike(tmp_path, share, pieces):
     """A rest of a few bytes would be a task of its own, and cost as much as any."""
-    with bl.LogDir.create(tmp_path) as log_dir:
+    with bl.create_log_dir(tmp_path) as log_dir:
         log_dir.create_topic("t", index_interval_bytes=0)
         for number in range(400):
             log_dir.log("t", 0).append(batch(0, [b"%d" % number]))
-    log = bl.LogDir(tmp_path).log("t", 0)
+    log = bl.LogDirs(tmp_path).log("t", 0)
     size = log.segments[0].size
     splits = log.plan(target_bytes=round(size / share))
     assert len(splits) == pieces
@@ -243,7 +244,7 @@ def test_the_default_columns_are_those_of_sparks_kafka_source(three_segments):
     schema = bl.Log(three_segments).read().schema
     assert schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
     assert schema.field("timestamp").type == pa.timestamp("ms", "UTC")
-    assert bl.Log(three_segments).read(spark=True).schema.field("timestamp").type == pa.timestamp("us", "UTC")
+    assert SparkReader(bl.Log(three_segments).plan()).schema.field("timestamp").type == pa.timestamp("us", "UTC")
 
 
 def test_a_closed_reader_holds_no_file(three_segments):
@@ -281,7 +282,7 @@ def test_a_cut_older_segment_is_not_called_healthy(three_segments):
     path = bl.Log(three_segments).segments[1].path
     damage.cut(path, -1)
     log = bl.Log(three_segments)
-    with pytest.raises(bl.CorruptRecordError, match="record batch is cut") as caught:
+    with pytest.raises(bl.errors.CorruptRecordError, match="record batch is cut") as caught:
         log.header_walk()
     assert caught.value.path == path
 
@@ -290,7 +291,9 @@ def test_an_offset_that_a_flipped_bit_makes_too_large_hides_nothing_behind_it(tm
     """No checksum covers a message's offset, or a batch's first; a consumer would go on behind the large one."""
     batches = [batch(0, [b"0"]), batch(1 << 20, [b"1"]), batch(2, [b"2"]), batch(3, [b"3"])]
     log = bl.Log(write_segment(tmp_path / "t-0", 0, batches).parent)
-    with pytest.raises(bl.CorruptRecordError, match="offset 1048576 is not below 4, where the segment has to end"):
+    with pytest.raises(
+        bl.errors.CorruptRecordError, match="offset 1048576 is not below 4, where the segment has to end"
+    ):
         read_offsets(log)
     reader = log.read(columns=["value"], on_corrupt="skip")
     assert [value for rows in reader for value in rows["value"].to_pylist()] == [b"0", b"2", b"3"]
@@ -319,7 +322,7 @@ def lost_of(log, **options):
 @pytest.mark.parametrize("base", [0, 4, 8])
 def test_a_removed_segment_is_an_error_where_its_indexes_are_left(three_segments, base):
     damage.remove(three_segments / f"{base:020d}.log")
-    with pytest.raises(bl.CorruptRecordError, match="the file is not here, and indexes of it are") as caught:
+    with pytest.raises(bl.errors.CorruptRecordError, match="the file is not here, and indexes of it are") as caught:
         read_offsets(bl.Log(three_segments))
     assert caught.value.path == str(three_segments / f"{base:020d}.log")
     kept, lost = lost_of(bl.Log(three_segments))
@@ -340,7 +343,7 @@ def test_a_clean_log_that_ends_below_its_checkpoints_is_an_error_with_the_number
     assert (log.log_end_offset, log.high_watermark) == (kept, 12)
     checkpoints = "recovery-point-offset-checkpoint says 12, replication-offset-checkpoint says 12"
     said = rf"t-0 ends at {kept}; {checkpoints}, 0+12\.snapshot says 12"
-    with pytest.raises(bl.CorruptRecordError, match=said):
+    with pytest.raises(bl.errors.CorruptRecordError, match=said):
         read_offsets(log)
     assert lost_of(bl.Log(shut_down)) == (list(range(kept)), [(kept, 12)])
     assert read_offsets(bl.Log(shut_down), end_offset=kept) == list(range(kept))
@@ -351,7 +354,7 @@ def test_a_clean_log_that_ends_below_its_checkpoints_is_an_error_with_the_number
 def test_what_is_lost_at_the_end_is_known_from_the_checkpoints(shut_down):
     path = shut_down / f"{8:020d}.log"
     damage.overwrite(path, 20, bytes(path.stat().st_size))
-    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"):
         read_offsets(bl.Log(shut_down))
     assert lost_of(bl.Log(shut_down)) == (list(range(8)), [(8, 12)])
 
@@ -360,7 +363,7 @@ def test_all_segments_removed_after_a_clean_shutdown_is_an_error(shut_down):
     for path in shut_down.glob(f"{0:010d}*"):
         if path.suffix != ".snapshot":
             path.unlink()
-    with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 0; "):
+    with pytest.raises(bl.errors.CorruptRecordError, match="t-0 ends at 0; "):
         read_offsets(bl.Log(shut_down))
     assert lost_of(bl.Log(shut_down)) == ([], [(0, 12)])
 
@@ -372,3 +375,42 @@ def test_checkpoints_ahead_of_an_unclean_log_are_said(shut_down):
     with pytest.warns(UserWarning, match="t-0 ends at 10; .* says 12.*: after a crash"):
         assert read_offsets(bl.Log(shut_down)) == list(range(10))
     assert read_offsets(bl.Log(shut_down), end_offset=9) == list(range(9))
+
+
+def test_a_log_shows_what_it_holds(three_segments):
+    log = bl.Log(three_segments)
+    start, end = log.log_start_offset, log.log_end_offset
+    assert repr(log).startswith(f"<Log {log.name} offsets [{start}, {end}) 3 segments ")
+    assert f"<li>offsets [{start}, {end})</li>" in log._repr_html_()
+
+
+def test_a_log_that_cannot_be_read_still_has_a_repr(three_segments):
+    log = bl.Log(three_segments)
+    for path in three_segments.iterdir():
+        path.unlink()
+    three_segments.rmdir()
+    assert repr(log) == f"<Log {log.name}>"
+
+
+def test_a_log_is_an_arrow_stream_and_a_table(three_segments):
+    log = bl.Log(three_segments)
+    assert pa.table(log) == log.to_table() == pa.Table.from_batches(list(log))
+    assert log.to_table(limit=0).num_rows == 0
+    assert log.to_table(limit=5) == log.to_table().slice(0, 5)
+    with pytest.raises(ValueError, match="limit=-1: 0 or more needed"):
+        log.read(limit=-1)
+
+
+def test_a_table_of_a_damaged_log_warns_of_what_it_lacks(three_segments):
+    path = min(three_segments.glob("*.log"))
+    damage.flip_bit(path, 70)
+    log = bl.Log(three_segments)
+    with pytest.raises(bl.errors.CorruptRecordError):
+        log.to_table()
+    with pytest.warns(UserWarning, match="lost: offsets"):
+        assert log.to_table(on_corrupt="skip").num_rows < log.log_end_offset
+
+
+def test_a_log_directory_in_place_of_a_partition_is_named(golden):
+    with pytest.raises(ValueError, match=r"it is a log directory: LogDirs\(.*\) reads all its topics"):
+        bl.Log(golden / "logs/kafka-4.1")

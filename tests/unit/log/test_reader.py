@@ -18,7 +18,7 @@ def directory(tmp_path):
 def rows_before_the_error(log, **options):
     found = []
     reader = log.read(columns=["offset"], **options)
-    with pytest.raises(bl.CorruptRecordError) as caught:
+    with pytest.raises(bl.errors.CorruptRecordError) as caught:
         found.extend(rows["offset"].to_pylist() for rows in reader)
     return [offset for rows in found for offset in rows], caught.value
 
@@ -39,7 +39,7 @@ def test_a_cut_tail_of_an_older_segment_is_damage(directory, kept):
     assert found == list(range(14))
     assert (error.path, error.position) == (str(log_file(directory, 8)), 3 * SIZE)
     assert f"{kept} bytes are left of it" in str(error)
-    with pytest.raises(bl.CorruptRecordError, match="is cut"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="is cut"):
         list(bl.Log(directory).scan())
 
 
@@ -104,7 +104,7 @@ def test_nor_does_it_without_an_index(directory):
     assert offsets(reader) == [*range(18), *range(20, 24)]
     assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(18, 20)]
     for look in (bl.Log(directory).header_walk, lambda: list(bl.Log(directory).scan())):
-        with pytest.raises(bl.CorruptRecordError, match="is cut"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="is cut"):
             look()
 
 
@@ -229,7 +229,7 @@ def test_what_skip_drops_does_not_depend_on_the_splits(directory, target_bytes):
 
 def test_an_unknown_magic_is_unsupported_and_not_corrupt(directory):
     damage.overwrite(log_file(directory, 8), SIZE + 16, b"\x07")
-    with pytest.raises(bl.UnsupportedFormatError, match="magic 7"):
+    with pytest.raises(bl.errors.UnsupportedFormatError, match="magic 7"):
         read_offsets(bl.Log(directory))
     reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
     assert offsets(reader) == [*range(10), *range(12, 24)]
@@ -316,7 +316,7 @@ def test_batches_out_of_order_are_an_error_and_never_rows_twice_or_backwards(tmp
             for rows in bl.read_split(split, ["offset"]):
                 found.extend(rows["offset"].to_pylist())
 
-    with pytest.raises(bl.CorruptRecordError, match=r"offset -?\d+ is (below|not below) \d+, where the segment"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"offset -?\d+ is (below|not below) \d+, where the segment"):
         read()
     assert all(offset not in found[:i] for i, offset in enumerate(found))
     log = bl.Log(directory)

@@ -166,7 +166,7 @@ def test_a_segment_that_a_conversion_made_larger_is_read_whole_or_not_at_all(tmp
     with bl.Producer(path, "t", compression="zstd", segment_bytes=segment_bytes) as producer:
         producer.send(rows)
     log = bl.Log(path / "t-0")
-    with bl.LogDir.open(path) as log_dir:
+    with bl.open_log_dir(path) as log_dir:
         if is_rolled:
             log_dir.log("t", 0).roll()
             log = bl.Log(path / "t-0")

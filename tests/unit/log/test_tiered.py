@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.layout.bootstrap_metadata import ClusterImage
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.cluster_metadata import Cluster
 from brokerless.log_dir.recover import recovered
 from brokerless.rewriting.run import rewrite
@@ -45,7 +45,7 @@ def starts(data):
 
 
 def open_all(data, **options):
-    with bl.LogDir.open(data, sole_replica=True, **options) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True, **options) as log_dir:
         for topic in LOCAL_START:
             yield log_dir.log(topic, 0)
 
@@ -160,7 +160,7 @@ def test_erasing_here_alone_says_what_stays(data):
 
 def test_erasing_says_that_what_is_here_may_be_in_remote_storage_too(tmp_path):
     """Uploaded segments stay here until local retention deletes them; then a broker serves the remote copies."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", remote_storage_enable=True)
         log = log_dir.log("t", 0)
         for number in range(3):
@@ -201,14 +201,14 @@ def test_the_epochs_alone_tell_of_the_remote_part(untold):
 
 def test_the_metadata_say_that_all_of_a_log_may_be_remote_too(tiered):
     """Uploaded segments stay here for a while: the first one may be here, and remote."""
-    with bl.LogDir.open(tiered, sole_replica=True) as log_dir:
+    with bl.open_log_dir(tiered, sole_replica=True) as log_dir:
         log = log_dir.log("tiered-plain", 0)
-        assert (log.is_tiered, log.settings.remote_storage_enable) == (True, True)
+        assert (log.is_tiered, log.config.remote_storage_enable) == (True, True)
         assert not log_dir.log("__transaction_state", 1).is_tiered
 
 
 def test_truncating_below_what_is_here_is_refused(data):
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log = log_dir.log("tiered-plain", 0)
         with pytest.raises(ValueError, match=r"cannot truncate .* to 100: what is below 290 is in remote storage"):
             log.truncate_to(100)
@@ -223,7 +223,7 @@ def test_the_checkpoint_of_an_ordinary_log_may_be_old(tmp_path):
     assert log_start_offset(None, 9, [(0, 0)], remote_storage_enable=False) == 9
     assert log_start_offset(None, 9, [(0, 0)], remote_storage_enable=True) == 0
     assert log_start_offset(7, 9, [(0, 0)]) == log_start_offset(7, 9, [], remote_storage_enable=True) == 7
-    assert not TopicSettings().remote_storage_enable
+    assert not TopicConfig().remote_storage_enable
 
 
 def test_metadata_that_end_in_damage_do_not_say_that_a_log_is_not_tiered(tmp_path, monkeypatch):
@@ -231,8 +231,8 @@ def test_metadata_that_end_in_damage_do_not_say_that_a_log_is_not_tiered(tmp_pat
     image = ClusterImage(topics={"t": {}}, replicas={("t", 0): (1,)}, is_whole=False)
     monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
     cluster = Cluster(str(tmp_path), 1, None)
-    assert cluster.settings_of("t").remote_storage_enable is None
+    assert cluster.config_of("t").remote_storage_enable is None
     assert cluster.replicas(("t", 0)) is None
     image.is_whole = True
-    assert cluster.settings_of("t").remote_storage_enable is False
+    assert cluster.config_of("t").remote_storage_enable is False
     assert cluster.replicas(("t", 0)) == (1,)

@@ -54,7 +54,7 @@ def test_a_flipped_bit_in_a_time_does_not_move_the_start_of_a_read(log, offset, 
     assert offsets == wanted
     assert offset < 1 or (offset, None if offset == 5 else offset + 1) in lost
     if offset >= 1:
-        with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"):
             read(log, start_timestamp=NOW + 2 * HOUR)
 
 
@@ -63,7 +63,7 @@ def test_damage_directly_before_the_answer_is_met_for_it_may_have_the_time(log):
     flip_bit(path, position + 61)
     assert read(log, start_timestamp=NOW + 3 * HOUR, on_corrupt="skip") == ([3, 4, 5], [(2, 3)])
     assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([4, 5], [])
-    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"):
         read(log, start_timestamp=NOW + 4 * HOUR)
 
 
@@ -72,7 +72,7 @@ def test_a_missing_segment_before_the_answer_is_met(log):
     Path(path_of(log, 3)).with_suffix(".index").touch()
     remove(path_of(log, 3))
     assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([6], [(3, 6)])
-    with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
         read(log, start_timestamp=NOW + 4 * HOUR)
     assert read(log, start_timestamp=NOW + 7 * HOUR, on_corrupt="skip")[0] == []
 
@@ -81,7 +81,7 @@ def test_damage_where_no_record_is_that_late_may_have_been_that_late(log):
     path, position = start_of(log, 5)
     flip_bit(path, position + 61)
     assert read(log, start_timestamp=NOW + 5 * HOUR, on_corrupt="skip") == ([], [(5, None)])
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         bl.Log(log.path).offsets_for_times(NOW + 5 * HOUR)
     assert bl.Log(log.path).offsets_for_times(NOW + HOUR).offset == 1
 
@@ -90,7 +90,7 @@ def test_a_batch_that_was_moved_is_no_answer(log):
     """No checksum covers the base offset."""
     path, position = start_of(log, 1)
     flip_bit(path, position + 7, 6)
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         read(log, start_timestamp=NOW + HOUR)
     offsets, lost = read(log, start_timestamp=NOW + HOUR, on_corrupt="skip")
     assert offsets == [2, 3, 4, 5]
@@ -101,7 +101,7 @@ def test_a_read_up_to_a_time_ends_where_the_sound_records_are(log):
     path, position = start_of(log, 1)
     flip_bit(path, position + MAX_TIMESTAMP, 6)
     assert read(log, end_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([0, 2, 3], [(1, 2)])
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         read(log, end_timestamp=NOW + 4 * HOUR)
 
 
@@ -120,7 +120,7 @@ def test_a_high_watermark_above_a_damaged_end_does_not_hide_what_is_lost(log):
         assert read(log, end_offset="high-watermark", on_corrupt="skip") == ([0, 1, 2, 3, 4], [(5, 6)])
     with (
         pytest.warns(UserWarning, match="t-0 ends at 5; replication-offset-checkpoint says 6"),
-        pytest.raises(bl.CorruptRecordError, match="crc mismatch"),
+        pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"),
     ):
         read(log, end_offset="high-watermark")
 
@@ -138,7 +138,7 @@ def test_the_index_of_a_log_that_was_cleaned_since_tells_of_no_loss(log, tmp_pat
     path.with_suffix(".index").write_bytes(bytes([0, 0, 0, 2, 0, 0, 0, 140]))
     cut(path, 69)
     assert bl.Log(log.path).missing
-    with pytest.raises(bl.CorruptRecordError, match="its index has offset 2"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="its index has offset 2"):
         read(log)
     checkpoint(log, checkpoints.FIRST_DIRTY_OFFSETS, 3)
     assert not bl.Log(log.path).missing
@@ -159,7 +159,7 @@ def test_a_loss_is_met_before_a_batch_that_does_not_begin_with_its_base_offset(l
     remove(path_of(log, 3))
     assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([7, 8], [(3, 6)])
     for look_up in (lambda: read(log, start_timestamp=NOW + 4 * HOUR), lambda: at(log, 4)):
-        with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
             look_up()
     assert at(log, 8) == 8
 
@@ -174,7 +174,7 @@ def test_a_loss_before_an_empty_segment_is_not_forgotten(log):
     remove(path_of(log, 3))
     assert read(log, start_timestamp=NOW + 4 * HOUR, on_corrupt="skip") == ([], [(3, 6)])
     for look_up in (lambda: read(log, start_timestamp=NOW + 4 * HOUR), lambda: at(log, 4)):
-        with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
             look_up()
 
 
@@ -199,7 +199,7 @@ def test_a_time_is_not_said_to_be_behind_a_log_that_ends_too_early(log, tmp_path
         lambda: read(log, start_timestamp=NOW + 7 * HOUR),
         lambda: read(log, start_offset="latest"),
     ):
-        with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 6"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="t-0 ends at 6"):
             look_up()
     assert at(log, 5) == 5
     assert read(log, start_timestamp=NOW + 7 * HOUR, on_corrupt="skip") == ([], [(6, 9)])
@@ -209,7 +209,7 @@ def test_a_high_watermark_behind_the_lost_end_is_no_start(log, tmp_path):
     for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
         checkpoint(log, name, 9)
     (tmp_path / checkpoints.CLEAN_SHUTDOWN).touch()
-    with pytest.raises(bl.CorruptRecordError, match="t-0 ends at 6"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="t-0 ends at 6"):
         read(log, start_offset="latest", end_offset="high-watermark")
 
 
@@ -220,7 +220,7 @@ def test_damage_behind_the_answer_is_none_of_the_look_ups(log):
     assert read(log, end_timestamp=NOW + 4 * HOUR) == ([0, 1, 2, 3], [])
     reader = bl.Log(log.path).read(start_timestamp=NOW + 4 * HOUR, columns=["offset"])
     assert next(reader)["offset"].to_pylist() == [4]
-    with pytest.raises(bl.CorruptRecordError, match="crc mismatch"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"):
         next(reader)
 
 

@@ -162,7 +162,7 @@ def damaged(tmp_path):
 def test_rows_before_the_damage_are_read_committed_too(damaged):
     reader = bl.Log(damaged).read(isolation_level="read_committed", columns=["offset"])
     found = []
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         found.extend(rows["offset"].to_pylist() for rows in reader)
     assert found == [[0], [2]]
 
@@ -187,7 +187,7 @@ def test_a_damaged_header_that_claims_a_transaction_does_not_end_a_read_without_
     (broken,) = (header for header in headers if header["base_offset"] == 188)
     damage.flip_bit(segment.path, broken["position"] + TRANSACTIONAL[0], TRANSACTIONAL[1])
     log = bl.Log(directory)
-    with pytest.raises(bl.CorruptRecordError, match=r"crc mismatch .*\(base_offset 188\)"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"crc mismatch .*\(base_offset 188\)"):
         committed(log)
     reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
     found = [offset for rows in reader for offset in rows["offset"].to_pylist()]
@@ -297,7 +297,7 @@ def test_a_damaged_commit_marker_ends_no_read_without_a_word(ten_transactions, b
     log = bl.Log(path.parent)
     found = []
     with pytest.raises(
-        bl.CorruptRecordError, match="transaction of producer 2 from offset 2 on was committed is not known"
+        bl.errors.CorruptRecordError, match="transaction of producer 2 from offset 2 on was committed is not known"
     ):
         found.extend(rows["offset"].to_pylist() for rows in log.read(isolation_level="read_committed"))
     assert found == [[0]]
@@ -312,7 +312,7 @@ def test_a_damaged_commit_marker_ends_no_read_without_a_word(ten_transactions, b
         assert log.last_stable_offset == 1020
         return
     for look in (lambda: log.last_stable_offset, lambda: log.offsets_for_times(-1, "read_committed")):
-        with pytest.raises(bl.CorruptRecordError, match="is not known"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="is not known"):
             look()
 
 
@@ -344,7 +344,7 @@ def test_a_missing_segment_that_may_have_had_the_marker_is_a_doubt(tmp_path):
     write_segment(directory, 4, [batch(4, [b"x"])])
     (directory / f"{2:020d}.index").touch()
     damage.remove(directory / f"{2:020d}.log")
-    with pytest.raises(bl.CorruptRecordError, match="indexes of it are"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
         committed(bl.Log(directory))
     reader = bl.Log(directory).read(isolation_level="read_committed", columns=["offset"], on_corrupt="skip")
     assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 4]
@@ -358,7 +358,7 @@ def test_a_marker_that_a_snapshot_knows_of_and_is_not_there_is_missed(tmp_path):
     write_snapshot(directory, 4)
     log = bl.Log(directory)
     with pytest.raises(
-        bl.CorruptRecordError, match=r"there is none up to 4, where 0+4\.snapshot says that it has ended"
+        bl.errors.CorruptRecordError, match=r"there is none up to 4, where 0+4\.snapshot says that it has ended"
     ):
         committed(log)
     reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])

@@ -1,7 +1,7 @@
 """Several paths seen as one set of topics."""
 
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -23,7 +23,7 @@ def partition(root, name, values=("a", "b"), epoch=0):
 
 
 def test_topics_and_logs_of_a_real_broker(golden):
-    found = bl.LogDir(golden / "logs" / "kafka-4.1")
+    found = bl.LogDirs(golden / "logs" / "kafka-4.1")
     assert len(found.topics()) == 40
     assert found.topics() == sorted(found.topics())
     assert [log.name for log in found.logs(["multi-partition", "nulls"])] == [
@@ -36,7 +36,7 @@ def test_topics_and_logs_of_a_real_broker(golden):
 
 
 def test_an_unknown_topic_comes_with_the_nearest(golden):
-    found = bl.LogDir(golden / "logs" / "kafka-4.1")
+    found = bl.LogDirs(golden / "logs" / "kafka-4.1")
     with pytest.raises(ValueError, match="unknown topic 'codec-zstdd': did you mean 'codec-zstd'"):
         found.logs(["codec-zstdd"])
     with pytest.raises(ValueError, match="unknown partition 7"):
@@ -47,14 +47,14 @@ def test_partitions_sort_as_numbers(tmp_path):
     root = broker(tmp_path, 1)
     for number in (10, 2, 0):
         partition(root, f"t-{number}")
-    assert [log.partition for log in bl.LogDir(root).logs()] == [0, 2, 10]
+    assert [log.partition for log in bl.LogDirs(root).logs()] == [0, 2, 10]
 
 
 def test_several_roots_of_one_broker_are_one_view(tmp_path):
     one, two = broker(tmp_path / "one", 1), broker(tmp_path / "two", 1)
     partition(one, "t-0")
     partition(two, "t-1")
-    assert [log.name for log in bl.LogDir(one, two).logs()] == ["t-0", "t-1"]
+    assert [log.name for log in bl.LogDirs(one, two).logs()] == ["t-0", "t-1"]
 
 
 def test_a_partition_twice_in_one_broker_is_refused_as_by_kafka(tmp_path):
@@ -62,7 +62,7 @@ def test_a_partition_twice_in_one_broker_is_refused_as_by_kafka(tmp_path):
     partition(one, "t-0")
     partition(two, "t-0")
     with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
-        bl.LogDir(one, two)
+        bl.LogDirs(one, two)
 
 
 def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
@@ -70,7 +70,7 @@ def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
     partition(root, "t-0")
     partition(root, "t-00")
     with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
-        bl.LogDir(root)
+        bl.LogDirs(root)
 
 
 def test_of_replicas_the_last_epoch_counts_before_the_length(tmp_path):
@@ -78,7 +78,7 @@ def test_of_replicas_the_last_epoch_counts_before_the_length(tmp_path):
     long_old = partition(broker(tmp_path / "one", 1), "t-0", values="abcdef", epoch=3)
     short_new = partition(broker(tmp_path / "two", 2), "t-0", values="abc", epoch=4)
     longer_new = partition(broker(tmp_path / "three", 3), "t-0", values="abcd", epoch=4)
-    found = bl.LogDir(tmp_path / "one", tmp_path / "two", tmp_path / "three")
+    found = bl.LogDirs(tmp_path / "one", tmp_path / "two", tmp_path / "three")
     assert found.log("t", 0).path == str(longer_new)
     assert [log.path for log in found.replicas("t", 0)] == [str(longer_new), str(short_new), str(long_old)]
     assert len(found.logs()) == 1
@@ -91,7 +91,7 @@ def test_two_clusters_are_not_replicas_of_each_other(tmp_path):
     partition(one, "t-0")
     partition(two, "t-0")
     with pytest.raises(ValueError, match=r"different clusters: c1 in .*one, c2 in .*two"):
-        bl.LogDir(one, two)
+        bl.LogDirs(one, two)
 
 
 def test_deleted_stray_and_future_directories_are_left_over_and_not_read(tmp_path):
@@ -100,7 +100,7 @@ def test_deleted_stray_and_future_directories_are_left_over_and_not_read(tmp_pat
     unique = "0123456789abcdef0123456789abcdef"
     for kind in ("delete", "stray", "future"):
         partition(root, f"t-0.{unique}-{kind}")
-    found = bl.LogDir(root)
+    found = bl.LogDirs(root)
     assert [log.name for log in found.logs()] == ["t-0"]
     assert [(leftover.kind, leftover.topic, leftover.partition) for leftover in found.leftovers()] == [
         ("delete", "t", 0),
@@ -114,17 +114,17 @@ def test_directories_that_are_no_partitions_are_passed_over(tmp_path):
     partition(root, "t-0")
     for name in ("lost+found", "remote-log-index-cache", "t-x", "-0"):
         (root / name).mkdir()
-    assert bl.LogDir(root).topics() == ["t"]
+    assert bl.LogDirs(root).topics() == ["t"]
 
 
 def test_a_root_may_be_named_like_a_partition(tmp_path):
     root = broker(tmp_path / "kafka-4", 1)
     partition(root, "t-0")
-    assert bl.LogDir(root).topics() == ["t"]
+    assert bl.LogDirs(root).topics() == ["t"]
 
 
 def test_a_partition_directory_uses_the_checkpoints_around_it(golden):
-    found = bl.LogDir(golden / "logs" / "kafka-4.1" / "trimmed-delete-records-0")
+    found = bl.LogDirs(golden / "logs" / "kafka-4.1" / "trimmed-delete-records-0")
     (log,) = found.logs()
     assert (log.log_start_offset, log.high_watermark) == (117, 200)
     assert [root.node_id for root in found.roots] == [1]
@@ -132,7 +132,7 @@ def test_a_partition_directory_uses_the_checkpoints_around_it(golden):
 
 def test_a_single_file_uses_them_too(golden):
     file = golden / "logs" / "kafka-4.1" / "trimmed-delete-records-0" / "00000000000000000090.log"
-    found = bl.LogDir(file)
+    found = bl.LogDirs(file)
     (log,) = found.logs()
     assert (log.log_start_offset, log.high_watermark) == (117, 200)
     assert next(log.read(columns=["offset"]))["offset"][0].as_py() == 117
@@ -143,7 +143,7 @@ def test_a_single_file_is_read_as_part_of_its_partition(golden):
     directory = golden / "logs" / "kafka-4.1" / "txn-abort-spanning-0"
     whole = bl.Log(directory)
     for file in sorted(directory.glob("*.log")):
-        (log,) = bl.LogDir(file).logs()
+        (log,) = bl.LogDirs(file).logs()
         assert (log.topic, log.partition) == ("txn-abort-spanning", 0)
         for isolation_level in ("read_uncommitted", "read_committed"):
             offsets = [
@@ -163,7 +163,7 @@ def test_a_single_file_is_read_as_part_of_its_partition(golden):
 def test_a_lone_file_has_no_topic(golden, tmp_path, name):
     source = golden / "logs" / "kafka-4.1" / "retention-bytes-0" / "00000000000000000090.log"
     shutil.copy2(source, tmp_path / name)
-    (log,) = bl.LogDir(tmp_path / name).logs()
+    (log,) = bl.LogDirs(tmp_path / name).logs()
     assert (log.topic, log.partition, log.log_start_offset) == (None, None, 90)
     rows = next(log.read())
     assert (rows["topic"][0].as_py(), rows["partition"][0].as_py(), rows["offset"][0].as_py()) == (None, None, 90)
@@ -198,10 +198,10 @@ def test_with_replicas_damage_in_another_topic_does_not_stop_a_read(tmp_path):
         partition(root, "good-0")
         for name in ("bad-0", "good-1"):
             (partition(root, name) / "leader-epoch-checkpoint").write_text("garbage\n")
-    found = bl.LogDir(tmp_path / "1", tmp_path / "2")
+    found = bl.LogDirs(tmp_path / "1", tmp_path / "2")
     assert [log.name for log in found.logs(["good"], [0])] == ["good-0"]
     assert len(found.replicas("good", 0)) == 2
-    with pytest.raises(bl.CorruptRecordError, match="leader-epoch-checkpoint"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="leader-epoch-checkpoint"):
         found.log("bad", 0)
 
 
@@ -210,25 +210,25 @@ def test_an_unknown_partition_names_each_that_there_is_once(tmp_path):
     for name in ("a-0", "b-0", "c-0", "c-1"):
         partition(root, name)
     with pytest.raises(ValueError, match=r"unknown partition 77: there is 0 to 1$"):
-        bl.LogDir(root).logs(partitions=[77])
+        bl.LogDirs(root).logs(partitions=[77])
 
 
 def test_what_is_nothing_of_kafka_is_said_to_be(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ValueError, match=r"no log directory, partition directory or .log file"):
-        bl.LogDir(tmp_path)
+        bl.LogDirs(tmp_path)
     with pytest.raises(ValueError, match=r"is not a .log file"):
-        bl.LogDir(tmp_path / "notes.txt")
+        bl.LogDirs(tmp_path / "notes.txt")
     with pytest.raises(FileNotFoundError, match="no such file or directory"):
-        bl.LogDir(tmp_path / "nowhere")
+        bl.LogDirs(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="no path"):
-        bl.LogDir()
+        bl.LogDirs()
     with pytest.raises(ValueError, match="not a partition directory"):
         bl.Log(tmp_path)
 
 
 def test_a_string_is_not_taken_for_its_letters(golden, tmp_path):
-    directory = bl.LogDir(golden / "logs/kafka-4.1")
+    directory = bl.LogDirs(golden / "logs/kafka-4.1")
     log = directory.logs()[0]
     for call in (
         lambda: log.read(columns="offset"),
@@ -246,25 +246,58 @@ def test_a_string_is_not_taken_for_its_letters(golden, tmp_path):
 
 
 def test_a_partition_is_a_number(golden, tmp_path):
-    directory = bl.LogDir(golden / "logs/kafka-4.1")
+    directory = bl.LogDirs(golden / "logs/kafka-4.1")
     with pytest.raises(TypeError, match="partition: a number is expected, not the string '0'"):
         directory.log(directory.topics()[0], "0")
-    with bl.LogDir.create(tmp_path / "d") as writer:
+    with bl.create_log_dir(tmp_path / "d") as writer:
         writer.create_topic("t")
         with pytest.raises(TypeError, match="partition: a number is expected, not the string '0'"):
             writer.log("t", "0")
 
 
-def test_a_time_is_milliseconds(golden):
-    log = bl.LogDir(golden / "logs/kafka-4.1").logs()[0]
-    for time in ("2024-05-01", datetime(2024, 5, 1, tzinfo=UTC), 1.5):
+def test_a_time_is_a_number_a_datetime_or_iso_text(golden):
+    log = bl.LogDirs(golden / "logs/kafka-4.1").logs()[0]
+    time = log.offsets_for_times(-3).timestamp
+    moment = datetime.fromtimestamp(time / 1000, UTC)
+    for same in (moment, moment.astimezone(timezone(timedelta(hours=5))), moment.isoformat(), str(time)):
+        assert log.offsets_for_times(same) == log.offsets_for_times(time)
+        assert log.plan(start_timestamp=same) == log.plan(start_timestamp=time)
+        assert log.plan(end_timestamp=same) == log.plan(end_timestamp=time)
+    # Rounded up: the record is before the time.
+    assert log.offsets_for_times(moment + timedelta(microseconds=1)).timestamp != time
+
+
+def test_what_is_no_time_is_refused(golden):
+    log = bl.LogDirs(golden / "logs/kafka-4.1").logs()[0]
+    for time, error in (("yesterday", ValueError), ("1969-12-31", ValueError), (1.5, TypeError), (b"1", TypeError)):
         for call in (
             lambda time=time: log.read(start_timestamp=time),
             lambda time=time: log.read(end_timestamp=time),
             lambda time=time: log.offsets_for_times(time),
         ):
-            with pytest.raises(TypeError, match="timestamp: ms since the epoch are expected, an integer, not"):
+            with pytest.raises(error, match="timestamp: "):
                 call()
+
+
+def test_several_partitions_are_read_as_one_table(golden):
+    log_dirs = bl.LogDirs(golden / "logs/kafka-4.1")
+    named = log_dirs.topics()
+    whole = log_dirs.read(named, columns=["topic", "partition", "offset"]).read_all()
+    assert whole.num_rows == sum(log.to_table(columns=["offset"]).num_rows for log in log_dirs)
+    assert log_dirs.read(named, columns=["topic", "partition", "offset"], limit=70).read_all() == whole.slice(0, 70)
+    assert len(log_dirs) == len(list(log_dirs)) == len(log_dirs.logs())
+    for topic in named:
+        assert f"<td>{topic}</td>" in log_dirs._repr_html_()
+
+
+def test_internal_topics_are_read_only_by_name(golden):
+    log_dirs = bl.LogDirs(golden / "logs/kafka-4.1")
+    internal = {topic for topic in log_dirs.topics() if topic.startswith("__")}
+    assert internal
+    assert not internal & {log.topic for log in log_dirs.readable()}
+    for topic in internal:
+        (log, *_) = log_dirs.readable([topic])
+        assert [log.path] == [log.path for log in bl.LogDirs(log.path).readable()]
 
 
 def test_a_topic_that_is_deleted_while_we_look_is_no_matter(tmp_path, monkeypatch):
@@ -280,7 +313,7 @@ def test_a_topic_that_is_deleted_while_we_look_is_no_matter(tmp_path, monkeypatc
             super().__init__(path, **options)
 
     monkeypatch.setattr("brokerless.log_dir.log_dirs.Log", Vanishing)
-    assert bl.LogDir(root).topics() == ["stays"]
+    assert bl.LogDirs(root).topics() == ["stays"]
 
 
 def test_a_partition_that_moves_to_another_directory_while_we_look_is_found_there(tmp_path, monkeypatch):
@@ -298,4 +331,4 @@ def test_a_partition_that_moves_to_another_directory_while_we_look_is_found_ther
             super().__init__(path, **options)
 
     monkeypatch.setattr("brokerless.log_dir.log_dirs.Log", Moving)
-    assert [log.path for log in bl.LogDir(one, two).logs(["t"])] == [str(one / "t-0")]
+    assert [log.path for log in bl.LogDirs(one, two).logs(["t"])] == [str(one / "t-0")]

@@ -83,7 +83,7 @@ def test_a_partial_batch_behind_a_clean_marker_is_refused_with_a_cure_that_works
     log = path / "t-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-7])
     cut = log.stat().st_size
-    with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match="recover --force"):
+    with bl.open_log_dir(path) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match="recover --force"):
         log_dir.log("t", 0)
     assert log.stat().st_size == cut
     assert bl.LogDirFiles(str(path)).is_clean
@@ -108,10 +108,10 @@ def test_a_magic_that_there_is_not_in_the_last_batch_stops_no_broker_and_no_reco
         if not has_marker:
             (path / checkpoints.CLEAN_SHUTDOWN).unlink()
         assert dict(recovered(str(path))) == {"t-0": []}
-        with bl.LogDir.open(path) as log_dir:
+        with bl.open_log_dir(path) as log_dir:
             assert log_dir.log("t", 0).log_end_offset == 2
     assert log.read_bytes() == whole
-    with pytest.raises(bl.UnsupportedFormatError, match="magic 5"):
+    with pytest.raises(bl.errors.UnsupportedFormatError, match="magic 5"):
         list(bl.Log(path / "t-0").read())
 
 
@@ -124,7 +124,7 @@ def test_what_a_broker_does_not_see_behind_the_last_batch_is_not_said_to_stop_it
     whole = log.read_bytes()
     log.write_bytes(whole + behind)
     said = f"does not see {len(behind)} bytes behind its last whole batch"
-    with bl.LogDir.open(path) as log_dir, pytest.raises(bl.CorruptRecordError, match=said):
+    with bl.open_log_dir(path) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=said):
         log_dir.log("t", 0)
     list(recovered(str(path)))
     assert log.read_bytes() == whole
@@ -132,7 +132,7 @@ def test_what_a_broker_does_not_see_behind_the_last_batch_is_not_said_to_stop_it
 
 def test_a_dry_run_knows_the_settings_that_a_new_cluster_starts_with(tmp_path):
     path = str(tmp_path / "d")
-    with bl.LogDir.create(path) as directory:
+    with bl.create_log_dir(path) as directory:
         directory.create_topic("t", index_interval_bytes=0)
         log = directory.log("t", 0)
         for i in range(5):
@@ -172,7 +172,7 @@ def test_a_dry_run_stops_at_the_files_at_which_the_run_stops(tmp_path, name):
     before = contents(tmp_path / "d")
     said = []
     for recover in (planned, recovered):
-        with pytest.raises(bl.CorruptRecordError) as raised:
+        with pytest.raises(bl.errors.CorruptRecordError) as raised:
             list(recover(str(tmp_path / "d")))
         said.append(str(raised.value))
         assert contents(tmp_path / "d") == before
@@ -184,7 +184,7 @@ def test_a_dry_run_takes_only_what_the_run_takes(tmp_path):
     with bl.Producer(tmp_path / "d", "t") as producer:
         producer.send([{"value": b"0"}])
         for recover in (planned, recovered):
-            with pytest.raises(bl.LogInUseError, match="this process already writes"):
+            with pytest.raises(bl.errors.LogInUseError, match="this process already writes"):
                 list(recover(str(tmp_path / "d")))
     (tmp_path / "empty").mkdir()
     for recover in (planned, recovered):
@@ -197,7 +197,7 @@ def test_a_dry_run_takes_only_what_the_run_takes(tmp_path):
 
 
 def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
-    with bl.LogDir.create(tmp_path / "d") as directory:
+    with bl.create_log_dir(tmp_path / "d") as directory:
         directory.create_topic("t", partitions=2)
     (tmp_path / "d" / "t-1" / checkpoints.PARTITION_METADATA).unlink()
     (tmp_path / "d" / "t-1").rmdir()
@@ -211,7 +211,7 @@ def leftover(request, tmp_path):
     """Name a directory that a broker was filling when it was killed: its last segment's indexes are preallocated."""
     with bl.Producer(tmp_path / "source", "t", segment_bytes=200, batch_size=1) as producer:
         producer.send([{"value": b"x" * 40}] * 9)
-    with bl.LogDir.create(tmp_path / "data", kraft=False) as log_dir:
+    with bl.create_log_dir(tmp_path / "data", kraft=False) as log_dir:
         log_dir.create_topic("u")
     name = f"t-0.{'0' * 32}-{request.param}"
     shutil.copytree(tmp_path / "source" / "t-0", tmp_path / "data" / name)
@@ -247,14 +247,14 @@ def test_no_marker_is_put_over_replicas_that_were_not_recovered(leftover):
 
 
 def test_opening_all_logs_recovers_replicas_on_their_way_here(leftover):
-    with bl.LogDir.open(leftover.parent) as log_dir:
+    with bl.open_log_dir(leftover.parent) as log_dir:
         log_dir.log("u", 0)
     assert bl.LogDirFiles(str(leftover.parent)).is_clean
     assert not has_preallocated_indexes(leftover)
 
 
 def test_opening_some_logs_leaves_the_directory_to_be_recovered(leftover):
-    with bl.LogDir.open(leftover.parent) as log_dir:
+    with bl.open_log_dir(leftover.parent) as log_dir:
         log_dir.create_topic("w")
     assert not bl.LogDirFiles(str(leftover.parent)).is_clean
     assert has_preallocated_indexes(leftover)
@@ -262,10 +262,10 @@ def test_opening_some_logs_leaves_the_directory_to_be_recovered(leftover):
 
 def test_no_marker_is_put_over_a_replica_that_cannot_be_recovered(leftover):
     (leftover / "nonsense.log").touch()
-    with pytest.raises(bl.CorruptRecordError, match=r"nonsense\.log is no segment's name"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"nonsense\.log is no segment's name"):
         list(recovered(str(leftover.parent)))
     assert not bl.LogDirFiles(str(leftover.parent)).is_clean
-    log_dir = bl.LogDir.open(leftover.parent)
+    log_dir = bl.open_log_dir(leftover.parent)
     log_dir.log("u", 0)
     with pytest.warns(UserWarning, match=r"without a clean-shutdown marker: .*nonsense\.log"):
         log_dir.close()
@@ -278,12 +278,12 @@ def test_what_a_broker_would_not_start_on_is_said(crashed):
     list(planned(str(crashed)))
     (crashed / "foo").mkdir()
     for verb in (planned, recovered):
-        with pytest.raises(bl.CorruptRecordError, match="directory 'foo' is not that of a partition"):
+        with pytest.raises(bl.errors.CorruptRecordError, match="directory 'foo' is not that of a partition"):
             list(verb(str(crashed)))
     (crashed / "foo").rmdir()
     next(crashed.glob("*/partition.metadata")).write_text("nonsense")
     for verb in (planned, recovered):
-        with pytest.raises(bl.CorruptRecordError, match=r"partition\.metadata"):
+        with pytest.raises(bl.errors.CorruptRecordError, match=r"partition\.metadata"):
             list(verb(str(crashed)))
 
 
@@ -300,7 +300,9 @@ def test_what_is_about_to_be_deleted_is_loaded_first(crashed, file, content):
     list(planned(str(crashed)))
     (deleted / file).write_text(content)
     for verb in (planned, recovered):
-        with pytest.raises(bl.CorruptRecordError, match=rf"does not start.*{deleted.name} was about to .* remove it"):
+        with pytest.raises(
+            bl.errors.CorruptRecordError, match=rf"does not start.*{deleted.name} was about to .* remove it"
+        ):
             list(verb(str(crashed)))
     (deleted / file).unlink()
     list(recovered(str(crashed)))
@@ -337,7 +339,7 @@ def test_a_replica_on_its_way_here_that_lacks_a_segment_is_not_recovered_without
     lost.unlink()
     said = f"{leftover.name}: offsets 1 to 1 are lost: {lost.name} is not here, and indexes of it are"
     assert forecast(str(leftover.parent)).missing == [said]
-    with pytest.raises(bl.CorruptRecordError, match=rf"records are missing.*{lost.name}.*Nothing was changed"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=rf"records are missing.*{lost.name}.*Nothing was changed"):
         list(recovered(str(leftover.parent)))
     assert not bl.LogDirFiles(str(leftover.parent)).is_clean
     list(recovered(str(leftover.parent), force=True))

@@ -15,7 +15,7 @@ from brokerless import _native
 from brokerless.append.writer import LogWriter
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.recover import forecast, recovered
 from brokerless.rewriting.run import rewrite
 from building import NOW, batch
@@ -27,7 +27,7 @@ ROWS = 100
 @pytest.fixture
 def data(tmp_path):
     """A directory with 100 records in batches of one, several segments."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", segment_bytes=2000)
         for number in range(ROWS):
             log_dir.log("t", 0).append(batch(0, [b"%d" % number]))
@@ -59,14 +59,14 @@ def test_opening_a_log_that_would_lose_sound_batches_is_refused(data):
     damage(data)
     before = contents(data)
     words = r"loses 92 sound records behind it, offsets 8 to 99 .* nothing was changed. `brokerless recover`"
-    with bl.LogDir.open(data) as log_dir, pytest.raises(bl.CorruptRecordError, match=words):
+    with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
     for verb in (bl.Convert(compression="zstd"), bl.Retain(retention_bytes=1), bl.Compact(roll=True)):
         for dry_run in (True, False):
-            with pytest.raises(bl.CorruptRecordError, match="brokerless recover"):
+            with pytest.raises(bl.errors.CorruptRecordError, match="brokerless recover"):
                 rewrite(verb, data, topics=["t"], dry_run=dry_run)
     assert contents(data) == before
-    with pytest.raises(bl.CorruptRecordError, match="brokerless recover"), bl.Producer(data, "t") as producer:
+    with pytest.raises(bl.errors.CorruptRecordError, match="brokerless recover"), bl.Producer(data, "t") as producer:
         producer.send([{"value": b"x"}])
     assert contents(data / "t-0").items() <= {name.removeprefix("t-0/"): file for name, file in before.items()}.items()
 
@@ -105,7 +105,7 @@ def test_a_damaged_end_is_cut_off_and_said(data):
     last = max((data / "t-0").glob("*.log"))
     overwrite(last, last.stat().st_size - 3, b"\xff")
     (data / checkpoints.CLEAN_SHUTDOWN).unlink()
-    with bl.LogDir.open(data) as log_dir, pytest.warns(UserWarning, match="has cut off .*crc mismatch.* set aside"):
+    with bl.open_log_dir(data) as log_dir, pytest.warns(UserWarning, match="has cut off .*crc mismatch.* set aside"):
         log_dir.log("t", 0)
     assert values(data) == list(range(99))
     assert len(set_aside(data)[0]) == 1
@@ -118,7 +118,7 @@ def test_what_a_crash_leaves_is_cut_off_quietly(data):
         with last.open("ab") as file:
             file.write(end)
         (data / checkpoints.CLEAN_SHUTDOWN).unlink()
-        with bl.LogDir.open(data) as log_dir:
+        with bl.open_log_dir(data) as log_dir:
             assert [step for step in log_dir.log("t", 0).recovery if step.startswith("truncate")]
     assert (values(data), set_aside(data)) == (list(range(ROWS)), ([], b""))
 
@@ -129,7 +129,7 @@ def test_a_directory_that_was_left_clean_is_not_cut_unless_that_is_asked_for(dat
     sound = [value for value in range(ROWS) if value != file_names.base_offset(str(last))]
     before = contents(data)
     words = r"was shut down cleanly.* Nothing was changed; --force does it"
-    with pytest.raises(bl.CorruptRecordError, match=words):
+    with pytest.raises(bl.errors.CorruptRecordError, match=words):
         list(recovered(str(data)))
     assert contents(data) == before
     list(recovered(str(data), force=True))
@@ -150,22 +150,22 @@ def test_a_refused_conversion_has_changed_nothing(tmp_path):
         file.write(b"cut")
     (tmp_path / "data" / checkpoints.CLEAN_SHUTDOWN).unlink()
     before = contents(tmp_path / "data")
-    with pytest.raises((ValueError, bl.CorruptRecordError)):
+    with pytest.raises((ValueError, bl.errors.CorruptRecordError)):
         rewrite(bl.Convert(compression="zstd"), tmp_path / "data", topics=["t"])
     assert contents(tmp_path / "data") == before
 
 
 def test_a_log_that_is_opened_to_be_recovered_may_lose_them(data):
     damage(data)
-    with bl.LogDir.open(data, recover=True) as log_dir:
+    with bl.open_log_dir(data, recover=True) as log_dir:
         assert sum(cut.records for cut in log_dir.log("t", 0).cuts) == 92
     assert len(values(data)) == 7
 
 
 def test_opening_a_partition_alone_is_refused_too(data):
     damage(data)
-    options = {"settings": TopicSettings(segment_bytes=2000), "is_clean": False}
-    with pytest.raises(bl.CorruptRecordError, match="loses 92 sound records"):
+    options = {"config": TopicConfig(segment_bytes=2000), "is_clean": False}
+    with pytest.raises(bl.errors.CorruptRecordError, match="loses 92 sound records"):
         LogWriter.open(str(data / "t-0"), **options)
     LogWriter.open(str(data / "t-0"), recover=True, **options).close()
 
@@ -297,7 +297,7 @@ def test_a_batch_that_a_flipped_bit_moves_behind_the_end_of_the_log_is_refused(d
     (data / checkpoints.RECOVERY_POINTS).write_bytes(checkpoints.format_offset_checkpoint({}))
     before, moved = contents(data), (1 << 40) + last["base_offset"]
     words = rf"loses 1 sound records .* offset {moved} is not below \d+, where the segment has to end"
-    with bl.LogDir.open(data) as log_dir, pytest.raises(bl.CorruptRecordError, match=words):
+    with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == {name[4:]: file for name, file in before.items() if name.startswith("t-0/")}
     assert forecast(str(data)).lost_records == 1
@@ -306,7 +306,7 @@ def test_a_batch_that_a_flipped_bit_moves_behind_the_end_of_the_log_is_refused(d
 @pytest.mark.parametrize("again", [2, 0])
 def test_a_log_whose_last_batch_is_an_old_one_is_not_written_to_behind_it(data, again):
     """A broker takes the log to end there, and nobody gets to what is above any more."""
-    with bl.LogDir.open(data) as log_dir:
+    with bl.open_log_dir(data) as log_dir:
         log_dir.log("t", 0).roll()
     log = bl.Log(data / "t-0")
     newest, end = log.segments[-2], log.log_end_offset
@@ -320,7 +320,7 @@ def test_a_log_whose_last_batch_is_an_old_one_is_not_written_to_behind_it(data, 
     first = newest.base_offset + again + 1
     before, lost = contents(data), end - first
     words = rf"loses {lost} sound records .* offsets {first} to {end - 1}.*the last batch has the log end at {first}"
-    with bl.LogDir.open(data) as log_dir, pytest.raises(bl.CorruptRecordError, match=words):
+    with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == {name[4:]: file for name, file in before.items() if name.startswith("t-0/")}
     assert forecast(str(data)).lost_records == lost
@@ -336,15 +336,15 @@ def test_a_flipped_bit_of_the_last_offset_moves_no_end(data, is_clean):
     with nullcontext() if is_clean else pytest.warns(UserWarning, match="may be ahead of the log"):
         log = bl.Log(data / "t-0")
         assert log.log_end_offset == ROWS - 1
-        with pytest.raises(bl.CorruptRecordError, match=rf"offset {(1 << 40) + ROWS - 1} is "):
+        with pytest.raises(bl.errors.CorruptRecordError, match=rf"offset {(1 << 40) + ROWS - 1} is "):
             list(log.read())
         reader = log.read(on_corrupt="skip", columns=["offset"])
         assert [row["offset"] for rows in reader for row in rows.to_pylist()] == list(range(ROWS - 1))
         assert reader.lost
     before = contents(data / "t-0")
     with (
-        bl.LogDir.open(data) as log_dir,
-        pytest.raises(bl.CorruptRecordError, match=r"the batch was moved|is not below"),
+        bl.open_log_dir(data) as log_dir,
+        pytest.raises(bl.errors.CorruptRecordError, match=r"the batch was moved|is not below"),
     ):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == before

@@ -57,7 +57,7 @@ def test_batches_without_an_epoch_get_that_before_them(golden, tmp_path):
     known = [(batch["position"], batch["partition_leader_epoch"], batch["base_offset"]) for batch in scanned(epochs)]
     for position, _, _ in known[1::2]:
         content[position + 12 : position + 16] = b"\xff" * 4
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append_as_follower(content)
     found = [batch["partition_leader_epoch"] for batch in scanned(bl.Log(tmp_path / "d/t-0"))]

@@ -73,14 +73,14 @@ def test_a_start_in_the_middle_of_many_segments(many_segments):
 
 def test_many_restored_topics_are_known_by_one_look_at_the_logs(tmp_path, monkeypatch):
     """A look for each topic takes 10,000 topics of ten partitions minutes."""
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         for number in range(20):
             log_dir.create_topic(f"t{number}")
         looks = []
         for name in ("logs", "topics"):
-            look = getattr(bl.LogDir, name)
-            monkeypatch.setattr(bl.LogDir, name, lambda *given, look=look: looks.append(look) or look(*given))
+            look = getattr(bl.LogDirs, name)
+            monkeypatch.setattr(bl.LogDirs, name, lambda *given, look=look: looks.append(look) or look(*given))
         restoration = Restoration({f"t{number}": "d" for number in range(20)}, {})
         restoration.stage(log_dir, str(tmp_path / "d"), {})
-    assert len(restoration.done(bl.LogDir(tmp_path / "d"))) == 20
+    assert len(restoration.done(bl.LogDirs(tmp_path / "d"))) == 20
     assert len(looks) == 2

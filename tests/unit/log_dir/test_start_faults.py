@@ -100,7 +100,7 @@ def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, c
 
 
 def test_what_will_be_served_is_counted(cluster):
-    records = bl.LogDir(cluster).log("headers", 0).log_end_offset
+    records = bl.LogDirs(cluster).log("headers", 0).log_end_offset
     assert forecast(str(cluster)).is_good
     give_another_id(cluster)
     end = f"; a broker will start and serve 1 of 2 partitions: up to {records} records are dropped"
@@ -108,12 +108,12 @@ def test_what_will_be_served_is_counted(cluster):
 
 
 def test_many_partitions_are_one_warning(tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", partitions=5)
     bootstrap = Bootstrap(1)
     bootstrap.topics["other"] = Topic(OTHER_ID)
     (tmp_path / "data" / checkpoints.BOOTSTRAP).write_bytes(bootstrap.format(timestamp=0))
-    with bl.LogDir.open(tmp_path / "data", sole_replica=True) as log_dir:
+    with bl.open_log_dir(tmp_path / "data", sole_replica=True) as log_dir:
         with pytest.warns(UserWarning, match="t-0 -stray.*t-2 -stray.*; 2 more$"):
             log_dir.log("t", 0)
         for partition in range(1, 5):
@@ -143,7 +143,7 @@ def test_the_partitions_of_a_second_disk_are_looked_up_in_the_metadata_of_the_fi
 
 def test_a_partition_that_the_metadata_of_a_new_cluster_do_not_name_is_not_served(tmp_path, run):
     data = tmp_path / "data"
-    with bl.LogDir.create(data) as log_dir:
+    with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"a"]))
     shutil.copytree(data / "t-0", data / "t-1")
@@ -173,7 +173,7 @@ def test_small_files_of_the_metadata_log_stop_a_broker_where_they_are_damaged(cl
     assert re.search(why, result.out)
     assert re.search(f"^note: a broker does not start: .*{why}", run("ls", cluster).err, re.MULTILINE)
     with pytest.warns(UserWarning, match=f"a broker does not start: .*{name}"):
-        bl.LogDir.open(cluster, sole_replica=True).close()
+        bl.open_log_dir(cluster, sole_replica=True).close()
 
 
 def test_directories_that_one_broker_cannot_have_together(cluster, disk, run):

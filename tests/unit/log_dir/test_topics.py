@@ -17,7 +17,7 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 def test_no_rows_still_make_the_topic(tmp_path):
     written(tmp_path / "d", partitions=3)
-    assert len(bl.LogDir(tmp_path / "d").logs(["t"])) == 3
+    assert len(bl.LogDirs(tmp_path / "d").logs(["t"])) == 3
     written(tmp_path / "d")
     assert values(tmp_path / "d") == []
     assert not list((tmp_path / "d").glob("*-delete"))
@@ -52,7 +52,7 @@ def test_two_writes_that_make_one_topic_both_come_into_force(tmp_path, begins):
 
 def test_a_topic_made_meanwhile_with_other_settings_is_refused(tmp_path):
     """As it is where the write begins: its rows could be deleted where they were to be compacted."""
-    write, staging = begin(tmp_path / "d", settings={"cleanup_policy": "compact"})
+    write, staging = begin(tmp_path / "d", config={"cleanup_policy": "compact"})
     parts = send(staging, 3, key=[b"k"])
     written(tmp_path / "d", 2)
     with pytest.raises(ValueError, match="has cleanup_policy=delete, not compact"):
@@ -63,13 +63,13 @@ def test_a_topic_made_meanwhile_with_other_settings_is_refused(tmp_path):
 
 def test_overwriting_forgets_what_was_known_of_the_old_topic(tmp_path):
     written(tmp_path / "d", *range(100))
-    with bl.LogDir.open(tmp_path / "d") as log_dir:
+    with bl.open_log_dir(tmp_path / "d") as log_dir:
         log_dir.log("t", 0).run(bl.Retain(before_offset=60))
     written(tmp_path / "d", 1, 2, overwrite=True)
     assert values(tmp_path / "d") == [1, 2]
     assert bl.LogDirFiles(str(tmp_path / "d")).log_start_offsets == {}
     assert bl.LogDirFiles(str(tmp_path / "d")).recovery_points == {("t", 0): 2}
-    with bl.LogDir.open(tmp_path / "d") as log_dir:
+    with bl.open_log_dir(tmp_path / "d") as log_dir:
         assert log_dir.log("t", 0).log_end_offset == 2
 
 
@@ -79,9 +79,9 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
         ({"partitions": 2}, "has 1 partitions, not 2"),
         ({"partitions": 0}, "1 to 100000 are allowed"),
         ({"topic_id": TOPIC_ID[::-1]}, "has the id AAEC"),
-        ({"settings": {"segment_bytes": 1 << 20}}, "has segment_bytes=1073741824, not 1048576"),
+        ({"config": {"segment_bytes": 1 << 20}}, "has segment_bytes=1073741824, not 1048576"),
         ({"overwrite": True, "topic_id": TOPIC_ID}, "is that of the old topic"),
-        ({"settings": {"segment_bytes": 1}}, "segment_bytes"),
+        ({"config": {"segment_bytes": 1}}, "segment_bytes"),
         ({"overwrite": True, "others": NewTopic()}, "only topics that are named are overwritten"),
         ({"others": NewTopic(topic_id=TOPIC_ID)}, "is one topic's: name the topic"),
     ):
@@ -94,7 +94,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
         begin("s3://bucket/d")
     with pytest.raises(ValueError, match="a write to no topic"):
         AtomicWrite(path=str(tmp_path / "d"))
-    with bl.LogDir.open(tmp_path / "d"), pytest.raises(bl.LogInUseError):
+    with bl.open_log_dir(tmp_path / "d"), pytest.raises(bl.errors.LogInUseError):
         begin(tmp_path / "d")
     assert not list((tmp_path / "d").glob("*-delete"))
 
@@ -108,46 +108,46 @@ def test_a_cluster_that_has_started_gives_the_id(tmp_path, golden):
 
 
 def test_a_topic_may_be_described_again_as_it_is(tmp_path):
-    described = {"partitions": 2, "topic_id": TOPIC_ID, "settings": {"segment_bytes": 1 << 20}}
+    described = {"partitions": 2, "topic_id": TOPIC_ID, "config": {"segment_bytes": 1 << 20}}
     written(tmp_path / "d", 1, **described)
     written(tmp_path / "d", 2, **described)
     assert sorted(values(tmp_path / "d")) == [1, 2]
 
 
 def test_several_topics_are_made_as_each_is_described(tmp_path):
-    topics = {"a": NewTopic(partitions=2, topic_id=TOPIC_ID), "b": NewTopic(settings={"cleanup_policy": "compact"})}
+    topics = {"a": NewTopic(partitions=2, topic_id=TOPIC_ID), "b": NewTopic(config={"cleanup_policy": "compact"})}
     write = AtomicWrite(path=str(tmp_path / "d"), topics=topics)
     write.commit(send(write.begin(), 1, topic=["a"]))
-    with bl.LogDir.open(tmp_path / "d") as log_dir:
+    with bl.open_log_dir(tmp_path / "d") as log_dir:
         assert log_dir.partitions() == [("a", 0), ("a", 1), ("b", 0)]
-        assert log_dir.log("b", 0).settings.is_compacted
-    assert bl.LogDir(tmp_path / "d").log("a", 1).topic_id == TOPIC_ID
+        assert log_dir.log("b", 0).config.is_compacted
+    assert bl.LogDirs(tmp_path / "d").log("a", 1).topic_id == TOPIC_ID
 
 
 def test_rows_go_to_the_topics_that_they_name(tmp_path):
     written(tmp_path / "d", 1, partitions=2)
-    topic_id = bl.LogDir(tmp_path / "d").log("t", 0).topic_id
+    topic_id = bl.LogDirs(tmp_path / "d").log("t", 0).topic_id
     long = "l" * 240
-    write, staging = begin_any(tmp_path / "d", partitions=3, settings={"segment_bytes": 1 << 20})
+    write, staging = begin_any(tmp_path / "d", partitions=3, config={"segment_bytes": 1 << 20})
     write.commit([*send(staging, 2, 3, 4, 5, topic=["t", "u", "t", long]), *send(staging, 6, topic=["u"])])
     assert sorted(values(tmp_path / "d")) == [1, 2, 4]
     assert sorted(values(tmp_path / "d", "u")) == [3, 6]
     assert values(tmp_path / "d", long) == [5]
-    found = bl.LogDir(tmp_path / "d")
+    found = bl.LogDirs(tmp_path / "d")
     assert [len(found.logs([topic])) for topic in ("t", "u", long)] == [2, 3, 3]
     assert found.log("t", 0).topic_id == topic_id
     assert len({log.topic_id for log in found.logs()}) == 3
     # those that were made are as they were asked for
-    with bl.LogDir.open(tmp_path / "d") as log_dir:
-        assert [log_dir.log(topic, 0).settings.segment_bytes for topic in ("t", "u")] == [1 << 30, 1 << 20]
+    with bl.open_log_dir(tmp_path / "d") as log_dir:
+        assert [log_dir.log(topic, 0).config.segment_bytes for topic in ("t", "u")] == [1 << 30, 1 << 20]
 
 
 def test_rows_go_to_topics_of_a_cluster_that_has_started_if_it_has_them(tmp_path, golden):
     shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "d")
-    before = bl.LogDir(tmp_path / "d").log("multi-partition", 0).log_end_offset
+    before = bl.LogDirs(tmp_path / "d").log("multi-partition", 0).log_end_offset
     write, staging = begin_any(tmp_path / "d", sole_replica=True)
     write.commit(send(staging, 1, topic=["multi-partition"], partition=[0]))
-    assert bl.LogDir(tmp_path / "d").log("multi-partition", 0).log_end_offset == before + 1
+    assert bl.LogDirs(tmp_path / "d").log("multi-partition", 0).log_end_offset == before + 1
 
 
 def test_the_column_of_topics_is_no_use_to_a_write_to_others(tmp_path):
@@ -174,17 +174,17 @@ def test_topics_that_kafka_takes_for_one_are_refused(tmp_path):
         write.commit(parts)
     write.abort()
     assert not list((tmp_path / "d").glob("*-delete"))
-    assert bl.LogDir(tmp_path / "d").topics() == []
+    assert bl.LogDirs(tmp_path / "d").topics() == []
 
 
 def test_all_topics_or_none(tmp_path):
     write, staging = begin_any(tmp_path / "d")
     parts = send(staging, 1, "1" * 2_000_000, topic=["a", "b"])
     # Of many partitions, the one that it is about.
-    with pytest.raises(bl.RecordTooLargeError, match=r"^b-0: batch is"):
+    with pytest.raises(bl.errors.RecordTooLargeError, match=r"^b-0: batch is"):
         write.commit(parts)
     write.abort()
-    assert bl.LogDir(tmp_path / "d").topics() == []
+    assert bl.LogDirs(tmp_path / "d").topics() == []
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
@@ -241,15 +241,15 @@ def test_options_of_a_topic_may_stay_where_its_settings_are_not_told(tmp_path):
     (tmp_path / "d" / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
     settings = {"message_timestamp_type": "LogAppendTime"}
     for value in (1, 2):
-        written(tmp_path / "d", value, settings=settings, sole_replica=True)
+        written(tmp_path / "d", value, config=settings, sole_replica=True)
     assert values(tmp_path / "d") == [1, 2]
-    found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["timestampType"])
+    found = bl.LogDirs(tmp_path / "d").log("t", 0).read(columns=["timestampType"])
     assert [kind for rows in found for kind in rows["timestampType"].to_pylist()] == [1, 1]
 
 
 def test_a_link_where_a_new_partition_is_to_be_is_refused_before_anything_is_written(tmp_path):
     """A commit could never be carried out."""
-    bl.LogDir.create(tmp_path / "d").close()
+    bl.create_log_dir(tmp_path / "d").close()
     (tmp_path / "d/t-1").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="t-1 is a symbolic link"):
         begin(tmp_path / "d", partitions=2)
@@ -263,7 +263,7 @@ def test_a_link_where_a_new_partition_is_to_be_is_refused_before_anything_is_wri
 
 def test_a_new_topic_begins_at_0_whatever_checkpoints_say_of_an_old_one(tmp_path):
     """Its directories were removed by hand: the old log start offset would hide the new rows."""
-    with bl.LogDir.create(tmp_path / "d", kraft=False) as log_dir:
+    with bl.create_log_dir(tmp_path / "d", kraft=False) as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"v"] * 9, timestamp=NOW))
         log_dir.log("t", 0).run(bl.Retain(before_offset=5))
@@ -274,7 +274,7 @@ def test_a_new_topic_begins_at_0_whatever_checkpoints_say_of_an_old_one(tmp_path
 
 
 def test_a_topic_that_only_the_metadata_of_a_new_cluster_have_has_its_id_there(tmp_path):
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         topic_id = log_dir.create_topic("t")
     shutil.rmtree(tmp_path / "d/t-0")
     written(tmp_path / "d", 1, topic_id=topic_id)

@@ -38,7 +38,7 @@ class FakeWriter:
     def __init__(
         self,
         directory,
-        settings,
+        config,
         is_clean,
         recovery_point,
         log_start_offset,
@@ -104,7 +104,7 @@ def brokers(tmp_path):
 
 
 def open_quietly(path):
-    return bl.LogDir.open(path, sole_replica=True)
+    return bl.open_log_dir(path, sole_replica=True)
 
 
 def test_a_brokers_directory_is_unmarked_while_it_is_open_and_marked_as_it_was_after(brokers):
@@ -125,10 +125,10 @@ def test_a_log_is_opened_with_what_the_checkpoints_say(brokers, opened):
         log_dir.log("u", 0)
     (name, arguments), (_, defaults) = opened
     assert name == "t-1"
-    assert arguments.pop("settings").segment_bytes == 1000
+    assert arguments.pop("config").segment_bytes == 1000
     offsets = {"recovery_point": 6, "log_start_offset": 6, "first_dirty_offset": 5}
     assert arguments == {"is_clean": True, "leader_epoch": 4, "recover": False, "high_watermark": 6, **offsets}
-    assert (defaults["settings"], defaults["leader_epoch"]) == (bl.TopicSettings(), None)
+    assert (defaults["config"], defaults["leader_epoch"]) == (bl.TopicConfig(), None)
 
 
 def test_checkpoints_keep_the_entries_of_partitions_that_were_not_opened(brokers):
@@ -216,7 +216,7 @@ def test_a_marker_that_an_earlier_session_left_aside_gives_way_to_the_brokers_ne
 
 
 def test_only_one_writer(brokers):
-    with open_quietly(brokers), pytest.raises(bl.LogInUseError):
+    with open_quietly(brokers), pytest.raises(bl.errors.LogInUseError):
         open_quietly(brokers)
     open_quietly(brokers).close()
 
@@ -227,7 +227,7 @@ def test_only_one_writer(brokers):
 def test_a_damaged_checkpoint_is_not_replaced(brokers, name):
     """The entries of all other partitions would be lost; a broker does not start on it either."""
     (brokers / name).write_text("garbage")
-    with pytest.raises(bl.CorruptRecordError, match=name):
+    with pytest.raises(bl.errors.CorruptRecordError, match=name):
         open_quietly(brokers)
     assert (brokers / name).read_text() == "garbage"
     assert (brokers / ".kafka_cleanshutdown").exists()
@@ -236,7 +236,7 @@ def test_a_damaged_checkpoint_is_not_replaced(brokers, name):
 
 def test_a_partition_in_two_directories_is_refused_as_by_kafka(brokers):
     (brokers / "t-00").mkdir()
-    with pytest.raises(bl.CorruptRecordError, match=r"one partition in two directories.*: t-0, t-00"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"one partition in two directories.*: t-0, t-00"):
         open_quietly(brokers)
 
 
@@ -267,13 +267,13 @@ def test_what_is_no_log_directory_is_not_written_to(tmp_path):
 
 def test_other_replicas_are_warned_of(brokers, tmp_path):
     with pytest.warns(UserWarning, match="belongs to cluster abc: another broker may have replicas") as caught:
-        bl.LogDir.open(brokers).close()
+        bl.open_log_dir(brokers).close()
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         open_quietly(brokers).close()
-        bl.LogDir.create(tmp_path / "new").close()
-        bl.LogDir.open(tmp_path / "new").close()
+        bl.create_log_dir(tmp_path / "new").close()
+        bl.open_log_dir(tmp_path / "new").close()
 
 
 def test_other_settings_for_an_open_log_are_refused(brokers):
@@ -319,7 +319,7 @@ def test_a_formatted_directory_is_of_a_running_cluster_once_a_broker_ran_on_it(b
     formatted = Bootstrap(node_id=3).format(timestamp=0)
     (brokers / "bootstrap.checkpoint").write_bytes(formatted)
     with pytest.warns(UserWarning, match="belongs to cluster abc"):
-        log_dir = bl.LogDir.open(brokers)
+        log_dir = bl.open_log_dir(brokers)
     with log_dir, pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
         log_dir.create_topic("x")
     assert (brokers / "bootstrap.checkpoint").read_bytes() == formatted
@@ -330,15 +330,15 @@ def test_a_formatted_directory_is_of_a_running_cluster_once_a_broker_ran_on_it(b
 def test_without_topics_a_directory_is_a_new_clusters_until_a_broker_has_made_its_checkpoints(tmp_path, was_started):
     """Those of a killed broker's second disk are all that tells it from a new one."""
     data = tmp_path / "data"
-    bl.LogDir.create(data, cluster_id="abc").close()
-    bl.LogDir.open(data).close()
+    bl.create_log_dir(data, cluster_id="abc").close()
+    bl.open_log_dir(data).close()
     (data / ".kafka_cleanshutdown").unlink()
     if not was_started:
-        with bl.LogDir.open(data) as log_dir:
+        with bl.open_log_dir(data) as log_dir:
             assert log_dir.create_topic("t")
         return
     (data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         with pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
             log_dir.create_topic("t")
         with pytest.raises(ValueError, match="no metadata log that says which ids"):
@@ -350,7 +350,7 @@ def bootstrap(path):
 
 
 def test_a_new_directory_names_its_topics(tmp_path, opened):
-    with bl.LogDir.create(tmp_path / "new", cluster_id="c", directory_id=TOPIC_ID) as log_dir:
+    with bl.create_log_dir(tmp_path / "new", cluster_id="c", directory_id=TOPIC_ID) as log_dir:
         topic_id = log_dir.create_topic("orders", 2, leader_epoch=3, cleanup_policy="compact", segment_bytes=500)
         log_dir.log("orders", 1)
     described = bootstrap(tmp_path / "new").topics
@@ -360,7 +360,7 @@ def test_a_new_directory_names_its_topics(tmp_path, opened):
     assert described["orders"].leader_epochs == {0: 3, 1: 3}
     ((name, arguments),) = opened
     assert (name, arguments["leader_epoch"], arguments["is_clean"]) == ("orders-1", 3, True)
-    assert (arguments["settings"].is_compacted, arguments["settings"].segment_bytes) == (True, 500)
+    assert (arguments["config"].is_compacted, arguments["config"].segment_bytes) == (True, 500)
     root = bl.LogDirFiles(str(tmp_path / "new"))
     assert (root.cluster_id, root.node_id, root.directory_id) == ("c", 1, TOPIC_ID)
     assert (root.is_clean, root.broker_epoch) == (True, -1)
@@ -368,21 +368,21 @@ def test_a_new_directory_names_its_topics(tmp_path, opened):
 
 
 def test_a_new_directory_opened_again_knows_its_topics_settings_and_epochs(tmp_path, opened):
-    with bl.LogDir.create(tmp_path / "new") as log_dir:
+    with bl.create_log_dir(tmp_path / "new") as log_dir:
         log_dir.create_topic("orders", leader_epoch=3, cleanup_policy="compact")
-    with bl.LogDir.open(tmp_path / "new") as log_dir:
+    with bl.open_log_dir(tmp_path / "new") as log_dir:
         log_dir.log("orders", 0)
         log_dir.create_topic("users")
         with pytest.raises(ValueError, match="topic 'orders' exists"):
             log_dir.create_topic("orders")
-    assert opened[0][1]["settings"].is_compacted
+    assert opened[0][1]["config"].is_compacted
     assert opened[0][1]["leader_epoch"] == 3
     assert list(bootstrap(tmp_path / "new").topics) == ["orders", "users"]
 
 
 def test_the_metadata_follows_the_leader_epoch(tmp_path):
     """A leader of a lower epoch than its batches would drop the higher epochs from its checkpoint."""
-    with bl.LogDir.create(tmp_path / "new") as log_dir:
+    with bl.create_log_dir(tmp_path / "new") as log_dir:
         log_dir.create_topic("orders", 3, leader_epoch=3)
         log_dir.log("orders", 0, leader_epoch=8)
         assert bootstrap(tmp_path / "new").topics["orders"].leader_epochs == {0: 8, 1: 3, 2: 3}
@@ -403,10 +403,10 @@ def test_who_else_has_a_replica_is_named_by_the_metadata(brokers, monkeypatch):
     described(alone)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        bl.LogDir.open(brokers).close()
+        bl.open_log_dir(brokers).close()
     described(alone | {("t", 1): (3, 4)})
     with pytest.warns(UserWarning, match=r"cluster abc: t-1 is on nodes \(3, 4\); a replica that becomes leader"):
-        bl.LogDir.open(brokers).close()
+        bl.open_log_dir(brokers).close()
     described({("t", 0): (3,)})
     with pytest.warns(UserWarning, match="another broker may have replicas"):
-        bl.LogDir.open(brokers).close()
+        bl.open_log_dir(brokers).close()

@@ -76,7 +76,7 @@ def stored(data):
         entry = data[header["position"] : header["position"] + header["size"]]
         try:
             rows, _ = decoder.decode(entry)
-        except bl.CorruptRecordError:
+        except bl.errors.CorruptRecordError:
             rows = None  # a follower takes any body, and the case says it has no record
         records = [] if rows is None else rows.to_pylist()
         found.append(
@@ -196,7 +196,7 @@ def test_index_entries(case):
     files = log.segments[0]
     assert files["index"].hex() == case["indexHexAfterClose"]
     assert files["timeindex"].hex() == case["timeindexHexAfterClose"]
-    recovery = recovered(files["log"], 0, settings=log.settings)
+    recovery = recovered(files["log"], 0, config=log.config)
     assert (recovery.index, recovery.timeindex) == (bytes(files["index"]), bytes(files["timeindex"]))
 
 

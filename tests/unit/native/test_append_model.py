@@ -47,11 +47,11 @@ class Model:
                 if (first_sequence, last_sequence) == (sequence, last):
                     return first, end
         if epoch < producer.epoch:
-            return bl.InvalidProducerEpochError
+            return bl.errors.InvalidProducerEpochError
         if not producer.takes(epoch, sequence):
-            return bl.OutOfOrderSequenceError
+            return bl.errors.OutOfOrderSequenceError
         if producer.transaction is not None and not transactional:
-            return bl.InvalidTxnStateError
+            return bl.errors.InvalidTxnStateError
         if epoch > producer.epoch:
             producer.batches = []
         producer.epoch = epoch
@@ -70,7 +70,7 @@ class Model:
     def end_transaction(self, producer_id, epoch, *, commit):
         producer = self.producers[producer_id]
         if epoch < producer.epoch:
-            return bl.InvalidProducerEpochError
+            return bl.errors.InvalidProducerEpochError
         if epoch > producer.epoch:
             producer.epoch, producer.batches = epoch, []
         if producer.transaction is not None:
@@ -100,7 +100,7 @@ def wrapped(sequence):
 def append(log, data, origin="client"):
     try:
         appended = log.append(data, origin=origin)
-    except bl.AppendError as error:
+    except bl.errors.AppendError as error:
         return type(error)
     return appended.first_offset, appended.last_offset
 

@@ -59,7 +59,7 @@ def test_checkpoints(case):
     parse = checkpoints.parse_leader_epochs if is_epochs else checkpoints.parse_offset_checkpoint
     content = case["text"].encode()
     if case["result"] != "OK":
-        with pytest.raises(bl.CorruptRecordError):
+        with pytest.raises(bl.errors.CorruptRecordError):
             parse(content)
     elif is_epochs:
         assert parse(content) == [(entry["epoch"], entry["startOffset"]) for entry in case["entries"]]
@@ -74,7 +74,7 @@ def test_partition_metadata(case):
     if case["result"] == "OK":
         assert checkpoints.parse_partition_metadata(content) == (case["version"], case["topicId"])
     else:
-        with pytest.raises(bl.CorruptRecordError):
+        with pytest.raises(bl.errors.CorruptRecordError):
             checkpoints.parse_partition_metadata(content)
 
 
@@ -158,7 +158,7 @@ def test_an_index_file_opened_as_it_is(case):
         index = _native.TimeIndex(content, base_offset, raw=True)
         assert (len(index), index.last_entry) == (case["entries"], (case["lastTimestamp"], case["lastOffset"]))
     elif "read" in case:
-        with pytest.raises(bl.UnsupportedFormatError):
+        with pytest.raises(bl.errors.UnsupportedFormatError):
             _native.TransactionIndex(content, base_offset).entries()
         return
     else:
@@ -171,7 +171,7 @@ def assert_sanity(index, result):
     if result == "OK":
         index.sanity_check()
     else:
-        with pytest.raises(bl.CorruptRecordError):
+        with pytest.raises(bl.errors.CorruptRecordError):
             index.sanity_check()
 
 
@@ -179,7 +179,7 @@ def assert_sanity(index, result):
 def test_producer_snapshots(case):
     content = bytes.fromhex(case["hex"])
     if case["result"] != "OK":
-        with pytest.raises(bl.CorruptRecordError):
+        with pytest.raises(bl.errors.CorruptRecordError):
             _native.producer_snapshot(content)
         return
     assert _native.producer_snapshot(content).to_pylist() == producers(case["entries"])
@@ -225,7 +225,7 @@ def test_reads_start_with_the_right_batch_and_leave_out_aborted_ones(case, tmp_p
     }
     for read in case["reads"]:
         if "error" in read:
-            with pytest.raises(bl.OffsetOutOfRangeError) as caught:
+            with pytest.raises(bl.errors.OffsetOutOfRangeError) as caught:
                 log.read(start_offset=read["offset"], isolation_level=read["isolation"])
             assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, case["logEndOffset"])
             continue

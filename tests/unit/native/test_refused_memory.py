@@ -22,14 +22,14 @@ def no_collector():
 
 
 def refused(log, batches, method):
-    with pytest.raises(bl.RecordTooLargeError):
+    with pytest.raises(bl.errors.RecordTooLargeError):
         getattr(log, method)(batches)
 
 
 @pytest.mark.parametrize("method", ["append", "append_each"])
 def test_a_refused_append_does_not_keep_its_batch(tmp_path, method):
     rows = pa.record_batch({"value": [b"x" * 1000]})
-    with bl.LogDir.create(tmp_path) as log_dir:
+    with bl.create_log_dir(tmp_path) as log_dir:
         log_dir.create_topic("t", max_message_bytes=500)
         log = log_dir.log("t", 0)
         batches = Bytes(_native.Encoder().encode(rows, timestamp=0).to_pybytes())
@@ -41,7 +41,7 @@ def test_a_refused_append_does_not_keep_its_batch(tmp_path, method):
 
 def fail(producer, rows):
     producer.send(rows)
-    with pytest.raises(bl.RecordTooLargeError):
+    with pytest.raises(bl.errors.RecordTooLargeError):
         producer.flush()
 
 

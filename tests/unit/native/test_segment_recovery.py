@@ -30,7 +30,7 @@ def test_recovery_makes_anew_what_the_appends_wrote():
         for base, files in sorted(log.segments.items()):
             if base in log.snapshots:
                 assert producers.to_snapshot() == log.snapshots[base]
-            recovery = recovered(bytes(files["log"]), base, producers, epochs, log.settings, window)
+            recovery = recovered(bytes(files["log"]), base, producers, epochs, log.config, window)
             assert (recovery.ended, recovery.valid_bytes) == ("whole", len(files["log"]))
             made = {kind: getattr(recovery, kind) for kind in KINDS[1:]}
             assert made == {kind: bytes(files[kind]) for kind in KINDS[1:]}

@@ -104,7 +104,7 @@ def test_an_unknown_partition_is_refused_by_name(tmp_path):
 
 
 def test_keys_need_to_know_all_partitions(tmp_path):
-    with bl.LogDir.create(tmp_path / "d", kraft=False) as directory:
+    with bl.create_log_dir(tmp_path / "d", kraft=False) as directory:
         directory.create_topic("t", 3)
     (tmp_path / "d" / "t-0").rmdir()
     with bl.Producer(tmp_path / "d", "t") as producer:

@@ -49,7 +49,7 @@ def test_idempotent_batches_have_sequences_without_a_gap(tmp_path):
 
 
 def test_a_directory_in_use_is_refused(tmp_path):
-    with bl.LogDir.create(tmp_path / "d"), pytest.raises(bl.LogInUseError):
+    with bl.create_log_dir(tmp_path / "d"), pytest.raises(bl.errors.LogInUseError):
         bl.Producer(tmp_path / "d", "t")
 
 
@@ -58,7 +58,7 @@ def test_many_rows_in_many_segments_are_read_back(tmp_path):
     sent = [b"%d" % i + random.randbytes(random.randrange(200)) for i in range(20_000)]
     with bl.Producer(tmp_path / "d", "t", compression="lz4", segment_bytes=100_000, idempotent=True) as producer:
         producer.send(pa.table({"value": pa.array(sent, pa.binary())}))
-    log = bl.LogDir(tmp_path / "d").log("t", 0)
+    log = bl.LogDirs(tmp_path / "d").log("t", 0)
     assert len(log.segments) > 5
     assert values(tmp_path / "d") == sent
     for segment in log.segments:
@@ -91,7 +91,7 @@ def test_rows_taken_for_duplicates_are_not_dropped_without_a_word(tmp_path):
         producer.send([{"value": b"1"}])
     producer = bl.Producer(tmp_path / "d", "t", idempotent=True, producer_id=5)
     producer.send([{"value": b"2"}])
-    with pytest.raises(bl.AppendError, match="has sent to t-0 before"):
+    with pytest.raises(bl.errors.AppendError, match="has sent to t-0 before"):
         producer.flush()
     producer.close()
 
@@ -109,16 +109,16 @@ def test_a_copy_with_offsets_may_be_larger_than_a_segment(tmp_path):
     with bl.Producer(tmp_path / "d", "t", keep_offsets=True, segment_bytes=1 << 20) as producer:
         producer.send(sent)
     assert [row["offset"] for row in rows(tmp_path / "d", columns=["offset"])] == [row["offset"] for row in sent]
-    assert len(bl.LogDir(tmp_path / "d").log("t", 0).segments) >= 3
+    assert len(bl.LogDirs(tmp_path / "d").log("t", 0).segments) >= 3
 
 
 def test_the_last_offset_that_a_number_holds_is_refused(tmp_path):
     """The log end offset behind it would be negative."""
     with bl.Producer(tmp_path / "d", "t", keep_offsets=True) as producer:
         producer.send([{"value": b"a", "offset": (1 << 63) - 2}])
-        with pytest.raises(bl.AppendError, match=r"t-0: last offset .* leaves none for the log end offset"):
+        with pytest.raises(bl.errors.AppendError, match=r"t-0: last offset .* leaves none for the log end offset"):
             producer.send([{"value": b"b", "offset": (1 << 63) - 1}])
-    assert bl.LogDir(tmp_path / "d").log("t", 0).log_end_offset == (1 << 63) - 1
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).log_end_offset == (1 << 63) - 1
 
 
 def test_a_producer_is_not_copied(tmp_path):
@@ -139,7 +139,7 @@ def test_rows_of_ones_own_do_not_go_to_topics_of_kafka(tmp_path, topic):
     assert not (tmp_path / "d").exists()
     with bl.Producer(tmp_path / "copy", "__consumer_offsets", keep_offsets=True) as producer:
         producer.send([{"offset": 3, "key": b"k", "value": b"v"}])
-    assert bl.LogDir(tmp_path / "copy").log("__consumer_offsets", 0).log_end_offset == 4
+    assert bl.LogDirs(tmp_path / "copy").log("__consumer_offsets", 0).log_end_offset == 4
 
 
 def test_a_producer_counts_what_is_in_the_log(tmp_path):
@@ -170,7 +170,7 @@ def test_a_producer_counts_no_row_that_a_full_disk_did_not_take(tmp_path, monkey
     with pytest.raises(OSError, match="No space"):
         producer.close()
     monkeypatch.undo()
-    with bl.LogDir.open(tmp_path / "d") as log_dir:
+    with bl.open_log_dir(tmp_path / "d") as log_dir:
         assert producer.records == log_dir.log("t", 0).log_end_offset
     assert 20 < producer.records < 220
 
@@ -190,7 +190,7 @@ def test_a_copy_does_not_make_up_times(tmp_path):
             with pytest.raises(ValueError, match="1 rows that keep their offsets have no timestamp"):
                 producer.send(rows)
         producer.send([{"offset": 7, "value": b"5", "timestamp": time + 1, "partition": 0}])
-    found = bl.LogDir(tmp_path / "d").log("t", 0).read(columns=["offset", "timestamp"])
+    found = bl.LogDirs(tmp_path / "d").log("t", 0).read(columns=["offset", "timestamp"])
     assert [
         (row["offset"], round(row["timestamp"].timestamp() * 1000)) for rows in found for row in rows.to_pylist()
     ] == [(3, time), (7, time + 1)]

@@ -22,7 +22,7 @@ def test_only_committed_rows_are_read_committed(tmp_path):
             producer.send([{"key": b"%d" % i, "value": b"kept too"} for i in range(20)])
     assert sorted(values(tmp_path / "d", "read_committed")) == [b"kept"] * 20 + [b"kept too"] * 20
     assert len(values(tmp_path / "d")) == 60
-    for log in bl.LogDir(tmp_path / "d").logs():
+    for log in bl.LogDirs(tmp_path / "d").logs():
         assert log.last_stable_offset == log.log_end_offset
 
 
@@ -43,7 +43,7 @@ def test_an_exception_aborts_the_transaction(tmp_path):
 
 
 def test_a_new_producer_with_the_id_fences_the_old_one_and_aborts_what_it_left(tmp_path):
-    with bl.LogDir.create(tmp_path / "d") as directory:
+    with bl.create_log_dir(tmp_path / "d") as directory:
         old = bl.Producer(directory, "t", transactional_id="loader")
         old.begin()
         old.send([{"value": b"dropped"}])
@@ -51,7 +51,7 @@ def test_a_new_producer_with_the_id_fences_the_old_one_and_aborts_what_it_left(t
         new = bl.Producer(directory, "t", transactional_id="loader")
         assert new.producer_id == old.producer_id
         old.send([{"value": b"never"}])
-        with pytest.raises(bl.InvalidProducerEpochError, match="newer producer: epoch 0, now 1"):
+        with pytest.raises(bl.errors.InvalidProducerEpochError, match="newer producer: epoch 0, now 1"):
             old.commit()
         with new.transaction():
             new.send([{"value": b"kept"}])
@@ -60,7 +60,7 @@ def test_a_new_producer_with_the_id_fences_the_old_one_and_aborts_what_it_left(t
 
 
 def test_a_commit_that_a_crash_cut_short_is_finished_when_the_directory_is_opened(tmp_path):
-    with bl.LogDir.create(tmp_path / "d") as directory:
+    with bl.create_log_dir(tmp_path / "d") as directory:
         producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
         producer.begin()
         producer.send([{"value": b"%d" % i, "partition": i % 2} for i in range(10)])
@@ -68,7 +68,7 @@ def test_a_commit_that_a_crash_cut_short_is_finished_when_the_directory_is_opene
         states = directory.transactional_ids._states
         states["loader"].outcome = "commit"  # decided, and then the power failed
         directory.transactional_ids._write()
-    with bl.LogDir.open(tmp_path / "d"):
+    with bl.open_log_dir(tmp_path / "d"):
         pass
     assert len(values(tmp_path / "d", "read_committed")) == 10
     assert b'"open"' in (tmp_path / "d" / FILE).read_bytes()
@@ -101,13 +101,13 @@ def test_a_transaction_with_a_refused_row_is_aborted(tmp_path):
     producer = bl.Producer(tmp_path / "d", "t", transactional_id="loader")
     with producer, pytest.raises(ValueError, match="no partition 9"):
         send_nowhere(producer)
-    log = bl.LogDir(tmp_path / "d").log("t", 0)
+    log = bl.LogDirs(tmp_path / "d").log("t", 0)
     assert (log.last_stable_offset, log.log_end_offset) == (2, 2)
     assert values(tmp_path / "d", "read_committed") == []
 
 
 def test_a_commit_that_failed_halfway_is_finished_and_not_aborted(tmp_path):
-    with bl.LogDir.create(tmp_path / "d") as directory:
+    with bl.create_log_dir(tmp_path / "d") as directory:
         producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
         producer.begin()
         producer.send([{"value": b"%d" % i, "partition": i} for i in range(2)])
@@ -140,7 +140,7 @@ def test_transactional_ids_are_read_under_the_lock(tmp_path, monkeypatch):
         return real(name)
 
     monkeypatch.setattr(writer, "Lock", lock)
-    with bl.LogDir.open(tmp_path / "d") as directory:
+    with bl.open_log_dir(tmp_path / "d") as directory:
         assert directory.transactional_ids.start("loader")[1] == 8
 
 
@@ -157,33 +157,33 @@ def test_a_damaged_file_of_transactional_ids_is_refused_as_such(tmp_path, conten
     with bl.Producer(tmp_path / "d", "t"):
         pass
     (tmp_path / "d" / FILE).write_text(content)
-    with pytest.raises(bl.CorruptRecordError, match="transactional ids cannot be read"):
-        bl.LogDir.open(tmp_path / "d")
+    with pytest.raises(bl.errors.CorruptRecordError, match="transactional ids cannot be read"):
+        bl.open_log_dir(tmp_path / "d")
     assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
 
 
 def test_a_transaction_whose_producer_was_killed_is_aborted_when_the_directory_is_opened(tmp_path):
     """Else it would hold back everything behind it, until somebody takes its id again."""
-    directory = bl.LogDir.create(tmp_path / "d")
+    directory = bl.create_log_dir(tmp_path / "d")
     producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
     producer.begin()
     producer.send([{"value": b"dropped", "partition": i} for i in range(2)])
     producer.flush()
     directory._unlock()  # as a kill leaves it
-    with bl.LogDir.open(tmp_path / "d"):
+    with bl.open_log_dir(tmp_path / "d"):
         pass
-    for log in bl.LogDir(tmp_path / "d").logs(["t"]):
+    for log in bl.LogDirs(tmp_path / "d").logs(["t"]):
         assert log.last_stable_offset == log.log_end_offset == 2
     assert values(tmp_path / "d", "read_committed") == []
 
 
 def test_a_deleted_partition_needs_no_marker(tmp_path):
-    directory = bl.LogDir.create(tmp_path / "d", kraft=False)
+    directory = bl.create_log_dir(tmp_path / "d", kraft=False)
     producer = bl.Producer(directory, "t", partitions=2, transactional_id="loader")
     producer.begin()
     producer.send([{"value": b"dropped", "partition": i} for i in range(2)])
     producer.flush()
     directory._unlock()
     shutil.rmtree(tmp_path / "d" / "t-1")
-    with bl.LogDir.open(tmp_path / "d") as again:
+    with bl.open_log_dir(tmp_path / "d") as again:
         assert again.log("t", 0).last_stable_offset == 2

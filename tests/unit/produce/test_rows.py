@@ -377,14 +377,14 @@ def test_offsets_are_held_against_those_of_their_own_partition(tmp_path):
 
 
 def test_a_partition_that_refuses_a_batch_does_not_drop_the_rows_of_others(tmp_path):
-    with bl.LogDir.create(tmp_path) as log_dir:
+    with bl.create_log_dir(tmp_path) as log_dir:
         log_dir.create_topic("t", 3)
         # A log of the caller's, with another limit than the topic's.
         log_dir.log("t", 1, max_message_bytes=500)
         producer = bl.Producer(log_dir, "t", batch_size=100)
         producer.send([{"value": b"%d" % number, "partition": number % 3} for number in range(30)])
         producer.send([{"value": b"x" * 1000, "partition": 1}, {"value": b"behind", "partition": 1}])
-        with pytest.raises(bl.RecordTooLargeError, match="t-1: "):
+        with pytest.raises(bl.errors.RecordTooLargeError, match="t-1: "):
             producer.flush()
         with pytest.raises(ValueError, match="failed before"):
             producer.send([{"value": b"c"}])
@@ -394,53 +394,78 @@ def test_a_partition_that_refuses_a_batch_does_not_drop_the_rows_of_others(tmp_p
 NOW = round(time.time() * 1000)
 OLD = {"message_timestamp_before_max_ms": 3_600_000}
 REFUSED_BY_TOPIC = {
-    "a time ahead": ({}, {"timestamp": NOW + 7_200_000}, bl.InvalidTimestampError, "timestamp .* is not within"),
-    "a time of no year": ({}, {"timestamp": 1 << 62}, bl.InvalidTimestampError, "timestamp 4611686018427387904 is not"),
-    "a time long ago": (OLD, {"timestamp": NOW - 7_200_000}, bl.InvalidTimestampError, "within 3600000 ms before"),
-    "the time 0": (OLD | {"magic": 1}, {"timestamp": 0}, bl.InvalidTimestampError, "timestamp 0 is not within"),
-    "no key": ({"cleanup_policy": "compact"}, {"key": None}, bl.InvalidRecordError, "a compacted topic needs keys"),
+    "a time ahead": ({}, {"timestamp": NOW + 7_200_000}, bl.errors.InvalidTimestampError, "timestamp .* is not within"),
+    "a time of no year": (
+        {},
+        {"timestamp": 1 << 62},
+        bl.errors.InvalidTimestampError,
+        "timestamp 4611686018427387904 is not",
+    ),
+    "a time long ago": (
+        OLD,
+        {"timestamp": NOW - 7_200_000},
+        bl.errors.InvalidTimestampError,
+        "within 3600000 ms before",
+    ),
+    "the time 0": (OLD | {"magic": 1}, {"timestamp": 0}, bl.errors.InvalidTimestampError, "timestamp 0 is not within"),
+    "no key": (
+        {"cleanup_policy": "compact"},
+        {"key": None},
+        bl.errors.InvalidRecordError,
+        "a compacted topic needs keys",
+    ),
     "size": (
         {"max_message_bytes": 1000},
         {"value": b"x" * 2000},
-        bl.RecordTooLargeError,
+        bl.errors.RecordTooLargeError,
         "a record takes 2071 bytes in a batch of its own, max_message_bytes is 1000",
     ),
-    "size by a byte": ({"max_message_bytes": 200}, {"value": b"x" * 130}, bl.RecordTooLargeError, "takes 201 bytes"),
+    "size by a byte": (
+        {"max_message_bytes": 200},
+        {"value": b"x" * 130},
+        bl.errors.RecordTooLargeError,
+        "takes 201 bytes",
+    ),
     "size of headers": (
         {"max_message_bytes": 1000},
         {"headers": [("h" * 400, b"v"), ("k", b"x" * 600)]},
-        bl.RecordTooLargeError,
+        bl.errors.RecordTooLargeError,
         "max_message_bytes is 1000",
     ),
     "size once compressed": (
         {"max_message_bytes": 1000, "compression": "zstd"},
         {"value": random.Random(1).randbytes(2000)},
-        bl.RecordTooLargeError,
+        bl.errors.RecordTooLargeError,
         "max_message_bytes is 1000",
     ),
     "size as the topic stores it": (
         {"max_message_bytes": 1000, "compression": "zstd", "compression_type": "uncompressed"},
         {"value": b"x" * 2000},
-        bl.RecordTooLargeError,
+        bl.errors.RecordTooLargeError,
         "takes 2071 bytes in a batch",
     ),
     "size of a segment": (
         {"segment_bytes": 1000},
         {"value": b"x" * 2000},
-        bl.RecordBatchTooLargeError,
+        bl.errors.RecordBatchTooLargeError,
         "segment_bytes",
     ),
     "size decompressed": (
         {"max_decompressed_message_bytes": 1000, "compression": "zstd"},
         {"value": b"x" * 2000},
-        bl.InvalidRecordError,
+        bl.errors.InvalidRecordError,
         "takes 2008 bytes decompressed, max_decompressed_message_bytes is 1000",
     ),
-    "the last offset": ({"keep_offsets": True}, {"offset": (1 << 63) - 1}, bl.AppendError, "leaves none for the log"),
+    "the last offset": (
+        {"keep_offsets": True},
+        {"offset": (1 << 63) - 1},
+        bl.errors.AppendError,
+        "leaves none for the log",
+    ),
     "a copy's size": (
         {"segment_bytes": 1000, "keep_offsets": True},
         {"value": b"x" * 2000, "offset": 999},
-        bl.RecordBatchTooLargeError,
+        bl.errors.RecordBatchTooLargeError,
         "segment_bytes is 1000",
     ),
 }
@@ -463,7 +488,7 @@ def test_rows_that_the_topic_does_not_take_are_refused_at_once_and_the_others_st
             with pytest.raises(error, match=message) as refused:
                 # The offsets of good rows: a refused call leaves nothing.
                 producer.send([row(number + 1), row(number + 2, **wrong)][is_copy:])
-        if isinstance(refused.value, bl.InvalidRecordError) and "decompressed" not in name:
+        if isinstance(refused.value, bl.errors.InvalidRecordError) and "decompressed" not in name:
             assert [row for row, _ in refused.value.record_errors] == [1]
         producer.send([row(120)])
     assert values(tmp_path) == [b"8", *(b"%d" % number for number in range(20, 121))]
@@ -503,7 +528,9 @@ def test_offsets_below_the_log_end_are_refused_at_once(tmp_path):
         producer.send([{"value": b"%d" % offset, "partition": 1} for offset in range(9)])
     with bl.Producer(tmp_path, "t", keep_offsets=True) as producer:
         producer.send([{"value": b"a", "partition": 0, "offset": 5}])
-        with pytest.raises(bl.UnexpectedAppendOffsetError, match="t-1: first offset 5 is below the log end offset 9"):
+        with pytest.raises(
+            bl.errors.UnexpectedAppendOffsetError, match="t-1: first offset 5 is below the log end offset 9"
+        ):
             producer.send([{"value": b"b", "partition": number, "offset": 5 + (not number)} for number in range(2)])
         producer.send([{"value": b"c", "partition": number, "offset": 9} for number in range(2)])
     assert values(tmp_path) == [b"a", b"c", *(b"%d" % offset for offset in range(9)), b"c"]
@@ -512,7 +539,7 @@ def test_offsets_below_the_log_end_are_refused_at_once(tmp_path):
 def test_of_much_what_came_before_the_refused_rows_stays_and_is_counted(tmp_path):
     good = [{"value": b"x" * 1000}] * 10_000
     with bl.Producer(tmp_path, "t", max_message_bytes=2000) as producer:
-        with pytest.raises(bl.RecordTooLargeError) as refused:
+        with pytest.raises(bl.errors.RecordTooLargeError) as refused:
             producer.send([*good, {"value": b"y" * 3000}])
         (note,) = refused.value.__notes__
         producer.send([{"value": b"after"}])
@@ -540,7 +567,7 @@ def test_rows_whose_time_runs_out_while_they_wait_do_not_take_others_with_them(t
     producer = bl.Producer(tmp_path, "t", idempotent=idempotent, **OLD)
     producer.send([{"value": b"%d" % hour, "timestamp": NOW + hour * 600_000} for hour in range(-6, 6)])
     now += 1_200_000
-    with pytest.raises(bl.InvalidTimestampError, match="2 rows are refused, the first is row 0: timestamp"):
+    with pytest.raises(bl.errors.InvalidTimestampError, match="2 rows are refused, the first is row 0: timestamp"):
         producer.close()
     assert values(tmp_path) == [b"%d" % hour for hour in range(-4, 6)]
     wanted = list(range(10)) if idempotent else [-1] * 10

@@ -6,7 +6,7 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.append.writer import LogWriter
 from brokerless.layout import file_names
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.recovery.loader import load
 from building import batch
 from expected import broker_cases, producers
@@ -21,7 +21,7 @@ SILENT = {
 }
 
 
-def settings_of(case):
+def config_of(case):
     names = {
         "index.interval.bytes": "index_interval_bytes",
         "segment.index.bytes": "segment_index_bytes",
@@ -31,7 +31,7 @@ def settings_of(case):
     values = {names[key]: value for key, value in case["config"].items()}
     if "preallocate" in values:
         values["preallocate"] = values["preallocate"] == "true"
-    return TopicSettings(remote_storage_enable=False, **values)
+    return TopicConfig(remote_storage_enable=False, **values)
 
 
 def write_files(case, directory):
@@ -46,7 +46,7 @@ def write_files(case, directory):
 def load_case(case, directory):
     return load(
         str(directory),
-        settings_of(case),
+        config_of(case),
         is_clean=case["clean"],
         recovery_point=case["recoveryPoint"],
         log_start_offset=case["logStartCheckpoint"] or None,
@@ -121,7 +121,7 @@ def test_files_after_opening_and_closing_are_kafkas(case, tmp_path):
     write_files(case, directory)
     writer = LogWriter.open(
         str(directory),
-        settings=settings_of(case),
+        config=config_of(case),
         is_clean=case["clean"],
         recovery_point=case["recoveryPoint"],
         log_start_offset=case["logStartCheckpoint"] or None,
@@ -137,10 +137,10 @@ def test_what_a_broker_would_lose_silently_is_refused_and_left_alone(case, tmp_p
     directory = tmp_path / "t-0"
     write_files(case, directory)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
-    with pytest.raises(bl.CorruptRecordError, match=r"would lose|records are missing"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"would lose|records are missing"):
         LogWriter.open(
             str(directory),
-            settings=settings_of(case),
+            config=config_of(case),
             is_clean=case["clean"],
             log_start_offset=case["logStartCheckpoint"] or None,
         )
@@ -160,7 +160,7 @@ def test_where_a_broker_refuses_to_start_we_say_so_and_change_nothing(case, tmp_
 def segments_of_a_producer(directory):
     """Make three segments of one idempotent producer, a batch each, and damage behind the first."""
     directory.mkdir()
-    with LogWriter.open(str(directory), settings=TopicSettings(), is_clean=True) as log:
+    with LogWriter.open(str(directory), config=TopicConfig(), is_clean=True) as log:
         for sequence in range(3):
             log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, producer_epoch=0, base_sequence=sequence))
             log.roll()
@@ -175,7 +175,7 @@ def test_damage_before_segments_with_producer_snapshots(tmp_path):
     """
 
     def load_here(directory):
-        return load(str(directory), TopicSettings(), is_clean=False, recovery_point=0, log_start_offset=0, now=NOW)
+        return load(str(directory), TopicConfig(), is_clean=False, recovery_point=0, log_start_offset=0, now=NOW)
 
     segments_of_a_producer(tmp_path / "whole")
     changes = load_here(tmp_path / "whole").changes

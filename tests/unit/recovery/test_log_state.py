@@ -10,16 +10,16 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.append.writer import LogWriter
 from brokerless.layout import file_names
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.recovery.loader import load
 from building import NOW, batch, marker
 
 
-def open_log(directory, *, now=NOW, recovery_point=0, **settings):
+def open_log(directory, *, now=NOW, recovery_point=0, **config):
     directory.mkdir(exist_ok=True)
     return LogWriter.open(
         str(directory),
-        settings=TopicSettings(**settings),
+        config=TopicConfig(**config),
         is_clean=True,
         leader_epoch=0,
         recovery_point=recovery_point,
@@ -65,7 +65,7 @@ def test_a_transaction_that_has_ended_holds_nothing_back_without_the_last_snapsh
     with open_log(tmp_path / "t-0") as log:
         transaction_in_an_older_segment(log)
     (tmp_path / "t-0" / file_names.segment_file(6, file_names.SNAPSHOT)).unlink()
-    with LogWriter.open(str(tmp_path / "t-0"), settings=TopicSettings(), is_clean=is_clean) as log:
+    with LogWriter.open(str(tmp_path / "t-0"), config=TopicConfig(), is_clean=is_clean) as log:
         assert log.last_stable_offset == 6
 
 
@@ -102,11 +102,11 @@ def test_what_records_are_deleted_up_to_the_end_of_needs_no_snapshot(tmp_path):
 
 
 def test_producers_that_had_expired_do_not_come_back_with_truncation(tmp_path):
-    settings = {"producer_id_expiration_ms": 1000}
-    with open_log(tmp_path / "t-0", **settings) as log:
+    config = {"producer_id_expiration_ms": 1000}
+    with open_log(tmp_path / "t-0", **config) as log:
         log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
         log.append(batch(0, [b"v"], timestamp=NOW))
-    with open_log(tmp_path / "t-0", now=NOW + 5000, recovery_point=2, **settings) as log:
+    with open_log(tmp_path / "t-0", now=NOW + 5000, recovery_point=2, **config) as log:
         log.truncate_to(1)
         sent = batch(0, [b"v"], timestamp=NOW + 5000, producer_id=1, base_sequence=7)
         assert log.append(sent).first_offset == 1
@@ -115,7 +115,7 @@ def test_producers_that_had_expired_do_not_come_back_with_truncation(tmp_path):
 def test_the_largest_timestamp_is_not_looked_for_in_messages_without_one(tmp_path):
     with bl.Producer(tmp_path / "d", "t", magic=0) as producer:
         producer.send([{"value": b"v"}])
-    assert bl.LogDir(tmp_path / "d").log("t", 0).offsets_for_times(-3).offset == -1
+    assert bl.LogDirs(tmp_path / "d").log("t", 0).offsets_for_times(-3).offset == -1
 
 
 def test_the_cleaner_does_not_follow_transactions_that_were_aborted_below_the_log_start(tmp_path):
@@ -153,7 +153,7 @@ def test_recovery_takes_the_snapshot_where_the_producers_batches_end(tmp_path):
         file.write(message)
     for snapshot in directory.glob("*.snapshot"):
         snapshot.unlink()
-    with LogWriter.open(str(directory), settings=TopicSettings(), is_clean=False) as log:
+    with LogWriter.open(str(directory), config=TopicConfig(), is_clean=False) as log:
         assert log.log_end_offset == 2
     assert [path.name for path in sorted(directory.glob("*.snapshot"))] == [
         file_names.segment_file(offset, file_names.SNAPSHOT) for offset in (1, 2)
@@ -172,9 +172,7 @@ def test_a_crash_while_indexes_are_rebuilt_is_made_good(tmp_path):
             (directory / file_names.segment_file(0, kind)).unlink()
 
     def load_here(directory):
-        return load(
-            str(directory), TopicSettings(), is_clean=True, recovery_point=2, log_start_offset=0, now=NOW
-        ).changes
+        return load(str(directory), TopicConfig(), is_clean=True, recovery_point=2, log_start_offset=0, now=NOW).changes
 
     prepared(tmp_path / "whole-0")
     changes = load_here(tmp_path / "whole-0")
@@ -206,10 +204,10 @@ def test_an_empty_active_segment_stays_where_all_are_deleted(tmp_path):
 
 def test_a_topic_of_an_old_format_forgets_producers_whatever_snapshots_say(tmp_path):
     """Log.rebuildProducerState of 2.8: it takes empty snapshots, and the next batch of the producer is its first."""
-    with bl.LogDir.create(tmp_path / "d") as directory:
+    with bl.create_log_dir(tmp_path / "d") as directory:
         directory.create_topic("t")
         directory.log("t", 0).append(batch(0, [b"a"], producer_id=7, base_sequence=0))
-    with bl.LogDir.open(tmp_path / "d") as directory:
+    with bl.open_log_dir(tmp_path / "d") as directory:
         directory.log("t", 0, message_format=1)
-    with bl.LogDir.open(tmp_path / "d") as directory:
+    with bl.open_log_dir(tmp_path / "d") as directory:
         directory.log("t", 0).append(batch(0, [b"b"], producer_id=7, base_sequence=5))

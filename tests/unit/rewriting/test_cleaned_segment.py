@@ -3,7 +3,7 @@
 import pytest
 
 from brokerless.io import storage
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.rewriting.cleaned_segment import CleanedSegment
 
 LOG = "00000000000000000007.log.cleaned"
@@ -12,7 +12,7 @@ NAMES = [f"00000000000000000007.{kind}.cleaned" for kind in ("index", "log", "ti
 
 @pytest.fixture
 def segment(tmp_path):
-    return CleanedSegment(str(tmp_path), 7, TopicSettings())
+    return CleanedSegment(str(tmp_path), 7, TopicConfig())
 
 
 def test_an_empty_segment_has_empty_files_and_no_transaction_index(segment, tmp_path):
@@ -24,7 +24,7 @@ def test_an_empty_segment_has_empty_files_and_no_transaction_index(segment, tmp_
 
 def test_what_an_earlier_attempt_left_is_replaced(tmp_path):
     (tmp_path / LOG).write_bytes(b"left")
-    CleanedSegment(str(tmp_path), 7, TopicSettings()).finish()
+    CleanedSegment(str(tmp_path), 7, TopicConfig()).finish()
     assert (tmp_path / LOG).read_bytes() == b""
 
 

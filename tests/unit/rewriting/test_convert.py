@@ -13,7 +13,7 @@ from brokerless.append.operation import perform
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError
 from brokerless.layout.replication import SOLE, Replication
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.cluster_metadata import Cluster
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
@@ -36,7 +36,7 @@ def as_rows(batches):
 
 def convert(path, verb, **settings):
     """Convert a partition that was left clean; return what was done."""
-    with LogWriter.open(str(path), settings=TopicSettings(**settings), is_clean=True) as log:
+    with LogWriter.open(str(path), config=TopicConfig(**settings), is_clean=True) as log:
         return perform(verb, log)
 
 
@@ -153,7 +153,7 @@ def test_the_log_ends_where_it_did_though_markers_and_undecided_records_went(tmp
     assert [row["value"] for row in rows(path)] == [b"a", b"b", b"committed"]
     log = bl.Log(path)
     assert (log.log_end_offset, [s.base_offset for s in log.segments]) == (6, [0, 6])
-    with LogWriter.open(str(path), settings=TopicSettings(message_format=1), is_clean=True) as again:
+    with LogWriter.open(str(path), config=TopicConfig(message_format=1), is_clean=True) as again:
         assert again.last_stable_offset == 6
         assert again.append(message(b"next")).first_offset == 6
 
@@ -237,8 +237,8 @@ def test_a_damaged_offset_costs_no_record(tmp_path, offset, at, message):
 def test_a_preallocated_tail_is_no_damage(tmp_path):
     path = tmp_path / "t-0"
     path.mkdir()
-    settings = TopicSettings(preallocate=True, segment_bytes=1 << 20)
-    with LogWriter.open(str(path), settings=settings, is_clean=True) as log:
+    settings = TopicConfig(preallocate=True, segment_bytes=1 << 20)
+    with LogWriter.open(str(path), config=settings, is_clean=True) as log:
         log.append(batch(0, [b"a"], timestamp=log.state().now))
         perform(Convert(compression="gzip"), log)
         log.append(batch(0, [b"b"], timestamp=log.state().now))
@@ -273,7 +273,7 @@ def test_a_log_without_its_producers_goes_to_any_cluster(copied, tmp_path):
     assert bl.Log(path).leader_epochs == [epoch for epoch in epochs if epoch.start_offset < bl.Log(path).log_end_offset]
     assert not list(path.glob("*.txnindex")) or all(not file.stat().st_size for file in path.glob("*.txnindex"))
     batches = b"".join(file.read_bytes() for file in sorted(path.glob("*.log")))
-    with bl.LogDir.create(tmp_path / "other", kraft=False) as other:
+    with bl.create_log_dir(tmp_path / "other", kraft=False) as other:
         other.create_topic("t")
         other.log("t", 0).append_as_follower(batches)
     assert _native.highest_cluster_producer_id(batches) is None
@@ -304,7 +304,7 @@ def test_a_high_watermark_never_moves_over_what_other_replicas_may_not_have(copi
     path = copied("kafka-4.1", "idempotent-0")
     starts = [row["base_offset"] for batches in bl.Log(path).scan() for row in batches.to_pylist()]
     end = {"no others": None, "nothing": 0, "some": starts[-3]}[known]
-    with LogWriter.open(str(path), settings=TopicSettings(), is_clean=True, replication=Replication(end, end)) as log:
+    with LogWriter.open(str(path), config=TopicConfig(), is_clean=True, replication=Replication(end, end)) as log:
         assert log.replicated_end == (log.log_end_offset if end is None else end)
         assert log.state().high_watermark == log.replicated_end
         verb = Convert(batch_size=1 << 16)
@@ -324,7 +324,7 @@ def test_messages_of_old_formats_are_not_made_a_batch_each(copied):
     """Which would take many times the space: it is refused, and told how to do it."""
     path = copied("kafka-2.8-v1", "codec-none-0")
     with (
-        LogWriter.open(str(path), settings=TopicSettings(), is_clean=True, replication=Replication(0, None)) as log,
+        LogWriter.open(str(path), config=TopicConfig(), is_clean=True, replication=Replication(0, None)) as log,
         pytest.raises(ValueError, match=r"messages that stand alone"),
     ):
         perform(Convert(magic=2), log)

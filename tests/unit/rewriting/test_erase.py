@@ -14,7 +14,7 @@ from brokerless import _native
 from brokerless.append.operation import perform
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.rewriting.erase import Erase, find
 from brokerless.rewriting.run import rewrite
 from building import NOW, batch, marker
@@ -25,7 +25,7 @@ SECRET = b"what-she-wrote"
 
 
 def erase(path, verb):
-    with LogWriter.open(str(path), settings=TopicSettings(), is_clean=True) as log:
+    with LogWriter.open(str(path), config=TopicConfig(), is_clean=True) as log:
         return perform(verb, log)
 
 

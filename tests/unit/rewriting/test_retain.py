@@ -20,7 +20,7 @@ T = 1_700_000_000_000
 
 def opened(path, **settings):
     path.mkdir(exist_ok=True)
-    return bl.LogWriter.open(str(path), settings=bl.TopicSettings(**settings), is_clean=True, now=lambda: T)
+    return bl.LogWriter.open(str(path), config=bl.TopicConfig(**settings), is_clean=True, now=lambda: T)
 
 
 @pytest.fixture
@@ -94,18 +94,18 @@ def test_segments_without_timestamps_are_as_old_as_their_files(tmp_path):
 )
 def test_deleting_records(tmp_path, before, start, left):
     """Kafka leaves the active segment, whatever is in it."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", segment_bytes=250)
         log = log_dir.log("t", 0)
         for i in range(12):
             log.append(batch(0, [b"%d" % i], timestamp=T + i))
         report = perform(Retain(before_offset=before), log)
         assert (log.log_start_offset, report.log_start_offset) == (start, start)
-    found = bl.LogDir(tmp_path / "data")
+    found = bl.LogDirs(tmp_path / "data")
     assert [segment.base_offset for segment in found.log("t", 0).segments] == left
     assert [int(v) for rows in found.log("t", 0).read() for v in rows["value"].to_pylist()] == list(range(start, 12))
     assert found.roots[0].log_start_offsets == ({} if start == left[0] else {("t", 0): start})
-    with bl.LogDir.open(tmp_path / "data", sole_replica=True) as log_dir:
+    with bl.open_log_dir(tmp_path / "data", sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_start_offset == start
         # it does not move back
         assert perform(Retain(before_offset=0), log_dir.log("t", 0)).log_start_offset == start
@@ -137,7 +137,7 @@ def test_what_is_refused(make):
         log.run(bl.Retain(before_offset=1))
     assert log.log_start_offset == 0
     log.close()
-    with opened(Path(log.directory)) as log, pytest.raises(bl.OffsetOutOfRangeError, match="before offset 4"):
+    with opened(Path(log.directory)) as log, pytest.raises(bl.errors.OffsetOutOfRangeError, match="before offset 4"):
         perform(Retain(before_offset=4), log)
     for limits in ({"retention_ms": -1}, {"retention_bytes": -1}, {"before_offset": -2}):
         with pytest.raises(ValueError, match="or more needed"):
@@ -270,7 +270,7 @@ def test_no_transaction_of_then_stays_open_for_ever(undecided, is_forgotten, off
         for path in Path(log.directory).glob("*.snapshot"):
             path.unlink()
         log = opened(Path(log.directory))
-        assert log.producers.is_empty
+        assert log._appender.producers.is_empty
     verb = TruncateTo(offset=offset, open_transactions=how)
     dry = verb.work(verb.plan(log.state()), dry_run=True, progress=lambda _: None).report
     assert perform(verb, log) == dry

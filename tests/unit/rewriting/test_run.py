@@ -43,7 +43,7 @@ class Dying(DropBatches):
 @pytest.fixture
 def data(tmp_path):
     """A log directory that was left clean: t-0 and t-1 of nine records in segments 0, 3, 6, and u-0."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 2, topic_id=TOPIC_ID, segment_bytes=250, index_interval_bytes=0)
         log_dir.create_topic("u")
         for key in log_dir.partitions():
@@ -84,7 +84,7 @@ def test_into_a_new_directory_the_old_one_stays_as_it_was(data, tmp_path):
     before = contents(data)
     assert names(rewrite(VERB, data, topics=["t"], to=tmp_path / "new")) == ["t-0", "t-1"]
     assert contents(data) == before
-    new, old = bl.LogDir(tmp_path / "new"), bl.LogDir(data)
+    new, old = bl.LogDirs(tmp_path / "new"), bl.LogDirs(data)
     assert [log.name for log in new.logs()] == ["t-0", "t-1"]
     assert values(tmp_path, "new", "t-0") == values(tmp_path, "new", "t-1") == LEFT
     (root,), (was,) = new.roots, old.roots
@@ -120,7 +120,7 @@ def test_a_log_with_other_replicas_is_not_cut_below_its_high_watermark(is_alone,
 
 
 def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
-    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+    with bl.open_log_dir(data, sole_replica=True), pytest.raises(bl.errors.LogInUseError):
         rewrite(VERB, data / "t-0")
     assert names(rewrite(VERB, data / "t-0", to=tmp_path / "t-7")) == ["t-0"]
     assert values(data, "t-0") == list(range(9))
@@ -134,7 +134,7 @@ def test_a_link_to_a_partition_is_the_partition(data, tmp_path):
     """Its lock, its checkpoints and its topic's settings are those of where it is, whatever the link is called."""
     link = tmp_path / "other-7"
     link.symlink_to(data / "t-0")
-    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+    with bl.open_log_dir(data, sole_replica=True), pytest.raises(bl.errors.LogInUseError):
         rewrite(VERB, link)
     assert names(rewrite(VERB, link, dry_run=True)) == names(rewrite(VERB, link)) == ["t-0"]
     assert values(data, "t-0") == LEFT
@@ -143,9 +143,9 @@ def test_a_link_to_a_partition_is_the_partition(data, tmp_path):
 
 def test_a_link_in_a_log_directory_to_a_partition_of_another(data, tmp_path):
     """Who has that one open writes there."""
-    bl.LogDir.create(tmp_path / "a").close()
+    bl.create_log_dir(tmp_path / "a").close()
     (tmp_path / "a/t-0").symlink_to(data / "t-0")
-    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+    with bl.open_log_dir(data, sole_replica=True), pytest.raises(bl.errors.LogInUseError):
         rewrite(VERB, tmp_path / "a/t-0")
     assert names(rewrite(VERB, tmp_path / "a/t-0")) == ["t-0"]
     assert values(data, "t-0") == LEFT
@@ -189,7 +189,7 @@ def test_a_copy_takes_an_interrupted_swap_for_what_it_is(data, tmp_path):
 
 
 def test_a_start_offset_that_no_file_holds_is_told(data, tmp_path):
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.log("t", 0).run(bl.Retain(before_offset=4))
     (result,) = rewrite(VERB, data / "t-0", to=tmp_path / "copy")
     assert result.unkept_log_start_offset == 4
@@ -216,7 +216,7 @@ def test_a_log_that_would_first_be_cut_is_refused_and_left_alone(data):
         file.write(b"cut")
     before = contents(data)
     for dry_run in (True, False):
-        with pytest.raises(bl.CorruptRecordError, match=r"brought in order first.*brokerless recover"):
+        with pytest.raises(bl.errors.CorruptRecordError, match=r"brought in order first.*brokerless recover"):
             rewrite(VERB, data, topics=["t"], dry_run=dry_run)
     assert contents(data) == before
     list(recovered(str(data)))
@@ -227,15 +227,15 @@ def test_a_log_that_would_first_be_cut_is_refused_and_left_alone(data):
 def test_a_dry_run_says_nothing_of_a_log_that_is_refused(data):
     """Cut under the clean-shutdown marker: a broker would lose data without a word."""
     os.truncate(data / "t-0" / f"{6:020d}.log", 30)
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         rewrite(VERB, data, topics=["t"])
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         rewrite(VERB, data, topics=["t"], dry_run=True)
 
 
 def test_a_copy_of_one_partition_goes_by_its_topics_settings(tmp_path):
     """Else limits that a dry run says do not apply empty the copy."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", segment_bytes=250, cleanup_policy="compact")
         for i in range(9):
             log_dir.log("t", 0).append(batch(0, [b"%d" % i], keys=[b"k"]))
@@ -250,7 +250,7 @@ def test_a_copy_of_one_partition_goes_by_its_topics_settings(tmp_path):
     "verb", [bl.Compact(roll=True, drop_null_keys=True), bl.TruncateTo(offset=3), bl.TruncateTo(timestamp=NOW + 3)]
 )
 def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", segment_bytes=1 << 12, preallocate=True)
         log_dir.log("t", 0).append(batch(0, [b"x"], timestamp=NOW))
         log_dir.log("t", 0).roll()
@@ -262,7 +262,7 @@ def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
 @pytest.mark.parametrize("verb", [bl.Retain(retention_bytes=200), bl.Convert(magic=1, drop=frozenset({"producers"}))])
 def test_what_is_preallocated_counts_for_nothing(tmp_path, verb):
     """Else its zeros are more than what is to be kept, and all that is kept goes; or they are taken for damage."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", segment_bytes=1 << 12, preallocate=True)
         for i in range(5):
             log_dir.log("t", 0).append(batch(0, [b"%d" % i], timestamp=NOW + i))
@@ -274,7 +274,7 @@ def test_what_is_preallocated_counts_for_nothing(tmp_path, verb):
 
 
 def test_of_a_partition_that_was_only_created_there_is_nothing_to_say(tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 2)
         log_dir.log("t", 0)
     before = contents(tmp_path / "data")
@@ -328,7 +328,7 @@ def test_several_log_directories(data, tmp_path):
     """A topic may be in any of them; one that has none of the topics is not even locked."""
     other = shutil.copytree(data, tmp_path / "other")
     shutil.rmtree(other / "u-0")
-    with bl.LogDir.create(tmp_path / "none"):
+    with bl.create_log_dir(tmp_path / "none"):
         results = list(rewrite_each(VERB, [data, other, tmp_path / "none"], topics=["t", "u"], partitions=[0]))
     assert names(results) == ["t-0", "u-0", "t-0"]
     assert values(data, "t-0") == values(other, "t-0") == LEFT
@@ -349,7 +349,7 @@ def test_what_was_done_is_not_done_again(data, tmp_path):
         "t-0",
         "t-1",
     ]
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.log("t", 0).append(batch(0, [b"9"], timestamp=NOW))
     assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(state, "other work"))) == ["t-0"]
 
@@ -361,7 +361,7 @@ def test_a_ledger_whose_last_line_was_cut(data, tmp_path):
     assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == ["t-1"]
     assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == []
     state.write_text("something else\n")
-    with pytest.raises(bl.CorruptRecordError, match=r"line 1 does not say what was done at .*done\.jsonl"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"line 1 does not say what was done at .*done\.jsonl"):
         ProgressFile(str(state), "drop")
 
 
@@ -412,7 +412,7 @@ def test_where_something_is_no_copy_is_made(data, tmp_path):
         rewrite(VERB, data, topics=["t"], to=tmp_path / "missing" / "new")
     with pytest.raises(ValueError, match="neither a log directory nor a partition"):
         rewrite(VERB, tmp_path / "new")
-    with bl.LogDir.open(data, sole_replica=True), pytest.raises(bl.LogInUseError):
+    with bl.open_log_dir(data, sole_replica=True), pytest.raises(bl.errors.LogInUseError):
         rewrite(VERB, data, topics=["t"], to=tmp_path / "newer")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
 
@@ -421,7 +421,7 @@ def test_where_something_is_no_copy_is_made(data, tmp_path):
 def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics):
     log = min((data / "t-0").glob("*.log"))
     flip_bit(log, -1)
-    with pytest.raises(bl.CorruptRecordError) as raised:
+    with pytest.raises(bl.errors.CorruptRecordError) as raised:
         rewrite(Convert(compression="zstd"), data / named, topics=topics, to=tmp_path / "new")
     assert os.path.samefile(raised.value.path, log)
     assert "-delete" not in str(raised.value)

@@ -4,7 +4,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import Retain, rewrite
-from brokerless.rewriting.selection import places
+from brokerless.rewriting.selection import select_partitions
 from building import NOW, batch
 
 VERB = Retain(retention_bytes=0)
@@ -12,7 +12,7 @@ VERB = Retain(retention_bytes=0)
 
 @pytest.fixture
 def data(tmp_path):
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 3)
         for number in range(3):
             log_dir.log("t", number).append(batch(0, [b"v"], timestamp=NOW))
@@ -28,7 +28,7 @@ def test_names_that_can_be_gone_through_once(data):
 def test_no_path_is_not_nothing_to_do():
     """As a shell's pattern that matched nothing has it."""
     with pytest.raises(ValueError, match="no path: a log directory or a partition directory is needed"):
-        places([], [], [])
+        select_partitions([], [], [])
 
 
 def test_a_partition_that_is_a_string_is_not_unknown(data):
@@ -48,4 +48,4 @@ def test_a_copy_of_a_partition_in_a_log_directory_has_the_name_of_one(data):
     with pytest.raises(ValueError, match="a broker stops at that name"):
         rewrite(VERB, data / "t-0", to=data / "new")
     rewrite(VERB, data / "t-0", to=data / "t-3")
-    assert bl.LogDir(data).log("t", 3).log_end_offset == 1
+    assert bl.LogDirs(data).log("t", 3).log_end_offset == 1

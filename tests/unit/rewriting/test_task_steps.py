@@ -29,7 +29,7 @@ def _quick(monkeypatch):
 @pytest.fixture
 def data(tmp_path):
     """Keys that come again and again, tombstones, aborted and committed transactions, in many segments."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=600, index_interval_bytes=0, cleanup_policy="compact")
         for key in log_dir.partitions():
             log, sequence = log_dir.log(*key), 0
@@ -58,8 +58,8 @@ def both_ways(verb, data, tmp_path, **options):
     whole = shutil.copytree(data, tmp_path / "whole")
     one = list(rewrite_each(verb, whole, topics=["t"]))
     parts = list(rewrite_each(verb, data, topics=["t"], pool=Repeating(**options), share=1000))
-    for log in bl.LogDir(data).logs():
-        twin = bl.LogDir(whole).log("t", log.partition)
+    for log in bl.LogDirs(data).logs():
+        twin = bl.LogDirs(whole).log("t", log.partition)
         assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
         assert rows(log) == rows(twin)
         assert (log.log_start_offset, log.log_end_offset) == (twin.log_start_offset, twin.log_end_offset)
@@ -118,12 +118,12 @@ def test_the_hashes_that_are_left_are_divided(done, count):
 
 
 def test_records_without_a_key_are_refused(data):
-    with bl.LogDir.open(data, sole_replica=True) as log_dir:
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.log("t", 1, cleanup_policy="delete").append(batch(0, [b"no key"], timestamp=NOW))
-    before = rows(bl.LogDir(data).log("t", 1))
+    before = rows(bl.LogDirs(data).log("t", 1))
     with pytest.raises(ValueError, match="1 records without a key would go"):
         list(rewrite_each(Compact(roll=True), data, topics=["t"], partitions=[1], pool=Repeating(), share=1000))
-    assert rows(bl.LogDir(data).log("t", 1)) == before
+    assert rows(bl.LogDirs(data).log("t", 1)) == before
     assert not list(data.glob("*-delete"))
 
 

@@ -26,7 +26,7 @@ jobs_export = importlib.import_module("brokerless.spark.jobs.export")
 @pytest.fixture
 def numbers(tmp_path):
     """A topic of two partitions, of which the first has three segments."""
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=1000)
         for number in range(5):
             log_dir.log("t", 0).append(batch(0, [b"%d" % number] * 50, timestamp=NOW))
@@ -110,7 +110,7 @@ def test_a_task_that_comes_late_finishes_nothing(numbers, tmp_path):
 def test_values_that_repeat_are_written_once(tmp_path, distinct, is_small):
     """Some thousand of 1 KB fit a dictionary; what does not repeat is written as it is, with nothing lost."""
     expected = [random.Random(number % distinct).randbytes(1000) for number in range(16_000)]
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")
         for start in range(0, len(expected), 500):
             log_dir.log("t", 0).append(batch(0, expected[start : start + 500], timestamp=NOW))
@@ -125,7 +125,7 @@ def test_damage_leaves_no_file_of_the_task(numbers, tmp_path):
     content = bytearray(damaged.read_bytes())
     content[-1] ^= 1
     damaged.write_bytes(content)
-    with pytest.raises(bl.CorruptRecordError):
+    with pytest.raises(bl.errors.CorruptRecordError):
         export(Here(), numbers, str(tmp_path / "e"), options=FINE)
     assert [file.name[:20] for file in (tmp_path / "e").glob("*/*/*")] == [f"{0:020d}"]
     assert list((tmp_path / "e/_temporary").iterdir()) == []
@@ -148,21 +148,21 @@ def test_damage_leaves_no_file_of_the_task(numbers, tmp_path):
 )
 def test_offsets_that_no_restore_would_take(tmp_path, base_offsets, kept, lost, options):
     """They are not in a batch's checksum."""
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t", segment_bytes=2 * len(batch(0, [b"a", b"b"])) + 1)
         for offset in (0, 2, 4, 6, 8):
             log_dir.log("t", 0).append(batch(0, [b"%d" % offset, b""], timestamp=NOW))
-    for segment in bl.LogDir(tmp_path / "d").log("t", 0).segments[:2]:
+    for segment in bl.LogDirs(tmp_path / "d").log("t", 0).segments[:2]:
         bases, base_offsets = base_offsets[:2], base_offsets[2:]
         with open(segment.path, "wb") as file:
             file.writelines(batch(base, [b"%d" % base, b""], timestamp=NOW) for base in bases)
-    with pytest.raises(bl.CorruptRecordError, match=r"(?s)offset \d+ is (not )?below \d+.*skip"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"(?s)offset \d+ is (not )?below \d+.*skip"):
         export(Here(), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
     found = export(Here(), str(tmp_path / "d"), str(tmp_path / "x"), options={**options, "onCorrupt": "skip"})
     assert [(one.start_offset, one.end_offset) for one in found.lost if one.end_offset != one.start_offset] == lost
     with pytest.warns(UserWarning, match=r"in [12] places"):
         restore(Here(), str(tmp_path / "x"), str(tmp_path / "r"))
-    restored = bl.LogDir(tmp_path / "r").log("t", 0).read(columns=["offset"])
+    restored = bl.LogDirs(tmp_path / "r").log("t", 0).read(columns=["offset"])
     assert [offset for rows in restored for offset in rows["offset"].to_pylist()] == [*kept, 8, 9]
 
 
@@ -175,7 +175,7 @@ def test_another_job_in_the_same_directory_is_refused(numbers, tmp_path):
     ):
         with pytest.raises(ValueError, match="has another export"):
             export(Here(), numbers, str(tmp_path / "e"), **other)
-    with bl.LogDir.open(numbers, sole_replica=True) as log_dir:
+    with bl.open_log_dir(numbers, sole_replica=True) as log_dir:
         log_dir.log("t", 1).append(batch(0, [b"10"], timestamp=NOW))
     with pytest.raises(ValueError, match="or the logs have changed"):
         export(Here(), numbers, str(tmp_path / "e"), options=FINE)
@@ -191,7 +191,7 @@ def test_an_export_with_an_end_goes_on_though_the_logs_grow(numbers, tmp_path, s
     ends = {"endingOffsets": '{"t":{"0":240,"1":50}}', **sizes}
     with pytest.raises(FailedError):
         export(Here(failing_at(0)), numbers, str(tmp_path / "e"), options=ends)
-    with bl.LogDir.open(numbers, sole_replica=True) as log_dir:
+    with bl.open_log_dir(numbers, sole_replica=True) as log_dir:
         for number in (0, 1):
             for _ in range(20):
                 log_dir.log("t", number).append(batch(0, [b"10"] * 50, timestamp=NOW))
@@ -207,7 +207,7 @@ def test_an_export_with_an_end_goes_on_though_the_logs_grow(numbers, tmp_path, s
 @pytest.mark.parametrize("partition", [0, 1])
 def test_an_export_of_logs_that_were_rewritten_does_not_go_on(tmp_path, options, partition):
     """Else it has rows that were erased meanwhile, in files of tasks that are done."""
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t", 2, segment_bytes=1000)
         for number, count in ((0, 5), (1, 1)):
             for _ in range(count):
@@ -216,7 +216,7 @@ def test_an_export_of_logs_that_were_rewritten_does_not_go_on(tmp_path, options,
                 log_dir.log("t", number).append_each(encoder.encode(pa.RecordBatch.from_pylist(rows), timestamp=NOW))
     with pytest.raises(FailedError):
         export(Here(failing_at(1)), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
-    with bl.LogDir.open(tmp_path / "d", sole_replica=True) as log_dir:
+    with bl.open_log_dir(tmp_path / "d", sole_replica=True) as log_dir:
         log_dir.log("t", partition).run(bl.Erase(keys=[b"33"]))
     with pytest.raises(ValueError, match="or the logs have changed"):
         export(Here(), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
@@ -339,7 +339,7 @@ def test_a_manifest_that_is_none(numbers, tmp_path, content):
 
 def test_as_few_rows_as_can_be_are_left_out_of_an_export(tmp_path):
     """One batch in the middle seems to be near the end of its segment."""
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")
         for offset in range(100):
             log_dir.log("t", 0).append(batch(0, [b"%02d" % offset], timestamp=NOW))

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 
 import brokerless as bl
 from brokerless import _native
+from brokerless.log.reader import SparkReader
 from brokerless.spark import export
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS, reading
@@ -30,12 +31,14 @@ def test_parquet_has_the_rows_of_the_source(golden, tmp_path, log_dir, level):
     """Nulls, tombstones, duplicate headers, and the lineage of every row."""
     options = {"kafka.isolation.level": level}
     found = export(Here(), str(golden / "logs" / log_dir), str(tmp_path / "e"), options=options)
-    logs = [log for log in bl.LogDir(golden / "logs" / log_dir).logs() if not log.topic.startswith("__")]
+    logs = [log for log in bl.LogDirs(golden / "logs" / log_dir).logs() if not log.topic.startswith("__")]
     assert [(p.topic, p.partition) for p in found.partitions] == [(log.topic, log.partition) for log in logs]
     columns = [name for name in _native.ROW_COLUMNS if name not in ("topic", "partition")]
     for log, report in zip(logs, found.partitions, strict=True):
         expected = [
-            row for rows in log.read(isolation_level=level, spark=True, columns=columns) for row in rows.to_pylist()
+            row
+            for rows in SparkReader(log.plan(isolation_level=level, target_bytes=None), columns)
+            for row in rows.to_pylist()
         ]
         files = sorted((tmp_path / "e" / f"topic={log.topic}" / f"partition={log.partition}").glob("*"))
         rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
@@ -55,7 +58,7 @@ def test_what_is_written_is_read_back(golden, tmp_path, form, compression):
     """As restored records are made of it: exact bytes, times in ms, headers."""
     path = str(golden / "logs/kafka-4.1")
     export(Here(), path, str(tmp_path / "e"), format=form, compression=compression)
-    for log in bl.LogDir(path).logs():
+    for log in bl.LogDirs(path).logs():
         files = sorted((tmp_path / "e" / f"topic={log.topic}" / f"partition={log.partition}").glob("*"))
         found = [row for file in files for rows in reading(str(file), form) for row in _plain(rows)]
         expected = [row for rows in log.read(columns=RESTORED_COLUMNS) for row in _plain(rows)]
@@ -84,7 +87,7 @@ def test_pandas_and_others_see_one_table(golden, tmp_path):
     assert sorted(table.column_names) == ["offset", "partition", "topic", "value"]
     expected = sorted(
         (log.partition, row["offset"], row["value"])
-        for log in bl.LogDir(path).logs(["multi-partition"])
+        for log in bl.LogDirs(path).logs(["multi-partition"])
         for rows in log.read()
         for row in rows.to_pylist()
     )
@@ -110,7 +113,7 @@ def test_times_that_spark_does_not_have_are_kept_beside(copied, tmp_path):
 
 def test_header_keys_that_are_no_text_are_counted(tmp_path):
     """They cannot be as they were: no consumer has them otherwise."""
-    with bl.LogDir.create(tmp_path / "d") as log_dir:
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")
         rows = pa.RecordBatch.from_pydict(
             {

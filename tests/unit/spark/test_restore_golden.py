@@ -24,7 +24,7 @@ def test_golden_logs_come_back_offset_by_offset(golden, tmp_path, log_dir, level
     options = {"kafka.isolation.level": level, "minPartitions": "20"}
     export(Here(), str(golden / "logs" / log_dir), str(tmp_path / "e"), options=options)
     found = restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"), compression="zstd")
-    source, copy = bl.LogDir(golden / "logs" / log_dir), bl.LogDir(tmp_path / "d")
+    source, copy = bl.LogDirs(golden / "logs" / log_dir), bl.LogDirs(tmp_path / "d")
     topics = [topic for topic in source.topics() if not topic.startswith("__")]
     assert copy.topics() == topics
     for log in source.logs(topics):
@@ -47,8 +47,8 @@ def test_json_comes_back_too(golden, tmp_path):
     path = golden / "logs/kafka-4.1"
     export(Here(), str(path), str(tmp_path / "e"), format="json", compression="gzip")
     restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"))
-    for log in bl.LogDir(tmp_path / "d").logs():
-        assert rows(log) == rows(bl.LogDir(path).log(log.topic, log.partition)), log.name
+    for log in bl.LogDirs(tmp_path / "d").logs():
+        assert rows(log) == rows(bl.LogDirs(path).log(log.topic, log.partition)), log.name
 
 
 def test_the_metadata_log_is_exported_like_others_and_not_restored(golden, tmp_path):
@@ -61,4 +61,4 @@ def test_the_metadata_log_is_exported_like_others_and_not_restored(golden, tmp_p
         restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"))
     assert not (tmp_path / "d").exists()
     restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"), topics=["headers"])
-    assert bl.LogDir(tmp_path / "d").topics() == ["headers"]
+    assert bl.LogDirs(tmp_path / "d").topics() == ["headers"]

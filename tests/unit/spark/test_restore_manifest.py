@@ -46,7 +46,7 @@ def test_a_file_that_lost_rows(exported, tmp_path):
     file.write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=file.name):
         restore(Here(), exported, str(tmp_path / "d"))
-    assert bl.LogDir(tmp_path / "d").topics() == []
+    assert bl.LogDirs(tmp_path / "d").topics() == []
 
 
 def test_a_file_that_is_gone_is_told_before_anything_is_begun(exported, tmp_path):
@@ -56,12 +56,12 @@ def test_a_file_that_is_gone_is_told_before_anything_is_begun(exported, tmp_path
         restore(Here(), exported, str(tmp_path / "d"))
     assert not (tmp_path / "d").exists()
     restore(Here(), exported, str(tmp_path / "d"), topics=["two"])
-    assert bl.LogDir(tmp_path / "d").topics() == ["two"]
+    assert bl.LogDirs(tmp_path / "d").topics() == ["two"]
 
 
 def test_a_directory_of_an_export_is_listed_once_however_many_files_it_has(tmp_path, monkeypatch):
     """A listing for each file takes minutes for some ten thousands of them, and longer in a store."""
-    with bl.LogDir.create(tmp_path / "s") as log_dir:
+    with bl.create_log_dir(tmp_path / "s") as log_dir:
         log_dir.create_topic("t", segment_bytes=1000)
         for _ in range(4):
             log_dir.log("t", 0).append(batch(0, [b"x"] * 50, timestamp=NOW))
@@ -155,7 +155,7 @@ def test_a_file_that_is_not_what_was_exported(exported, tmp_path, column, value,
     with pytest.raises(ValueError, match=message) as caught:
         restore(Here(), exported, str(tmp_path / "d"))
     assert file.name in str(caught.value)
-    assert bl.LogDir(tmp_path / "d").topics() == []
+    assert bl.LogDirs(tmp_path / "d").topics() == []
 
 
 def test_an_export_that_lost_records_is_not_restored_silently(source, tmp_path, monkeypatch, capsys):

@@ -44,11 +44,11 @@ class Where:
     broker_config: str | None
     metadata: str | None
 
-    def run(self, verb: RewriteOperation[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
+    def run(self, operation: RewriteOperation[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
         """Do a verb's work there, and print what came of it.
 
         Args:
-            verb: what is done.
+            operation: what is done.
             sizes: tells from a report the bytes of a log before and after.
 
         Raises:
@@ -56,7 +56,7 @@ class Where:
         """
         from brokerless.spark.jobs.rewrite import progress_file_of, rewritten
 
-        started, before, done = time.monotonic(), progress_file_of(verb, self.resume_file), 0
+        started, before, done = time.monotonic(), progress_file_of(operation, self.resume_file), 0
         read: dict[str, int] = {}
         found: dict[str, list[int]] = {}
         with Progress(prints=True) as show:
@@ -67,7 +67,7 @@ class Where:
 
             for result in rewritten(
                 self.spark,
-                verb,
+                operation,
                 self.paths,
                 self.topics,
                 self.partitions,

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from brokerless.append.operation import Outcome
-from brokerless.errors import check_number
+from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
 from brokerless.log.transactions import aborted_index
 from brokerless.rewriting.compact import distributed as apart
-from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, rewrite, together
+from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, merged, rewrite
 from brokerless.rewriting.compact.plan import cleanable, groups
 from brokerless.rewriting.compact.record_selection import Verdicts
 from brokerless.rewriting.compact.report import CompactionReport
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from brokerless.append.operation import LogState, Progress, Steps
     from brokerless.append.writer import LogWriter
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.rewriting.compact.passes import Decided
     from brokerless.rewriting.compact.plan import Cleanable
     from brokerless.rewriting.compact.report import Counts, SegmentReport
@@ -96,14 +96,14 @@ class Compact:
             CorruptRecordError: a segment is damaged where a transaction's marker may be.
         """
         given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
-        settings, active = state.settings.with_keywords(given), state.segments[-1]
+        config, active = state.config.with_keywords(given), state.segments[-1]
         # It was rolled, unless this is a dry run.
         active_bytes = active.extent().end_position
         is_rolled = self.roll and active_bytes > 0
         found = cleanable(
             state,
             active_base_offset=state.log_end_offset if is_rolled else active.base_offset,
-            min_compaction_lag_ms=settings.min_compaction_lag_ms,
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
             ignore_checkpoint=self.ignore_checkpoint,
         )
         if state.is_tiered:
@@ -111,12 +111,12 @@ class Compact:
                 f"cannot compact {state.directory}: it is tiered: {state.remote_part()}, and would stay as they "
                 "are; brokers do not compact tiered topics, either"
             )
-        is_due = settings.is_compacted and found.is_due(settings.min_cleanable_dirty_ratio)
+        is_due = config.is_compacted and found.is_due(config.min_cleanable_dirty_ratio)
         return Plan(
             directory=state.directory,
-            settings=settings,
+            config=config,
             found=found,
-            groups=groups(found, state.directory, settings),
+            groups=groups(found, state.directory, config),
             aborted=aborted_index(state.segments, state.log_end_offset, below=found.first_uncleanable_offset)
             if found.segments
             else b"",
@@ -127,9 +127,9 @@ class Compact:
             else state.high_watermark,
             hash_key=(secrets.randbits(64), secrets.randbits(64)),
             now=state.now,
-            delete_retention_ms=settings.delete_retention_ms,
+            delete_retention_ms=config.delete_retention_ms,
             is_due=is_due,
-            left="" if found.cleanable_bytes and (is_due or not self.only_due) else _why_left(found, settings),
+            skip_reason="" if found.cleanable_bytes and (is_due or not self.only_due) else _skip_reason(found, config),
             bytes=sum(segment.size for segment in state.segments if not segment.is_last) + active_bytes,
             active=(active.base_offset, active_bytes),
             is_rolled=is_rolled,
@@ -146,7 +146,7 @@ class Compact:
             UnsupportedFormatError: a message of magic 0 or 1 that goes is the one to be kept without records: Kafka's
                 cleaner fails.
         """
-        if plan.left:
+        if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))
         with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
             decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
@@ -170,16 +170,16 @@ class Compact:
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
         """Decide by ranges of hashes, rewrite by groups of segments; see `verb.Divisible`."""
         is_small = sum(segment.size for segment in plan.found.segments) <= share
-        return None if plan.left or is_small else self._steps(plan, share)
+        return None if plan.skip_reason or is_small else self._steps(plan, share)
 
     def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
         decided: list[Decided] = yield [partial(apart.decide, plan, ALL_HASHES, self.memory, passes=1)]
-        left = decided[0].next_hash_range
-        if left is not None:
+        remaining = decided[0].next_hash_range
+        if remaining is not None:
             # The first one tells how many hashes fit into the memory.
-            ranges = apart.divided(left)
+            ranges = apart.divided(remaining)
             decided += yield [partial(apart.decide, plan, some, self.memory) for some in ranges]
-        counts = together(decided).counts
+        counts = merged(decided).counts
         if not self.drop_null_keys:
             _refuse_unkeyed(plan, counts.values())
         places = [one.place for one in decided]
@@ -195,12 +195,12 @@ class Compact:
         )
 
 
-def _why_left(found: Cleanable, settings: TopicSettings) -> str:
+def _skip_reason(found: Cleanable, config: TopicConfig) -> str:
     if not found.cleanable_bytes:
         return f"nothing to compact below offset {found.first_uncleanable_offset}: {found.limit}"
-    if not settings.is_compacted:
-        return f"not due: cleanup.policy is {settings.cleanup_policy or 'none'}, as far as the log directory tells"
-    wanted = f"above {settings.min_cleanable_dirty_ratio:g}"
+    if not config.is_compacted:
+        return f"not due: cleanup.policy is {config.cleanup_policy or 'none'}, as far as the log directory tells"
+    wanted = f"above {config.min_cleanable_dirty_ratio:g}"
     return f"not due: {found.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
 
 
@@ -218,7 +218,7 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
 def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentReport]) -> CompactionReport:
     found = plan.found
     return CompactionReport(
-        left=plan.left,
+        skip_reason=plan.skip_reason,
         bytes_before=plan.bytes,
         bytes_after=plan.bytes - sum(segment.bytes - segment.cleaned_bytes for segment in segments),
         first_dirty_offset=found.first_dirty_offset,
@@ -234,5 +234,5 @@ def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentRe
         passes=sum(one.passes for one in decided),
         keys=sum(one.keys for one in decided),
         segments=tuple(segments),
-        settings=plan.settings.used(SETTINGS),
+        settings=plan.config.used(SETTINGS),
     )

@@ -40,9 +40,9 @@ class GroupResult(NamedTuple):
     output: str
 
 
-def divided(left: tuple[int, int]) -> list[tuple[int, int]]:
+def divided(remaining: tuple[int, int]) -> list[tuple[int, int]]:
     """Cut the hashes that a first pass has left into ranges as large as the one that it did."""
-    first, many = left
+    first, many = remaining
     count = -(-many // max(1, _HASHES - many))
     size = -(-many // count)
     return [(first + done, min(size, many - done)) for done in range(0, many, size)]

@@ -128,7 +128,7 @@ class Explain:
             goes, why = _why(row, compaction, max(dirty, default=None), last)
             segment = _segment_of(state.segments, row.offset)
             records.append(ExplainedRecord(row.offset, row.timestamp, row.is_tombstone, segment.base_offset, goes, why))
-        return Outcome(report=Explanation(self.key, tuple(records), compaction.settings.used(SETTINGS)))
+        return Outcome(report=Explanation(self.key, tuple(records), compaction.config.used(SETTINGS)))
 
     def _rows(self, state: LogState) -> list[_Row]:
         log = Log(state.directory)
@@ -168,7 +168,7 @@ def _why(row: _Row, plan: Plan, newest: int | None, last: int) -> tuple[bool, st
     if row.offset >= found.first_uncleanable_offset:
         until = f"from offset {found.first_uncleanable_offset} on nothing is compacted: {found.limit}"
         return False, f"{until}; offset {last} is newer" if row.offset < last else until
-    if plan.left:
+    if plan.skip_reason:
         why = "nothing would be compacted"
         if row.is_aborted:
             return False, f"{why}, although its transaction was aborted"

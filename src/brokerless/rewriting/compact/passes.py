@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     from brokerless.append.operation import Progress
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
     from brokerless.rewriting.compact.plan import Cleanable
     from brokerless.rewriting.compact.record_selection import Verdicts
@@ -55,7 +55,7 @@ class Plan:
 
     Attributes:
         directory: the partition's.
-        settings: the topic's.
+        config: the topic's.
         found: what may be cleaned.
         groups: the segments that become one.
         aborted: the aborted transactions, as one transaction index for all segments.
@@ -66,14 +66,14 @@ class Plan:
         now: the clock, ms since the epoch.
         delete_retention_ms: how long tombstones and markers stay once they are stamped.
         is_due: whether a broker's cleaner would take it up.
-        left: why it is to be left alone; empty: it is not.
+        skip_reason: why it is to be left alone; empty: it is not.
         bytes: of all segments.
         active: base offset and size of the active segment, which stays as it is.
         is_rolled: the plan takes the active segment for rolled, which it is not: a dry run.
     """
 
     directory: str
-    settings: TopicSettings
+    config: TopicConfig
     found: Cleanable
     groups: tuple[tuple[Segment, ...], ...]
     aborted: bytes = field(repr=False)
@@ -84,7 +84,7 @@ class Plan:
     now: int
     delete_retention_ms: int
     is_due: bool
-    left: str
+    skip_reason: str
     bytes: int
     active: tuple[int, int]
     is_rolled: bool
@@ -182,7 +182,7 @@ class Decided(NamedTuple):
     place: str = ""
 
 
-def together(decided: Iterable[Decided]) -> Decided:
+def merged(decided: Iterable[Decided]) -> Decided:
     """Put together what was found out: expired tombstones are those of each range of keys, all else is the same."""
     counts: dict[int, Counts] = {}
     keys = passes = 0
@@ -203,12 +203,12 @@ def decide_all(
 ) -> Decided:
     """Decide a range of hashes in as many passes as the memory asks for, or at most so many; see `decide`."""
     decided: list[Decided] = []
-    left: tuple[int, int] | None = hash_range
-    while left is not None and (passes is None or len(decided) < passes):
-        decision = decide(plan, verdicts, left, memory=memory, progress=progress)
+    remaining: tuple[int, int] | None = hash_range
+    while remaining is not None and (passes is None or len(decided) < passes):
+        decision = decide(plan, verdicts, remaining, memory=memory, progress=progress)
         decided.append(Decided(decision.counts, decision.keys, 1))
-        left = decision.next_hash_range
-    return together(decided)._replace(next_hash_range=left)
+        remaining = decision.next_hash_range
+    return merged(decided)._replace(next_hash_range=remaining)
 
 
 def rewrite(
@@ -243,7 +243,7 @@ def rewrite(
     )
     modified_ns = group[-1].modified * 1_000_000
     directory = output or plan.directory
-    new = NewSegments(directory, group[0].base_offset, plan.settings, modified_ns, dry_run=dry_run)
+    new = NewSegments(directory, group[0].base_offset, plan.config, modified_ns, dry_run=dry_run)
     reports = []
     try:
         for segment in group:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.append.operation import LogState
-    from brokerless.layout.topic_config import TopicSettings
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
 
 _MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -102,22 +102,22 @@ def cleanable(
     )
 
 
-def groups(found: Cleanable, directory: str, settings: TopicSettings) -> tuple[tuple[Segment, ...], ...]:
-    """Put segments together that fit into one, by what they were before (Cleaner.groupSegmentsBySize)."""
+def groups(found: Cleanable, directory: str, config: TopicConfig) -> tuple[tuple[Segment, ...], ...]:
+    """Group segments that fit into one, by what they were before (Cleaner.groupSegmentsBySize)."""
     grouped: list[list[Segment]] = []
     sizes = [0, 0, 0]
     ends = [*(segment.base_offset for segment in found.segments[1:]), found.first_uncleanable_offset]
     for segment, end in zip(found.segments, ends, strict=False):
         more = [_size(segment, directory, kind) for kind in (file_names.LOG, file_names.INDEX, file_names.TIMEINDEX)]
-        together = [size + extra for size, extra in zip(sizes, more, strict=True)]
+        group_sizes = [size + extra for size, extra in zip(sizes, more, strict=True)]
         if (
             grouped
-            and together[0] <= settings.segment_bytes
-            and max(together[1:]) <= settings.segment_index_bytes
+            and group_sizes[0] <= config.segment_bytes
+            and max(group_sizes[1:]) <= config.segment_index_bytes
             and (not more[0] or end - 1 - grouped[-1][0].base_offset <= _MAX_RELATIVE_OFFSET)
         ):
             grouped[-1].append(segment)
-            sizes = together
+            sizes = group_sizes
         else:
             grouped.append([segment])
             sizes = more
@@ -125,7 +125,7 @@ def groups(found: Cleanable, directory: str, settings: TopicSettings) -> tuple[t
 
 
 def _is_overdue(state: LogState, dirty: Sequence[Segment]) -> bool:
-    if state.settings.max_compaction_lag_ms >= state.now:
+    if state.config.max_compaction_lag_ms >= state.now:
         return False
     first_timestamps = []
     for segment in dirty:
@@ -133,7 +133,7 @@ def _is_overdue(state: LogState, dirty: Sequence[Segment]) -> bool:
             first = batch_at(file, 0)
         if first is not None and first["max_timestamp"] > 0:
             first_timestamps.append(first["max_timestamp"])
-    return min(first_timestamps, default=state.now) < state.now - state.settings.max_compaction_lag_ms
+    return min(first_timestamps, default=state.now) < state.now - state.config.max_compaction_lag_ms
 
 
 def _end(segment: Segment, active_base_offset: int) -> int:

@@ -132,7 +132,7 @@ class CompactionReport:
     """One log. Sizes in bytes.
 
     Attributes:
-        left: why it was left alone; empty: it was not.
+        skip_reason: why it was left alone; empty: it was not.
         bytes_before: of all its segments' `.log` files, the active one's too.
         bytes_after: likewise.
         first_dirty_offset: where the part begins that was not compacted before.
@@ -151,7 +151,7 @@ class CompactionReport:
         settings: those by which it was decided, each with its source.
     """
 
-    left: str
+    skip_reason: str
     bytes_before: int
     bytes_after: int
     first_dirty_offset: int
@@ -179,8 +179,8 @@ class CompactionReport:
 
     def lines(self) -> list[str]:
         """Return it in words, a line each, the most important first."""
-        if self.left:
-            lines = [self.left]
+        if self.skip_reason:
+            lines = [self.skip_reason]
         else:
             before, after = self.total("bytes"), self.total("cleaned_bytes")
             records = f"{self.total('records')} records to {self.total('kept')}, {self.keys} keys"

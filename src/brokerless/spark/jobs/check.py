@@ -20,7 +20,7 @@ def check(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collectio
 
     Args:
         spark: a session.
-        paths: as `LogDir` takes them, at least one; every replica that they hold is checked.
+        paths: as `LogDirs` takes them, at least one; every replica that they hold is checked.
         topics: only these; none: all but Kafka's internal ones.
 
     Returns:

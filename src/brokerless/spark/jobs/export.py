@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.errors import check_several, unknown
+from brokerless.arguments import check_several, unknown
 from brokerless.io import storage
 from brokerless.layout.log_dir_files import check_outside
 from brokerless.spark.jobs.export_directory import ExportDirectory

@@ -130,11 +130,11 @@ def _topics(logs: Sequence[Log], splits: Sequence[Split], options: Options) -> d
     by_partition: dict[Partition, list[Split]] = {name_of(log): [] for log in logs}
     for split in splits:
         by_partition[split.topic or "", split.partition or 0].append(split)
-    settings = _Settings()
+    config = _Settings()
     topics: dict[str, ExportedTopic] = {}
     for log in logs:
         name, number = name_of(log)
-        topic = topics.setdefault(name, ExportedTopic(topic_id=log.topic_id, configs=settings.configs(log)))
+        topic = topics.setdefault(name, ExportedTopic(topic_id=log.topic_id, configs=config.configs(log)))
         topic.partitions[number] = _extent(log, by_partition[name, number], options)
     return topics
 
@@ -157,7 +157,7 @@ class _Settings:
                 warnings.warn(f"settings of topics are not exported: {error}", stacklevel=2)
                 self._known[root.path] = None
         known = self._known[root.path]
-        return {} if known is None else known.settings_of(log.topic or "").to_configs()
+        return {} if known is None else known.config_of(log.topic or "").to_configs()
 
 
 def _extent(log: Log, splits: Sequence[Split], options: Options) -> ExportedPartition:
@@ -178,9 +178,9 @@ def _start_of_nothing(log: Log, options: Options) -> int:
             log,
             start_of(log, options),
             end_of(log, options),
-            None,
-            None,
-            options.isolation_level,
+            start_timestamp=None,
+            end_timestamp=None,
+            isolation_level=options.isolation_level,
             verify_transactions=False,
             skips=options.on_corrupt == "skip",
         )

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic, Manifest
@@ -52,7 +52,7 @@ def _check_topic(name: str, topic: ExportedTopic) -> None:
         checkpoints.check_topic_id(topic.topic_id)
     if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
         raise ValueError(f"configs of topic {name!r} that are no texts")
-    TopicSettings.from_configs(topic.configs)
+    TopicConfig.from_configs(topic.configs)
     if not topic.partitions:
         raise ValueError(f"topic {name!r} has no partition")
     for number, partition in topic.partitions.items():

@@ -34,7 +34,7 @@ class SparkPool(Generic[_T]):
         progress: called here with a call's name and the bytes that it did, when it is over.
     """
 
-    repeats = True
+    may_retry = True
 
     def __init__(self, spark: SparkSession, jobs: int | None, progress: Progress) -> None:
         self._context = spark.sparkContext
@@ -58,7 +58,7 @@ class SparkPool(Generic[_T]):
         """Have a call made."""
         return self._threads.submit(self._run, name, call)
 
-    def first_done(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
+    def first_completed(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
         """Wait for one of these calls."""
         done, _ = wait(futures, return_when=FIRST_COMPLETED)
         while not self._counts.empty():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.errors import check_several, unknown
+from brokerless.arguments import check_several, unknown
 from brokerless.inspection.profile import FACTS
 from brokerless.spark.jobs.reading import read
 
@@ -30,7 +30,7 @@ def profile(
 
     Args:
         spark: a session.
-        paths: as `LogDir` takes them, at least one. Of a replicated partition the replica counts that is read.
+        paths: as `LogDirs` takes them, at least one. Of a replicated partition the replica counts that is read.
         topics: only these; none: all but Kafka's internal ones.
         by: what is told apart: "topic", "partition", "hour", "magic", "compression". A record counts in the hour of its
             timestamp, a batch in that of its largest one; null is for those without. Codec and magic are the batch's.

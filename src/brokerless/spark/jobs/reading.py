@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.errors import check_several
+from brokerless.arguments import check_several
 from brokerless.io import storage
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import select

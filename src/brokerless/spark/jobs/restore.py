@@ -18,15 +18,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brokerless import _native
+from brokerless.arguments import check_several, unknown
 from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import DIRECTORY, Encoding, Part, fingerprint
-from brokerless.errors import LogInUseError, check_several, unknown
+from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.chunking import in_shares
 from brokerless.layout.file_names import check_writable_topic
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.layout.topic_config import TOPIC, TopicSettings
-from brokerless.log_dir.log_dirs import LogDir
+from brokerless.layout.topic_config import TOPIC, TopicConfig
+from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.log_dir.restoration import Restoration
 from brokerless.log_dir.topics import NewTopic
 from brokerless.log_dir.writer import LogDirWriter
@@ -157,7 +158,7 @@ def restore(
             directory=directory,
             form=manifest.form,
             staging=write.begin(patience=PATIENCE_BEFORE),
-            segment_bytes={name: _settings(topic).segment_bytes for name, topic in missing.items()},
+            segment_bytes={name: _config(topic).segment_bytes for name, topic in missing.items()},
         )
         made, tasks = _made(spark, maker, exported_files)
         skipped = len(made) - tasks
@@ -226,7 +227,7 @@ def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, i
     """Return where the logs of these topics end that are in the log directory; and the topics that are restored."""
     if not (storage.exists(path) and LogDirFiles.is_root(storage.list_directory(path))):
         return {}, set()
-    directory = LogDir(path)
+    directory = LogDirs(path)
     found: dict[str, dict[int, int]] = {}
     for log in directory.logs():
         if log.topic is not None and log.topic in restoration.digests:
@@ -265,7 +266,7 @@ def _check_present(
     elif any(present.get(name, {}).values()):
         raise ValueError(f"topic {name!r} is in {path} already, with other records: restore it into another directory")
     if topic_id is not None and name in present:
-        known = LogDir(path).logs([name])[0].topic_id
+        known = LogDirs(path).logs([name])[0].topic_id
         if known != topic_id:
             raise ValueError(f"topic {name!r} is in {path} already, with the id {known}, not {topic_id}")
 
@@ -279,16 +280,16 @@ def _digests(manifest: Manifest, topics: Iterable[str]) -> dict[str, str]:
     return {name: _digest(manifest.id, name, manifest.topics[name], sorted(files[name])) for name in topics}
 
 
-def _settings(topic: ExportedTopic) -> TopicSettings:
-    return TopicSettings.from_configs(topic.configs)
+def _config(topic: ExportedTopic) -> TopicConfig:
+    return TopicConfig.from_configs(topic.configs)
 
 
 def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
-    settings = _settings(topic)
+    config = _config(topic)
     return NewTopic(
         partitions=max(topic.partitions) + 1,
         topic_id=topic_id or topic.topic_id,
-        settings={name: getattr(settings, name) for name, source in settings.sources.items() if source == TOPIC},
+        config={name: getattr(config, name) for name, source in config.sources.items() if source == TOPIC},
     )
 
 
@@ -343,5 +344,5 @@ def _reports(
             bytes=sum(segment.size for segment in log.segments),
             seconds=seconds.get((log.topic or "", log.partition or 0)),
         )
-        for log in LogDir(path).logs(topics)
+        for log in LogDirs(path).logs(topics)
     )

@@ -67,13 +67,13 @@ def compact(
             on an executor.
         CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
     """
-    verb = Compact(**options)
-    done = progress_file_of(verb, resume_file)
+    operation = Compact(**options)
+    done = progress_file_of(operation, resume_file)
     where = (paths, topics, partitions)
     return list(
         rewritten(
             spark,
-            verb,
+            operation,
             *where,
             dry_run=dry_run,
             jobs=jobs,
@@ -118,13 +118,13 @@ def convert(
         ValueError: it cannot be, or something would be lost that `drop` does not name; as of `compact`.
         CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
     """
-    verb = Convert(**options)
-    done = progress_file_of(verb, resume_file)
+    operation = Convert(**options)
+    done = progress_file_of(operation, resume_file)
     where = (paths, topics, partitions)
     return list(
         rewritten(
             spark,
-            verb,
+            operation,
             *where,
             dry_run=dry_run,
             jobs=jobs,
@@ -138,7 +138,7 @@ def convert(
 
 def rewritten(
     spark: SparkSession,
-    verb: RewriteOperation[PlanT, ReportT],
+    operation: RewriteOperation[PlanT, ReportT],
     paths: Collection[Path],
     topics: Collection[str],
     partitions: Collection[int],
@@ -154,7 +154,7 @@ def rewritten(
     """Do a verb's work on a cluster, and yield what was done to each partition as soon as it is."""
     pool: SparkPool[Outcome[ReportT]] = SparkPool(spark, jobs, progress)
     return rewrite_each(
-        verb,
+        operation,
         [storage.absolute(os.fspath(path)) for path in paths],
         topics=topics,
         partitions=partitions,
@@ -167,10 +167,10 @@ def rewritten(
     )
 
 
-def progress_file_of(verb: RewriteOperation[Any, Any], resume_file: Path | None) -> ProgressFile | None:
+def progress_file_of(operation: RewriteOperation[Any, Any], resume_file: Path | None) -> ProgressFile | None:
     """Return the progress of this work in a file; None: there is no file."""
     if resume_file is None:
         return None
-    options = {field.name: getattr(verb, field.name) for field in fields(verb)}  # type: ignore[arg-type] # a dataclass
+    options = {field.name: getattr(operation, field.name) for field in fields(operation)}  # type: ignore[arg-type] # a dataclass
     words = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in options.items()}
-    return ProgressFile(os.fspath(resume_file), f"{verb.state_name} {json.dumps(words)}")
+    return ProgressFile(os.fspath(resume_file), f"{operation.state_name} {json.dumps(words)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from brokerless.errors import unknown
+from brokerless.arguments import unknown
 from brokerless.spark.source.tasks import keep_modules
 
 if TYPE_CHECKING:

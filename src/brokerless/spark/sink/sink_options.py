@@ -11,7 +11,7 @@ from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
 from brokerless.io.remote import is_remote
 from brokerless.layout.file_names import MOST_PARTITIONS
-from brokerless.layout.topic_config import TopicSettings
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.topics import NewTopic
 from brokerless.spark.source.option_values import boolean, canonical, choice, local, positive
 
@@ -69,7 +69,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
     new = NewTopic(
         partitions=positive(given, "partitions", most=MOST_PARTITIONS),
         topic_id=given.get("topicId"),
-        settings=_settings(options, segment_bytes=positive(given, "segmentBytes")),
+        config=_config(options, segment_bytes=positive(given, "segmentBytes")),
     )
     return AtomicWrite(
         path=local(given["path"]),
@@ -106,17 +106,17 @@ def _is_setting(option: str) -> bool:
     return option.lower().startswith(_SETTING)
 
 
-def _settings(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:
+def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:
     """Return what a new topic's settings are, by our names."""
     configs = {
         option.lower().removeprefix(_SETTING): value.strip() for option, value in options.items() if _is_setting(option)
     }
-    settings = TopicSettings.named(configs)
+    config = TopicConfig.named(configs)
     if segment_bytes is None:
-        return settings
-    if "segment_bytes" in settings:
+        return config
+    if "segment_bytes" in config:
         raise ValueError("options segmentBytes and topic.segment.bytes are one setting: give one of them")
-    return {**settings, "segment_bytes": segment_bytes}
+    return {**config, "segment_bytes": segment_bytes}
 
 
 def is_of_sink(options: Mapping[str, str]) -> bool:

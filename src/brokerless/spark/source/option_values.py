@@ -8,7 +8,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
-from brokerless.errors import unknown
+from brokerless.arguments import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

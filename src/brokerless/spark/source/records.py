@@ -13,7 +13,7 @@ from brokerless import _native
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.io.remote import is_remote
 from brokerless.log.offset_range import end_at, start_at
-from brokerless.log.reader import KAFKA_COLUMNS, Reader
+from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.log_dir.cluster_metadata import Uncommitted
 from brokerless.spark.source.cuts import cut
 from brokerless.spark.source.tasks import Piece, at_one_moment, keep_modules, pack, select, target_bytes
@@ -97,7 +97,7 @@ def target_of(logs: Iterable[Log], options: Options) -> int:
 def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, in batches that are worth handing over."""
     keep_modules()
-    reader = Reader(task.work, wanted.names, check_crcs=options.check_crcs, spark=True)
+    reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs)
     yield from _gathered(reader)
     for lost in reader.lost:
         warnings.warn(str(lost), stacklevel=1)

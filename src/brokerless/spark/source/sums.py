@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless.inspection.profile import FACTS, profile, together
+from brokerless.inspection.profile import FACTS, combined, profile
 from brokerless.spark.source.tasks import plan_segments
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator
     for topic, partition, segment, _ in task.work:
         tables.setdefault((topic, partition), []).append(profile(segment))
     for (topic, partition), found in tables.items():
-        rows = [{"topic": topic, "partition": partition, **_timed(row)} for row in together(found).to_pylist()]
+        rows = [{"topic": topic, "partition": partition, **_timed(row)} for row in combined(found).to_pylist()]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=wanted)
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.io import storage
 from brokerless.layout import journal
 from brokerless.layout.file_names import is_internal
-from brokerless.log_dir.log_dirs import LogDir
+from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,9 +71,9 @@ def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
     Where one comes after the other, what was planned after some looks counts.
     """
     for _ in range(_LOOKS):
-        before = [journal.moment(path) for path in options.paths]
+        before = [journal.commit_token(path) for path in options.paths]
         planned = plan()
-        if [journal.moment(path) for path in options.paths] == before:
+        if [journal.commit_token(path) for path in options.paths] == before:
             break
     return planned
 
@@ -91,7 +91,7 @@ def select(options: Options, *, all_replicas: bool = False, needs_all: bool = Tr
     Raises:
         ValueError: a topic or partition that is not there, if it has to be.
     """
-    log_dir = LogDir(*options.paths)
+    log_dir = LogDirs(*options.paths)
     if options.assigned is not None:
         named = sorted(set(options.assigned))
         if not needs_all:

@@ -16,7 +16,7 @@ from building import NOW, batch, marker
 from expected import CONSUMED_COLUMNS, as_consumed
 
 RETENTION = 1000
-SETTINGS = bl.TopicSettings(cleanup_policy="compact", delete_retention_ms=RETENTION, index_interval_bytes=64)
+SETTINGS = bl.TopicConfig(cleanup_policy="compact", delete_retention_ms=RETENTION, index_interval_bytes=64)
 TRANSACTIONAL, IDEMPOTENT = (1, 2), 3
 
 records = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(["x", "", None])), min_size=1, max_size=4)
@@ -51,7 +51,7 @@ def write(directory, steps, compression_type="producer", **changes):
     clock = Clock()
     directory.mkdir(exist_ok=True)
     topic = replace(SETTINGS, compression_type=compression_type, **changes)
-    log = bl.LogWriter.open(str(directory), settings=topic, is_clean=True, now=clock)
+    log = bl.LogWriter.open(str(directory), config=topic, is_clean=True, now=clock)
     written, sequences, opened = Written(log, clock), {}, {}
     for kind, producer, what in steps:
         if kind == "roll":
@@ -143,7 +143,7 @@ def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made)
             assert found["producer_id"] in producers
         producers.add(found["producer_id"])
     log.close()
-    with bl.LogWriter.open(log.directory, settings=log.settings, is_clean=True, now=written.clock) as again:
+    with bl.LogWriter.open(log.directory, config=log.config, is_clean=True, now=written.clock) as again:
         assert again.recovery == []
 
 
@@ -250,7 +250,7 @@ def test_a_log_that_no_cleaner_would_take_up_is_left_alone_if_asked(tmp_path):
     log.first_dirty_offset = 3
     report = perform(Compact(only_due=True), log)
     assert (report.passes, report.is_due) == (0, False)
-    assert report.left == "not due: 0.44 of its bytes are dirty, a broker compacts above 0.5"
+    assert report.skip_reason == "not due: 0.44 of its bytes are dirty, a broker compacts above 0.5"
     assert report.bytes_before == report.bytes_after == size(log)
     assert perform(Compact(), log).total("superseded") == 1
 
@@ -260,7 +260,7 @@ def test_a_topic_that_no_cleaner_looks_at_is_not_due(tmp_path):
     steps = [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]
     log = write(tmp_path / "t-0", steps, cleanup_policy="delete").log
     report = perform(Compact(only_due=True), log)
-    assert (report.passes, report.is_due, report.left[:8]) == (0, False, "not due:")
+    assert (report.passes, report.is_due, report.skip_reason[:8]) == (0, False, "not due:")
     done = perform(Compact(), log)
     assert (done.is_due, done.bytes_before, done.bytes_after) == (False, report.bytes_before, size(log))
     assert done.bytes_after < done.bytes_before
@@ -275,7 +275,7 @@ def test_damage_is_met_before_anything_is_changed(tmp_path, position):
     with open(path, "wb") as file:
         file.write(content)
     before = contents(log)
-    with pytest.raises((bl.CorruptRecordError, bl.UnsupportedFormatError)) as error:
+    with pytest.raises((bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError)) as error:
         perform(Compact(), log)
     assert (error.value.path, error.value.position) == (path, len(content) // 3)
     assert contents(log) == before
@@ -289,7 +289,7 @@ def test_a_segment_cut_at_any_byte_is_refused(tmp_path):
         if cut != len(content) // 2:
             with open(path, "wb") as file:
                 file.write(content[:cut])
-            with pytest.raises(bl.CorruptRecordError, match="is cut"):
+            with pytest.raises(bl.errors.CorruptRecordError, match="is cut"):
                 perform(Compact(), log)
 
 
@@ -310,9 +310,9 @@ def test_a_new_segment_without_a_slot_left_in_an_index_goes_on_in_another(tmp_pa
     log = written.log
     before, committed = rows(log), rows(log, "read_committed")
     # three entries are left for the offset index, and of the time index's two the last is for the largest timestamp
-    tiny = replace(log.settings, segment_index_bytes=24, index_interval_bytes=0)
+    tiny = replace(log.config, segment_index_bytes=24, index_interval_bytes=0)
     log.close()
-    with bl.LogWriter.open(log.directory, settings=tiny, is_clean=True, now=written.clock) as log:
+    with bl.LogWriter.open(log.directory, config=tiny, is_clean=True, now=written.clock) as log:
         dry = rewritten_by(Compact(), log, dry_run=True)
         report = perform(Compact(), log)
         assert (dry.total("cleaned_bytes"), dry.total("kept")) == (report.total("cleaned_bytes"), report.total("kept"))
@@ -328,7 +328,7 @@ def test_a_new_segment_without_a_slot_left_in_an_index_goes_on_in_another(tmp_pa
         with_index = [segment.base_offset for segment in new if segment.has_transaction_index]
         assert [max(s.base_offset for s in new if s.base_offset <= marker) for marker in (9, 14)] == with_index
     # what a recovery makes of it is the same: Kafka does not start where an index overflows
-    with bl.LogWriter.open(log.directory, settings=tiny, is_clean=False, now=written.clock) as again:
+    with bl.LogWriter.open(log.directory, config=tiny, is_clean=False, now=written.clock) as again:
         assert rows(again) == expected
 
 
@@ -346,7 +346,7 @@ def test_offsets_that_do_not_rise_are_damage(tmp_path):
         file.write(content)
     before = contents(log)
     with pytest.raises(
-        bl.CorruptRecordError, match="offset 1001 is not below 5, where the segment has to end"
+        bl.errors.CorruptRecordError, match="offset 1001 is not below 5, where the segment has to end"
     ) as error:
         perform(Compact(), log)
     assert (error.value.path, error.value.position, error.value.base_offset) == (path, size, 1001)
@@ -368,7 +368,7 @@ NO_INDEX = {
 @pytest.mark.parametrize("harm", NO_INDEX.values(), ids=NO_INDEX)
 def test_markers_say_which_records_were_aborted_whatever_the_transaction_index_says(tmp_path, harm, dry_run):
     """Else aborted records, which nobody reads, take the place of the committed ones with their keys."""
-    with bl.LogDir.create(tmp_path / "data") as log_dir:
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", cleanup_policy="compact")
         with bl.Producer(log_dir, "t", transactional_id="x") as producer:
             with producer.transaction():

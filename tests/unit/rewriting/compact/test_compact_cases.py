@@ -45,7 +45,7 @@ def snapshot(producers):
 
 def topic_settings(config):
     defaults = {name: value for name, value in config.items() if not name.startswith("internal.")}
-    return bl.TopicSettings().with_keywords({name.replace(".", "_"): value for name, value in defaults.items()})
+    return bl.TopicConfig().with_keywords({name.replace(".", "_"): value for name, value in defaults.items()})
 
 
 def log_state(directory, config, **fields):
@@ -60,7 +60,7 @@ def log_state(directory, config, **fields):
     fields = defaults | fields
     return LogState(
         directory=str(directory),
-        settings=topic_settings(config),
+        config=topic_settings(config),
         segments=segments,
         high_watermark=fields["last_stable_offset"],
         **fields,
@@ -134,7 +134,7 @@ def test_segments_are_those_of_the_cleaner(case, tmp_path):
             producers=snapshot(producers),
         )
         if step["result"] != "OK":
-            with pytest.raises(bl.UnsupportedFormatError, match="convert the log to magic 2"):
+            with pytest.raises(bl.errors.UnsupportedFormatError, match="convert the log to magic 2"):
                 compacted(directory, state)
             return
         plan, outcome = compacted(directory, state)
@@ -168,7 +168,7 @@ def test_the_cases_are_all_there():
 
 @pytest.mark.parametrize("case", broker_cases("cleanable-range"))
 def test_the_cleanable_range_is_that_of_the_cleaner(case, tmp_path):
-    log = bl.LogWriter.open(str(tmp_path), settings=bl.TopicSettings(segment_bytes=140), is_clean=True, now=lambda: NOW)
+    log = bl.LogWriter.open(str(tmp_path), config=bl.TopicConfig(segment_bytes=140), is_clean=True, now=lambda: NOW)
     for age in (0, 1000, 2000, 1500, 4000, 5000, 6000):
         log.append(batch(0, [b"1"], keys=[b"k"], timestamp=NOW + age))
     log.close()
@@ -183,7 +183,7 @@ def test_the_cleanable_range_is_that_of_the_cleaner(case, tmp_path):
     found = cleanable(
         state,
         active_base_offset=6,
-        min_compaction_lag_ms=state.settings.min_compaction_lag_ms,
+        min_compaction_lag_ms=state.config.min_compaction_lag_ms,
         ignore_checkpoint=False,
     )
     assert found.first_dirty_offset == case["firstDirtyOffset"]

@@ -30,8 +30,8 @@ def compacted(golden, tmp_path, log_dir, partition, **settings):
     directory = tmp_path / partition
     shutil.copytree(source, directory)
     now = settings.pop("now")
-    topic = bl.TopicSettings(cleanup_policy="compact", **settings)
-    with bl.LogWriter.open(str(directory), settings=topic, is_clean=True, now=lambda: now) as log:
+    topic = bl.TopicConfig(cleanup_policy="compact", **settings)
+    with bl.LogWriter.open(str(directory), config=topic, is_clean=True, now=lambda: now) as log:
         return directory, perform(Compact(release="4.1"), log)
 
 

@@ -1,0 +1,119 @@
+"""Checks of what callers pass, and the errors for names and numbers that do not exist."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, SupportsIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Time = int | str | datetime
+"""A point in time: ms since 1970, a datetime, or ISO 8601 text. Without a zone it is UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG_MAX = (1 << 63) - 1
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+    """Build the ValueError for a name that does not exist, with the nearest one that does.
+
+    >>> unknown("topic", "ordres", ["orders", "users"])
+    ValueError("unknown topic 'ordres': did you mean 'orders'?")
+    >>> unknown("topic", "ORDERS", ["orders", "users"])
+    ValueError("unknown topic 'ORDERS': did you mean 'orders'?")
+    """
+    import difflib  # noqa: PLC0415 - costs every start of the command, and few are mistyped
+
+    names = sorted(set(known))
+    # A name in other letters' case is a near one.
+    folded = {known_name.casefold(): known_name for known_name in names}
+    nearest = difflib.get_close_matches(name.casefold(), folded, n=1)
+    if nearest:
+        return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
+    some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
+
+
+def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
+    """Build the ValueError for a partition that does not exist, with those that do.
+
+    >>> unknown_partition(77, [0, 1, 2, 5])
+    ValueError('unknown partition 77: there is 0 to 2, 5')
+    """
+    runs: list[range] = []
+    for number in sorted(known):
+        start = runs.pop().start if runs and runs[-1].stop == number else number
+        runs.append(range(start, number + 1))
+    texts = [str(run.start) if len(run) == 1 else f"{run.start} to {run[-1]}" for run in runs]
+    some = ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
+    return ValueError(f"unknown partition {partition}: there is {some or 'none'}")
+
+
+def check_several(option: str, values: object) -> None:
+    """Refuse a string where several names or numbers are meant: its letters would be taken for them.
+
+    >>> check_several("topics", "orders")
+    Traceback (most recent call last):
+    TypeError: topics: several are expected, not the string 'orders'; give ['orders']
+    """
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{option}: several are expected, not the string {values!r}; give [{values!r}]")
+
+
+def check_partition(number: object) -> None:
+    """Refuse a string in place of a partition's number: no partition is found by it."""
+    if isinstance(number, str):
+        raise TypeError(f"partition: a number is expected, not the string {number!r}")
+
+
+def check_number(option: str, value: object, lowest: int, hint: str = "") -> None:
+    """Refuse what is no integer, and one that is too low.
+
+    >>> check_number("memory", "512MiB", 1)
+    Traceback (most recent call last):
+    TypeError: memory: an integer is expected, not '512MiB'
+    """
+    if not isinstance(value, SupportsIndex):
+        raise TypeError(f"{option}: an integer is expected, not {value!r}")
+    if value.__index__() < lowest:
+        raise ValueError(f"{option}={value}: {lowest} or more needed{hint}")
+
+
+def to_ms(option: str, time: object) -> int:
+    """Return a `Time` as ms since 1970, rounded up: a record of that very millisecond is then before the time.
+
+    A number is returned as it is. Negative ones are words to a broker: -1 is the log end, for example.
+
+    Raises:
+        ValueError: a time before 1970, or a text that is no time.
+        TypeError: something else.
+
+    >>> to_ms("start_timestamp", "2024-05-01T12:00")
+    1714564800000
+    >>> to_ms("start_timestamp", "yesterday")
+    Traceback (most recent call last):
+    ValueError: start_timestamp: 'yesterday' is no time: give ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)
+    """
+    if isinstance(time, SupportsIndex):
+        return time.__index__()
+    if isinstance(time, str):
+        if re.fullmatch(r"-?\d{1,19}", time) and -_LONG_MAX <= int(time) <= _LONG_MAX:
+            return int(time)
+        try:
+            moment = datetime.fromisoformat(time)
+        except ValueError:
+            raise ValueError(
+                f"{option}: {time!r} is no time: give ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)"
+            ) from None
+    elif isinstance(time, datetime):
+        moment = time
+    else:
+        raise TypeError(f"{option}: ms since 1970, a datetime or ISO 8601 text is expected, not {time!r}")
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    if moment < _EPOCH:
+        # The numbers that they would be stand for other things in Kafka: -1 for the end of the log.
+        raise ValueError(f"{option}: {time!s} is before 1970: no record has such a time")
+    return -((_EPOCH - moment) // timedelta(milliseconds=1))
