@@ -91,8 +91,8 @@ class Report(Protocol):
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON takes it; sizes in bytes, times in ms."""
 
-    def lines(self) -> list[str]:
-        """Return it in words, a line each, the most important first."""
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return it in words, the most important line first; of a dry run, what would be done."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
             words["damage"] = [lost._asdict() for lost in result.damage]
         click.echo(json.dumps(words, separators=(",", ":")))
     else:
-        for line in report.lines():
+        for line in report.lines(dry_run=dry_run):
             click.echo(f"{result.name}: {line}")
     for step in result.recovery:
         click.echo(f"{result.name}: before, {step}", err=True)

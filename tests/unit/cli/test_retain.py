@@ -30,7 +30,7 @@ def test_in_place(data, run):
     result = run("retain", data, "--topic", "t", "--partition", 1, "--retention-bytes", 100, "--in-place")
     assert result.code == 0
     assert result.out.splitlines() == [
-        "t-1: 1 of 3 segments go, 70 of 210 bytes",
+        "t-1: 1 of 3 segments deleted, 70 of 210 bytes",
         "t-1: the log starts at 1, and ends at 3",
         "t-1: settings: cleanup_policy=delete (default); retention_bytes=100 (option)",
     ]
@@ -66,7 +66,7 @@ def test_a_copy_as_it_was(data, run, tmp_path):
     )
     assert (result.code, result.err.splitlines()) == (0, [f"2 partitions written to {tmp_path}/new"])
     assert sorted(result.out.splitlines()) == [
-        f"t-{partition}: ends at 2, not at 3: 70 of 210 bytes go" for partition in range(2)
+        f"t-{partition}: ends at 2, not at 3: 70 of 210 bytes cut" for partition in range(2)
     ]
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
     assert offsets(tmp_path / "new") == {"t-0": [0, 1], "t-1": [0, 1]}
