@@ -510,3 +510,11 @@ def test_a_read_that_stops_at_a_running_brokers_high_watermark_says_so(run, tmp_
         assert "read up to offset 1, the checkpointed high watermark; --end-offset latest reads up to 2" in stopped.err
         whole = run("read", tmp_path / "d", "--end-offset", "latest")
         assert ([row["offset"] for row in objects(whole.out)], whole.err) == ([0, 1], "")
+
+
+def test_a_directory_that_a_broker_renamed_is_read_by_naming_it(golden, run, tmp_path):
+    """It is listed as not read, and the pages say that it can be."""
+    stray = tmp_path / f"headers-0.{'0' * 32}-stray"
+    shutil.copytree(golden / "logs/kafka-4.1/headers-0", stray)
+    found = run("read", stray, "--columns", "topic,offset", "--limit", 1)
+    assert (found.code, found.out) == (0, '{"topic":"headers","offset":0}\n')

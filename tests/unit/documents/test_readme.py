@@ -1,4 +1,4 @@
-"""The README's commands print what it shows."""
+"""The commands of the README, and the Python sessions of pages, print what is shown."""
 
 import doctest
 import re
@@ -27,12 +27,14 @@ def test_a_command_prints_what_is_shown(run, command, shown):
 
 
 @pytest.mark.usefixtures("clone")
-def test_a_python_session_prints_what_is_shown():
-    session = "\n".join(re.findall(r"^```pycon\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL))
-    example = doctest.DocTestParser().get_doctest(session, {}, "README.md", "README.md", 0)
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/notebooks.md"])
+def test_a_python_session_prints_what_is_shown(page):
+    session = "\n".join(re.findall(r"^```pycon\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL))
+    example = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
     runner = doctest.DocTestRunner()
     runner.run(example)
     assert (runner.failures, runner.tries) == (0, len(example.examples))
+    assert example.examples
 
 
 def test_the_readme_shows_commands():
