@@ -6,5 +6,6 @@ Modules:
     records.py                 the view of rows, the default
     batches.py, findings.py    the views of batch headers and of damage
     sums.py                    the view of numbers that the profile job adds up
+    concise_errors.py          errors of workers without their traceback
     tasks.py, cuts.py          logs packed into tasks; splits cut by offset
 """
