@@ -247,7 +247,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
     )
     found = []
     for segment in segments:
-        scan.begin(segment.base_offset, NO_END if segment.next_base_offset is None else segment.next_base_offset)
+        scan.begin(segment.base_offset, segment.limit_offset)
         for consumed in feed_all(scan.feed, lambda: scan.needed, segment):
             progress(consumed)
         of_segment = scan.take()

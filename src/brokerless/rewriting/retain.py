@@ -216,7 +216,7 @@ def largest_timestamp(segment: Segment) -> int:
 def _leading(segments: Sequence[Segment], state: LogState, predicate: Callable[[Segment], bool]) -> int:
     """Count the segments from the oldest on that are to go: none behind one that is not, none above the watermark."""
     for count, segment in enumerate(segments):
-        end = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+        end = segment.end_offset(state.log_end_offset)
         is_empty_last = segment.is_last and not segment.extent().end_position
         if is_empty_last or state.high_watermark < end or not predicate(segment):
             return count

@@ -170,7 +170,7 @@ def _place(
 
 def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int | None) -> tuple[int, int] | None:
     """Return the offset behind the last batch that stays, and its position, if the cut is in this segment."""
-    next_base = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+    next_base = segment.end_offset(state.log_end_offset)
     if offset is not None and next_base <= offset:
         return None
     is_empty = not segment.extent().end_position
@@ -207,7 +207,7 @@ def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int
 
 def _check_order(state: LogState, segment: Segment) -> None:
     """Refuse a segment whose batches are out of order: their offsets decide where it is truncated."""
-    end_offset = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+    end_offset = segment.end_offset(state.log_end_offset)
     end = segment.base_offset
     with segment.open() as file:
         for batches in segment.batches_since(file, segment.base_offset):

@@ -72,7 +72,7 @@ def cleanable(
     first_dirty = state.log_start_offset
     if not ignore_checkpoint and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
         first_dirty = checkpoint
-    dirty = [segment for segment in inactive if _end(segment, active_base_offset) > first_dirty]
+    dirty = [segment for segment in inactive if segment.end_offset(active_base_offset) > first_dirty]
     active = (active_base_offset, "the active segment begins there")
     limits = [
         (state.last_stable_offset, "a transaction is open from there on"),
@@ -84,13 +84,14 @@ def cleanable(
         limits += [(segment.base_offset, "records are younger than min_compaction_lag_ms") for segment in young][:1]
     offset, limit = min(limits, key=lambda found: found[0])
     offset = max(offset, first_dirty)
-    behind = (segment for segment in inactive if _end(segment, active_base_offset) > offset)
+    behind = (segment for segment in inactive if segment.end_offset(active_base_offset) > offset)
     uncleanable = next((segment.base_offset for segment in behind), active_base_offset)
     if uncleanable == active_base_offset:
         limit = active[1]
     segments = tuple(segment for segment in inactive if segment.base_offset < uncleanable)
     # From the segment that holds the lower of the two on: where all is clean, that is none.
-    cleaned = [segment for segment in segments if _end(segment, active_base_offset) > min(first_dirty, uncleanable)]
+    dirty_from = min(first_dirty, uncleanable)
+    cleaned = [segment for segment in segments if segment.end_offset(active_base_offset) > dirty_from]
     return Cleanable(
         segments,
         first_dirty,
@@ -134,10 +135,6 @@ def _is_overdue(state: LogState, dirty: Sequence[Segment]) -> bool:
         if first is not None and first["max_timestamp"] > 0:
             first_timestamps.append(first["max_timestamp"])
     return min(first_timestamps, default=state.now) < state.now - state.config.max_compaction_lag_ms
-
-
-def _end(segment: Segment, active_base_offset: int) -> int:
-    return active_base_offset if segment.next_base_offset is None else segment.next_base_offset
 
 
 def _size(segment: Segment, directory: str, kind: int) -> int:
