@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import file_names
 from brokerless.log_dir.transactional_ids import new_producer_id
 from brokerless.produce.partitioner import Partitioner, join

@@ -11,11 +11,11 @@ import os
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.append.writer import LogWriter
 from brokerless.commit.parts import check_no_link
 from brokerless.errors import AppendError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.log.segment import segments_in
 from brokerless.log_dir.copying import copy_file

@@ -11,10 +11,10 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, TypeVar
 
-from brokerless.append.open_log import now_ms
 from brokerless.arguments import check_partition, unknown, unknown_partition
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import without_records
 from brokerless.layout.replication import SOLE

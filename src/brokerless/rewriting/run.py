@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from brokerless.append.open_log import now_ms
 from brokerless.append.operation import LogState, ReportT, check_known
 from brokerless.append.swap import collect, discard
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError
 from brokerless.inspection.findings import findings
 from brokerless.io import storage
+from brokerless.io.clock import now_ms
 from brokerless.io.workers import Workers
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.reader import LostRange

@@ -196,7 +196,7 @@ def data(tmp_path):
 
 
 def now_ms():
-    from brokerless.append.open_log import now_ms
+    from brokerless.io.clock import now_ms
 
     return now_ms()
 

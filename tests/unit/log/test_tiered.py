@@ -210,7 +210,7 @@ def test_the_metadata_say_that_all_of_a_log_may_be_remote_too(tiered):
 def test_truncating_below_what_is_here_is_refused(data):
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log = log_dir.log("tiered-plain", 0)
-        with pytest.raises(ValueError, match=r"cannot truncate .* to 100: what is below 290 is in remote storage"):
+        with pytest.raises(ValueError, match=r"cannot truncate .* to 100: offsets below 290 are in remote storage"):
             log.truncate_to(100)
 
 
