@@ -107,6 +107,6 @@ class Loaded(NamedTuple):
         """
         for cut in self.cuts:
             raise CorruptRecordError(
-                f"the log is to be brought in order first: recovery takes off {cut}; `brokerless recover` does that",
+                f"the log needs recovery first, which cuts off {cut}; run `brokerless recover`",
                 path=self.changes.directory,
             )

@@ -216,7 +216,7 @@ def test_a_log_that_would_first_be_cut_is_refused_and_left_alone(data):
         file.write(b"cut")
     before = contents(data)
     for dry_run in (True, False):
-        with pytest.raises(bl.errors.CorruptRecordError, match=r"brought in order first.*brokerless recover"):
+        with pytest.raises(bl.errors.CorruptRecordError, match=r"needs recovery first.*brokerless recover"):
             rewrite(VERB, data, topics=["t"], dry_run=dry_run)
     assert contents(data) == before
     list(recovered(str(data)))
