@@ -95,6 +95,11 @@ class Report(Protocol):
         """Return it in words, a line each, the most important first."""
 
 
+def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple[str, ...]:
+    """Return `Outcome.outputs` for replacements that are all in one directory; None for the log's own."""
+    return () if output is None else (output,) * len(replacements)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[ReportT]):
     """What a verb's work came to, and what the log's owner is to make of it. Picklable.

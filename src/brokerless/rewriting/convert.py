@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from brokerless import _native
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_several
 from brokerless.io.chunking import in_shares
 from brokerless.io.workers import threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
 from brokerless.log.transactions import aborted_in
-from brokerless.rewriting.segment_rewrite import max_segment_bytes, renew, transaction_index
+from brokerless.rewriting.segment_rewrite import batches_size, max_segment_bytes, renew, transaction_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,7 +204,7 @@ class Convert:
         replacements: list[Replacement] = []
         before = after = 0
         for segment in segments:
-            size = segment.extent().end_position if segment.is_last else segment.size
+            size = batches_size(segment)
             index = transaction_index(plan, segment) if self._has_producers else b""
             rewriter.begin(index, max_segment_bytes(plan, segment))
             is_changed = partial(_is_changed, rewriter, rewriter.changed)
@@ -237,7 +237,7 @@ class Convert:
         )
         if dry_run:
             return Outcome(report=report)
-        outputs = () if output is None else (output,) * len(replacements)
+        outputs = outputs_of(replacements, output)
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
     def _outcome(self, parts: Sequence[Outcome[ConvertReport]]) -> Outcome[ConvertReport]:

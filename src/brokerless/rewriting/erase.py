@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from brokerless import _native
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, outputs_of
 from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.segment import NO_END, Segment
-from brokerless.rewriting.segment_rewrite import feed_all, max_segment_bytes, renew, transaction_index
+from brokerless.rewriting.segment_rewrite import batches_size, feed_all, max_segment_bytes, renew, transaction_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -196,11 +196,7 @@ class Erase:
     ) -> Outcome[EraseReport]:
         """Find what goes, write new segments without it, and search these; see `verb.RewriteOperation`."""
         found = find(self, plan.segments, progress)
-        sizes = {
-            segment.base_offset: segment.extent().end_position if segment.is_last else segment.size
-            for segment in plan.segments
-        }
-        is_here, output = output is None, output or plan.directory
+        sizes = {segment.base_offset: batches_size(segment) for segment in plan.segments}
         replacements, after = _rewrite(self, plan, found, dry_run=dry_run, output=output)
         replaced = [segment for segment in found if segment.records]
         ranges = tuple(run for segment in found for run in segment.ranges)
@@ -225,10 +221,10 @@ class Erase:
         )
         if dry_run:
             return Outcome(report=report)
-        report = replace(report, remaining_records=_remaining(self, output, replacements))
+        report = replace(report, remaining_records=_remaining(self, output or plan.directory, replacements))
         if report.remaining_records:
             raise RuntimeError(f"{report.remaining_records} records are still there: the log was left as it was")
-        outputs = () if is_here else (output,) * len(replacements)
+        outputs = outputs_of(replacements, output)
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
 
@@ -265,7 +261,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
 
 
 def _rewrite(
-    erase: Erase, state: LogState, found: list[Found], *, dry_run: bool, output: str
+    erase: Erase, state: LogState, found: list[Found], *, dry_run: bool, output: str | None
 ) -> tuple[list[Replacement], int]:
     """Write new segments for those that hold records that go; return them, and the bytes of all their batches."""
     rewriter = _native.SegmentErasure(blank=erase.blank, max_batch_bytes=erase.max_batch_bytes)

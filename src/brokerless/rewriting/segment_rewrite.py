@@ -108,6 +108,11 @@ def renew(
     return Renewed(Replacement(tuple(new.base_offsets), (segment.base_offset,)), new.size)
 
 
+def batches_size(segment: Segment) -> int:
+    """Return the size of a segment's batches: without the preallocated zeros of an active segment."""
+    return segment.extent().end_position if segment.is_last else segment.size
+
+
 def transaction_index(state: LogState, segment: Segment) -> bytes:
     """Return the content of a segment's `.txnindex`; nothing if there is none.
 
@@ -143,7 +148,7 @@ def feed_all(walk: Callable[[memoryview, int], int], needed: Callable[[], int], 
         CorruptRecordError: the segment is damaged, or ends in the middle of a batch.
     """
     with segment.open() as file, located(segment.path):
-        # Behind the end of the active segment there may be zeros that were preallocated.
+        # Not the preallocated zeros of an active segment.
         size = segment.extent().end_position if segment.is_last else file.size()
         window = Window(file, 0, size)
         window.fill(0)

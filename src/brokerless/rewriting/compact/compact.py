@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
 from brokerless.log.transactions import aborted_index
@@ -16,6 +16,7 @@ from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan
 from brokerless.rewriting.compact.plan import cleanable, groups
 from brokerless.rewriting.compact.record_selection import Verdicts
 from brokerless.rewriting.compact.report import CompactionReport
+from brokerless.rewriting.segment_rewrite import batches_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,7 +99,7 @@ class Compact:
         given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
         config, active = state.config.with_keywords(given), state.segments[-1]
         # It was rolled, unless this is a dry run.
-        active_bytes = active.extent().end_position
+        active_bytes = batches_size(active)
         is_rolled = self.roll and active_bytes > 0
         found = cleanable(
             state,
@@ -130,7 +131,7 @@ class Compact:
             delete_retention_ms=config.delete_retention_ms,
             is_due=is_due,
             skip_reason="" if found.cleanable_bytes and (is_due or not self.only_due) else _skip_reason(found, config),
-            bytes=sum(segment.size for segment in state.segments if not segment.is_last) + active_bytes,
+            bytes=sum(batches_size(segment) for segment in state.segments),
             active=(active.base_offset, active_bytes),
             is_rolled=is_rolled,
         )
@@ -159,10 +160,11 @@ class Compact:
         report = _report(plan, [decided], [report for _, of_group in done for report in of_group])
         if dry_run:
             return Outcome(report=report)
+        replacements = tuple(replacement for replacement, _ in done)
         return Outcome(
             report=report,
-            replacements=tuple(replacement for replacement, _ in done),
-            outputs=() if output is None else (output,) * len(done),
+            replacements=replacements,
+            outputs=outputs_of(replacements, output),
             first_dirty_offset=plan.found.first_uncleanable_offset,
             unread_from=plan.found.segments[-1].next_base_offset,
         )
