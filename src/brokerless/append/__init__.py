@@ -1,1 +1,1 @@
-"""A partition open for writing: appends, rolls, segments that take the place of others."""
+"""A partition open for writing: appending, rolling, and replacing segments."""
