@@ -154,7 +154,7 @@ def test_erasing_here_alone_says_what_stays(data):
     (result,) = rewrite(bl.Erase(key_prefixes=(b"k",), local_only=True), data, topics=["tiered-plain"])
     active = bl.Log(data / "tiered-plain-0").segments[-1].base_offset
     assert result.report.remote_offsets == (0, active)
-    said = f"not looked into: remote storage, which may have offsets 0 to {active - 1}: what is there stays"
+    said = f"not searched: remote storage, which may have offsets 0 to {active - 1} and keeps them"
     assert said in result.report.lines()
 
 

@@ -27,7 +27,7 @@ def test_no_rows_still_make_the_topic(tmp_path):
     ("begins", "message"),
     [
         (begin, "topic 't' has 1 partitions, not 3"),
-        (begin_any, "divided among 3 partitions of topic 't', and now there are 1"),
+        (begin_any, "divided among 3 partitions of topic 't', which now has 1"),
     ],
 )
 def test_a_topic_with_other_partitions_than_rows_were_divided_among_is_refused(tmp_path, begins, message):
@@ -103,7 +103,7 @@ def test_a_cluster_that_has_started_gives_the_id(tmp_path, golden):
     shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "d")
     with pytest.raises(ValueError, match="needs the id that it has in cluster"):
         begin(tmp_path / "d", sole_replica=True)
-    with pytest.raises(ValueError, match="rows cannot go to topic 't': it is not there"):
+    with pytest.raises(ValueError, match="rows cannot go to topic 't': it does not exist"):
         send(begin_any(tmp_path / "d", sole_replica=True)[1], 1, topic=["t"])
 
 
