@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
-# Up to so many bytes of index entries wait in memory. A crash may lose them: recovery rebuilds the indexes.
+# The most bytes of index entries that wait in memory. A crash may lose them: recovery rebuilds the indexes.
 _MAX_WAITING = 1 << 16
 
 

@@ -130,7 +130,7 @@ class LogWriter:
     _appender: _native.Appender
     _files: SegmentFiles
     _is_broken: bool
-    # The last batch ends below the log end offset: truncation dropped the batch that holds the new end.
+    # Whether the last batch ends below the log end offset, because a truncation deleted the batch that held it.
     _is_cut_short: bool
     _reserve_producer_id: Callable[[int], object]
 
@@ -591,7 +591,7 @@ class LogWriter:
         with self._changing():
             self._finish_files()
             if not has_producers:
-                # First of all: no snapshot may have an open transaction whose marker the new segments lack.
+                # Before the swap: no snapshot may have an open transaction whose marker the new segments lack.
                 self._files.remove_producer_snapshots()
             if not has_leader_epochs:
                 self._files.write_leader_epochs([])
@@ -718,7 +718,7 @@ class LogWriter:
         try:
             decision = decide()
         except Exception as error:
-            # Without memory for its answer, the appender may have decided all the same.
+            # If memory ran out, the appender may have decided, and only its answer is lost.
             self._is_broken = isinstance(error, MemoryError)
             self._add_log_name(error)
             raise

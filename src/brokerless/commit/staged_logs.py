@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _BLOCK = 8 << 20
 # The least average batch, as a multiple of a header: to change the headers of smaller ones costs as much as a copy.
 _LEAST_BATCH = 64
-# Parts of at least one in so many of a segment's bytes begin a new one, and the active segment is not copied.
+# Parts are large from 1/_LARGE of a segment's size on: they become or begin one, and the active segment is not copied.
 _LARGE = 4
 # The largest active segment that is copied for an epoch: a stream of small epochs would copy it each time.
 _MOST_FOR_EPOCH = 64 << 20

@@ -139,7 +139,7 @@ class _Loader:
         starts = [start_offset for _, start_offset in self.epochs.entries()]
         promises = Promises(self.recovery_point, self.high_watermark, live.snapshots, starts)
         agreed = promises.agreed_end if self.is_clean else None
-        # Each split leaves more and smaller segments, so this comes to an end.
+        # This ends: each split leaves more and smaller segments.
         while self._load_segments() is _Outcome.SPLIT:
             pass
         end_offset = self._end_offset()
@@ -190,7 +190,7 @@ class _Loader:
         for base_offset in live.lost:
             following = min((base for base in live.kinds if base > base_offset), default=None)
             before = max((base for base in live.kinds if base < base_offset), default=None)
-            # Neither deleted records are missing, nor those that a cleaner has merged into the segment before.
+            # Deleted records are not missing, and neither are those that a cleaner merged into the segment before.
             is_deleted = following is not None and following <= self.checkpointed_start
             if not is_deleted and (before is None or self._end_of(before, live)[1] <= base_offset):
                 yield lost_in_words(base_offset, following)
@@ -392,7 +392,7 @@ class _Loader:
         if recovery.ended == "split":
             self._split(base_offset)
             return _Recovered(_Outcome.SPLIT, why)
-        # Recovery of a log that was closed cleanly comes to segments without an index alone.
+        # If the log was closed cleanly, only segments without an index are recovered.
         if self.is_clean and is_lossy:
             self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
         if recovery.ended == "emptied":

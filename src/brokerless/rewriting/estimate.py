@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-# About how much is read, in so many stretches of each segment: the content of a log changes over time.
+# About how many bytes are read, and in how many stretches of each segment: the content of a log changes over time.
 _SAMPLE = 16 << 20
 _STRETCHES = 8
 _SMALLEST = 1 << 16

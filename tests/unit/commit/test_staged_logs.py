@@ -149,7 +149,7 @@ def test_a_part_in_the_log_is_kept_only_for_a_write_that_can_be_gone_on_with(tmp
     parts = [*send(staging, 1), *send(staging, 2)]
     content = Path(parts[1].path).read_bytes()
     os.truncate(parts[1].path, len(content) - 1)
-    with pytest.raises(ValueError, match="and its task wrote"):
+    with pytest.raises(ValueError, match="but its task wrote"):
         write.commit(parts)
     assert [Path(part.path).exists() for part in parts] == [resumes, True]
     if resumes:

@@ -80,7 +80,7 @@ class Compact:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's settings of lag and retention that are not overridden; with `only_due`, those of due logs, too."""
+        """The topic's settings of lag and retention, unless overridden; with `only_due`, those of due logs, too."""
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 

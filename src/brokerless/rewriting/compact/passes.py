@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite
 
 _MAX_BATCH = 256 << 20
-# Verdicts, a bit or two a record, get one part in so many of the memory. The overhead does not depend on the log. The
-# rest is for keys, 24 bytes each.
+# Verdicts, a bit or two a record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The rest
+# is for keys, 24 bytes each.
 VERDICTS_SHARE = 8
 _OVERHEAD = 160 << 20
 # How many records are looked up in the map of keys at a time.
