@@ -707,7 +707,7 @@ class LogWriter:
 
     @contextmanager
     def _changing(self, decide: Callable[[], Any] = lambda: None) -> Iterator[Any]:
-        """Let the appender decide on a change. The block then puts all of it into the files.
+        """Ask the appender to decide on a change, which the block then puts into the files.
 
         From the decision to the end of the block the log counts as broken, so an error or interrupt leaves it broken.
         A refusal by the appender changes nothing, and leaves the log usable.
