@@ -75,7 +75,7 @@ def test_appending_and_rolling(tmp_path, flush_each):
 
 def test_a_call_that_is_decided_on_piece_by_piece(tmp_path, monkeypatch):
     """Each piece is written before the next is decided on, over segments and leader epochs."""
-    monkeypatch.setattr("brokerless.append.open_log._PIECE", 100)
+    monkeypatch.setattr("brokerless.append.writer._PIECE", 100)
     start = new_directory(tmp_path / "start", segment_bytes=400, index_interval_bytes=0)
 
     def work(path):

@@ -1,4 +1,4 @@
-"""The files of the segment that is written to."""
+"""The files of the active segment."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
-# Index entries wait in memory: after a crash they are rebuilt, so they need not be on the disk before the batches are.
+# The most bytes of index entries that wait in memory. A crash may lose them: recovery rebuilds the indexes.
 _MAX_WAITING = 1 << 16
 
 
 class ActiveSegment:
-    """The `.log` and the indexes of the segment with this base offset, open for writing.
+    """The `.log` and the indexes of one segment, open for writing.
 
     Args:
-        directory: the partition's.
-        base_offset: the segment's.
-        preallocate: the length to which a new `.log` is made at once; 0 for none. The rest is cut off at `finish`.
+        directory: the partition's directory.
+        base_offset: the segment's base offset.
+        preallocate: the length that a new `.log` gets at once; 0 for none. `finish` cuts off the unused part.
 
     Attributes:
         path: the `.log`.
-        size: bytes of batches in it.
+        size: the size of its batches, in bytes.
     """
 
     def __init__(self, directory: str, base_offset: int, *, preallocate: int = 0) -> None:
@@ -42,13 +42,13 @@ class ActiveSegment:
         self._unsynced: set[int] = set()
         for kind in (file_names.INDEX, file_names.TIMEINDEX):
             with self._open(kind) as index:
-                # Of no batch there is no entry: these are zeros, which a running broker's copy has.
+                # Without batches, entries can only be the zeros that the copy of a running broker's file has.
                 if self.size == 0 and index.size():
                     index.truncate(0)
             self._unsynced.add(kind)
 
     def append(self, batches: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
-        """Append batches and the index entries that go with them."""
+        """Append batches and their index entries."""
         length = memoryview(batches).nbytes
         self._log.write_at(self.size, batches)
         self.size += length
@@ -58,7 +58,15 @@ class ActiveSegment:
             self._write_entries()
 
     def take(self, path: str, headers: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
-        """Make a file the `.log`, which has no batch yet: its batches stay, with these headers; the rest of it goes."""
+        """Replace the `.log`, which must have no batch yet, by a file of batches.
+
+        Args:
+            path: the file, which is moved. Bytes behind its batches are cut off.
+            headers: the new headers of its batches.
+            index: the entries of the offset index.
+            timeindex: the entries of the time index.
+            txnindex: the entries of the transaction index.
+        """
         self._log.close()
         disk.rename(path, self.path)
         self._log = self._open(file_names.LOG)
@@ -70,7 +78,7 @@ class ActiveSegment:
         self.append(b"", index, timeindex, txnindex)
 
     def sync(self) -> None:
-        """Make durable what was appended; the names are, when the directory is."""
+        """Make the content of the files durable. Their names become durable with the directory."""
         self._log.sync()
         self._write_entries()
         for kind in sorted(self._unsynced):
@@ -79,7 +87,7 @@ class ActiveSegment:
         self._unsynced.clear()
 
     def finish(self, final_time_entry: Buffer = b"") -> None:
-        """Add the last time index entry, cut off what was preallocated, make all durable, and close."""
+        """Add the last time index entry, cut off the preallocated rest, make all durable, and close."""
         if self._is_preallocated:
             self._log.truncate(self.size)
         self._waiting[file_names.TIMEINDEX] += memoryview(final_time_entry)

@@ -1,9 +1,12 @@
-"""What the verbs that rewrite a log have in common: what they plan from, what they do, and what they hand back.
+"""The protocol of the operations that rewrite a log: `LogState`, `RewriteOperation` and `Outcome`.
 
-A verb (compact, retain, convert, erase) is a small picklable object. Whoever owns the log lets it `plan` from the log's
-`LogState`; `work` on that plan reads the old segments and writes new ones as `.cleaned` files, beside them or not, in
-any process; the owner then puts the `Outcome` into force. So only the owner changes what counts, and only when all that
-is new is on the disk.
+An operation (compact, retain, convert, erase) is a small picklable object.
+
+1. The owner of the log calls `plan` with the log's `LogState`.
+2. `work` carries out the plan, in any process: it reads the old segments and writes new ones as `.cleaned` files.
+3. The owner puts the `Outcome` into force.
+
+So only the owner changes the log, and only when all new files are durable.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ if TYPE_CHECKING:
     Progress = Callable[[int], None]
 
     class StagedCall(Protocol):
-        """A part of the work, in whatever process, with a directory of its own for what it writes. Picklable."""
+        """A part of the work, for any process. It writes into its own directory. Picklable."""
 
         def __call__(self, *, progress: Progress, output: str) -> Any: ...  # noqa: ANN401 - what the next step takes
 
-    # Calls that may be made at the same time; what came of them, in their order; in the end, what all came to.
+    # Yields calls that may be made at the same time, is sent their results in this order, and returns the outcome.
     Steps: TypeAlias = "Generator[Sequence[StagedCall], list[Any], Outcome[ReportT]]"
 
 PlanT = TypeVar("PlanT")
@@ -39,22 +42,22 @@ ReportT = TypeVar("ReportT", bound="Report", covariant=True)  # noqa: PLC0105 - 
 
 @dataclass(frozen=True, kw_only=True)
 class LogState:
-    """A log at rest, as a verb plans from it. Picklable.
+    """The state of a log at rest, from which an operation plans. Picklable.
 
     Attributes:
-        directory: the partition's.
-        config: the topic's.
-        segments: ascending; the last one is the active segment.
-        log_start_offset: the first offset that counts; below the first segment, records are in remote storage.
-        log_end_offset: the next offset to be given.
+        directory: the partition's directory.
+        config: the topic's settings.
+        segments: the segments, ascending; the last one is the active segment.
+        log_start_offset: the log start offset. Records from it up to the first segment are in remote storage.
+        log_end_offset: the log end offset.
         high_watermark: where the replicated part ends.
         last_stable_offset: where `read_committed` ends.
-        first_dirty_offset: the cleaner's checkpoint; None: there is none.
+        first_dirty_offset: the cleaner's checkpoint; None without one.
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        now: the one clock of the run, ms since the epoch.
-        others_from: other replicas end at this offset or behind it (`Replication`); None: there are none.
-        is_tiered: segments of the log may be in remote storage, also such as are here.
-        is_original: the log itself is changed, as its cluster has it; False: a copy is, or nothing.
+        now: the time of the whole run, ms since the epoch.
+        others_from: other replicas end at this offset or behind it (`Replication`); None without other replicas.
+        is_tiered: segments of the log may be in remote storage, even those that are also here.
+        is_original: the operation changes the cluster's own log; False if it changes a copy, or nothing.
     """
 
     directory: str
@@ -73,12 +76,12 @@ class LogState:
 
     @property
     def remote_offsets(self) -> tuple[int, int] | None:
-        """The range [start, end) that is in remote storage alone; None: there is none."""
+        """The range [start, end) that is only in remote storage; None without one."""
         first = self.segments[0].base_offset
         return (self.log_start_offset, first) if self.log_start_offset < first else None
 
     def remote_part(self) -> str:
-        """Say what of a tiered log is in remote storage, as far as its files tell."""
+        """Return, in words, which part of a tiered log is in remote storage, as far as its files show."""
         if self.remote_offsets is None:
             return "copies of its segments may be in remote storage"
         start, end = self.remote_offsets
@@ -86,32 +89,41 @@ class LogState:
 
 
 class Report(Protocol):
-    """What a verb did, or would do, to one log. A frozen dataclass."""
+    """What an operation did to one log, or would do. A frozen dataclass."""
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it; sizes in bytes, times in ms."""
+        """Return the report as a dict for JSON; sizes in bytes, times in ms."""
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
         """Return it in words, the most important line first; of a dry run, what would be done."""
 
 
+def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple[str, ...]:
+    """Return `Outcome.outputs` for replacements that are all in one directory; None for the log's own."""
+    return () if output is None else (output,) * len(replacements)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[ReportT]):
-    """What a verb's work came to, and what the log's owner is to make of it. Picklable.
+    """The result of an operation's work, with the changes that the log's owner has to make. Picklable.
 
     Attributes:
-        report: for the user.
-        replacements: ascending, in order; each is swapped in by itself.
-        truncate_to: the offset from which on everything goes; None: nothing.
-        aborts_open_transactions: end what is open at the log end then with ABORT markers.
-        deleted_segments: how many of the oldest segments go; all of them: a new one begins at the log end.
-        log_start_offset: where the log starts from now on; None: as before, but for deleted segments.
-        first_dirty_offset: the cleaner's new checkpoint; None: as before.
-        outputs: for each replacement the directory that it is in, to be moved from there (`collect`); none: all are in
-            the log's own.
-        has_producers: False: the new segments hold no producer's batches any more, and the log forgets those it knew.
-        has_leader_epochs: False: likewise of leader epochs, which formats 0 and 1 lack.
-        unread_from: of segments from this base offset on the work has not read every batch; None: it read them all.
+        report: the report for the user.
+        replacements: the replaced segments, ascending; each replacement is swapped in by itself.
+        truncate_to: everything from this offset on is deleted; None to delete nothing.
+        aborts_open_transactions: end the transactions that are then open with ABORT markers.
+        deleted_segments: how many of the oldest segments to delete. If it is all of them, a new one begins at the log
+            end.
+        log_start_offset: the new log start offset; None to change it only for deleted segments.
+        first_dirty_offset: the cleaner's new checkpoint; None to keep the present one.
+        outputs: for each replacement, the directory of its files, which `collect` moves to the log's own; empty if they
+            are all there.
+        has_producers: False if the new segments hold no producer's batches any more. The log then forgets its
+            producers.
+        has_leader_epochs: False if the new segments have no leader epochs, which formats 0 and 1 lack. The log then
+            forgets its epochs.
+        unread_from: the work has not read every batch of the segments from this base offset on; None if it has read
+            all.
     """
 
     report: ReportT
@@ -128,70 +140,70 @@ class Outcome(Generic[ReportT]):
 
 
 class RewriteOperation(Protocol[PlanT, ReportT]):
-    """What is done to a log. A frozen dataclass of its options; picklable, as are its plans and outcomes."""
+    """An operation on a log: a frozen dataclass of its options. Picklable, as are its plans and outcomes."""
 
     @property
     def state_name(self) -> str:
-        """The operation's name in resume files, where it stays what it is."""
+        """The operation's name in resume files, which must never change."""
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's settings that decide which records go: where they are not known, nothing is done."""
+        """The topic's settings that decide which records go. If one is unknown, the operation is refused."""
 
     def prepare(self, log: LogWriter) -> None:
-        """Do what has to come before the plan (a roll). A dry run leaves it out: `plan` then says what it would do."""
+        """Make the changes that come before the plan (a roll). In a dry run, `plan` assumes them instead."""
 
     def plan(self, state: LogState) -> PlanT:
-        """Say what is to be done, by what the owner knows. No record is read.
+        """Plan the work from the log's state. Read no record.
 
         Raises:
-            ValueError: refused; the message says what would be lost, and how to ask for it.
+            ValueError: the operation refuses the log; the message says what would be lost, and how to ask for it.
         """
 
     def work(self, plan: PlanT, *, dry_run: bool, progress: Progress, output: str | None = None) -> Outcome[ReportT]:
-        """Read the log, and write `.cleaned` files, in whatever process.
+        """Read the log and write `.cleaned` files, in any process.
 
         Args:
-            plan: of `plan`.
-            dry_run: write nothing; the outcome has a report and nothing else.
-            progress: to be called with the bytes of old segments that were read since the last call.
-            output: the directory for them, from which they are moved later; None: the log's own.
+            plan: the result of `plan`.
+            dry_run: write nothing; the outcome then has only a report.
+            progress: called with the number of bytes of old segments read since the last call.
+            output: the directory for the new files, from which they are moved later; None for the log's own.
 
         Raises:
-            CorruptRecordError: a segment is damaged; nothing of the log has changed.
-            ValueError: refused, for what was found.
+            CorruptRecordError: a segment is damaged. The log is unchanged.
+            ValueError: the operation refuses the log because of its records.
         """
 
 
 @runtime_checkable
 class Divisible(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
-    """A verb whose work on a large log may be done by several: none needs the memory or the time for all of it."""
+    """An operation that can divide its work on a large log, so that no call needs the memory or time for all of it."""
 
     def steps(self, plan: PlanT, share: int) -> Steps[ReportT] | None:
-        """Return the work in steps, each of calls of about `share` bytes; None: it is no more than one share."""
+        """Return the work in steps of calls for about `share` bytes each; None if one call is enough."""
 
 
 def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, directory: str) -> None:
-    """Refuse a verb that would let records go by settings that are not known.
+    """Refuse an operation that depends on unknown settings to decide which records go.
 
     Raises:
-        ValueError: they are not.
+        ValueError: a setting is unknown.
     """
     unknown = [name for name in operation.decided_by if config.are_guessed and config.source_of(name) != OPTION]
     if unknown:
         raise ValueError(
-            f"cannot tell which records of {directory} go: {' and '.join(unknown)} of its topic "
+            f"cannot decide which records of {directory} go: {' and '.join(unknown)} of its topic "
             f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) "
-            "at hand names it. Name the directory that has it (--metadata DIR), or the broker's "
-            "server.properties (--broker-config FILE), or give each setting that the verb takes as an option"
+            "was found. Name the directory that has it (--metadata DIR), or the broker's "
+            "server.properties (--broker-config FILE), or give each setting that the operation takes as an option"
         )
 
 
 def perform(operation: RewriteOperation[PlanT, ReportT], log: LogWriter) -> ReportT:
-    """Do a verb's whole work on an open log, here and now, and return its report.
+    """Run a whole operation on an open log in this process, and return its report.
 
     Raises:
-        As the verb's `plan` and `work`; the log is as it was, but for a roll.
+        The errors of the operation's `plan` and `work`. The log is then unchanged, except for a roll.
     """
     check_known(operation, log.config, log.directory)
     operation.prepare(log)

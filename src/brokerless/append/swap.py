@@ -1,7 +1,11 @@
-"""New segments in the place of old ones, in Kafka's own steps (LocalLog.replaceSegments).
+"""Replacing old segments by new ones, in Kafka's own steps (LocalLog.replaceSegments).
 
-`.cleaned` becomes `.swap`, the old files `.deleted`, `.swap` the final name. What a crash leaves between any two of
-them a broker's load, and ours, completes or takes back.
+1. The new files are renamed from `.cleaned` to `.swap`.
+2. The old files are renamed to `.deleted`.
+3. The new files get their final names.
+4. The `.deleted` files are removed.
+
+After a crash between any two steps, a broker's load, and ours, completes the swap or undoes it.
 """
 
 from __future__ import annotations
@@ -20,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Replacement(NamedTuple):
-    """New segments that stand for old ones. Their `.cleaned` files are complete and durable.
+    """New segments that replace old ones. Their `.cleaned` files are complete and durable.
 
     Attributes:
-        base_offsets: of the new segments, ascending; the first is that of the first source. A segment without batches
-            counts too: sources whose records all went leave an empty one.
+        base_offsets: the base offsets of the new segments, ascending; the first one is that of the first source. If all
+            records of the sources go, one empty segment remains.
         sources: the base offsets of the old segments, ascending, with no other segment between them.
     """
 
@@ -33,9 +37,9 @@ class Replacement(NamedTuple):
 
 
 def discard(log: LogWriter) -> None:
-    """Remove the new segments of a log that will not be swapped in, as its next load would.
+    """Remove the new segments of a log that will not be swapped in, as the next load would.
 
-    Not where a swap was begun: a load tells by the `.cleaned` files whether the `.swap` files are all there.
+    Do nothing if a swap was begun: the next load sees by the `.cleaned` files whether the `.swap` files are complete.
     """
     if not log.is_broken:
         for name in sorted(storage.list_directory(log.directory)):
@@ -44,10 +48,10 @@ def discard(log: LogWriter) -> None:
 
 
 def collect(directory: str, outcome: Outcome[Report]) -> None:
-    """Move new segments from where they were written to the log's directory, where a load drops them still.
+    """Move new segments from where they were written to the log's directory. A load still deletes them there.
 
     Raises:
-        FileNotFoundError: one of them is not there.
+        FileNotFoundError: a file of a new segment is missing.
     """
     if not outcome.outputs:
         return
@@ -65,10 +69,11 @@ def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Re
     """Check that replacements fit a log, before anything is changed.
 
     Returns:
-        Where the log will end; None: as before, for its last segment stays.
+        The log end offset after the swap; None if it does not change, because the last segment stays.
 
     Raises:
-        ValueError: they do not; swapped in all the same, records would be lost or be there twice.
+        ValueError: they do not fit: the swap would lose or repeat records.
+        FileNotFoundError: a file of a new segment is missing.
     """
     base_offsets = [segment.base_offset for segment in segments]
     done, last = 0, 0
@@ -97,15 +102,15 @@ def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Re
 
 
 def swap(directory: str, replacement: Replacement) -> None:
-    """Put new segments in the place of old ones. A crash at any step leaves the old ones or the new ones to be loaded.
+    """Replace old segments by new ones. After a crash at any step, a load finds the old ones or the new ones.
 
-    With one exception, which is Kafka's own: a load knows by the offsets in the new segments which old ones they stand
-    for. Old segments behind the last of these, all of whose records went, may be left.
+    There is one exception, which is Kafka's own. A load determines the old segments by the offsets in the new ones. So
+    it may keep old segments behind the last of these offsets, although all of their records have gone.
     """
     names = set(storage.list_directory(directory))
 
     def rename(base_offsets: Iterable[int], kinds: Iterable[int], state: str, to: str) -> list[str]:
-        """Rename what is there of these, make that durable, and return the new names."""
+        """Rename those of these files that exist, make that durable, and return the new names."""
         renamed = []
         for base_offset in base_offsets:
             for kind in kinds:
@@ -120,15 +125,16 @@ def swap(directory: str, replacement: Replacement) -> None:
         return renamed
 
     first, *others = replacement.base_offsets
-    # A load takes `.swap` for complete where no `.cleaned` is at or below it: so the lowest one comes last.
+    # A load treats `.swap` files as complete if no `.cleaned` file is at or below them, so the lowest one comes last.
     rename(reversed(others), file_names.SEGMENT_KINDS, file_names.CLEANED, file_names.SWAP)
     rename([first], file_names.SEGMENT_KINDS, file_names.CLEANED, file_names.SWAP)
-    # The log before its indexes: what is without a log is dropped, what is without an aborted transactions' index lies.
+    # The log before its indexes: a load deletes indexes without a log, but a log without its transaction index would
+    # show aborted records.
     old = rename(replacement.sources, [file_names.LOG], "", file_names.DELETED)
     old += rename(replacement.sources, file_names.SEGMENT_KINDS[1:], "", file_names.DELETED)
     gone = [base for base in replacement.sources if base not in replacement.base_offsets]
     old += rename(gone, [file_names.SNAPSHOT], "", file_names.DELETED)
-    # A `.log.swap` without its index would be given one of zeros.
+    # The log first: a load gives a `.log.swap` without its index an index of zeros.
     rename(replacement.base_offsets, [file_names.LOG], file_names.SWAP, "")
     rename(replacement.base_offsets, file_names.SEGMENT_KINDS[1:], file_names.SWAP, "")
     disk.remove_all(f"{directory}/{name}" for name in old)

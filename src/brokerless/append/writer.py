@@ -1,12 +1,14 @@
-"""`LogWriter`: one partition's log being written, as its leader or a follower would.
+"""`LogWriter`: a partition open for writing, for appends as its leader or as a follower.
 
-Everything that is decided about an append (offsets, duplicates, rolls, index entries) is decided by
-`_native.Appender`; here it is put into files. Between opening and a complete `close` the files are those of a running
-broker: only a log directory without its clean-shutdown marker may hold them, so that after a kill they are recovered.
+`_native.Appender` decides everything about an append: offsets, duplicates, rolls, index entries. `SegmentFiles` puts
+that into files. Between `open` and a complete `close` the files are those of a running broker. So the log directory
+must have no clean-shutdown marker meanwhile: after a kill the files are recovered.
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -14,18 +16,20 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.append.open_log import OpenLog, now_ms
 from brokerless.append.operation import LogState, perform
+from brokerless.append.segment_files import SegmentFiles
 from brokerless.append.swap import check, swap
+from brokerless.errors import AppendError
+from brokerless.io import storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import file_names
 from brokerless.layout.replication import SOLE
 from brokerless.log.segment import segments_in
-from brokerless.recovery.directory_plan import Changes
 from brokerless.recovery.loader import load
 from brokerless.recovery.truncate import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Literal
 
     from typing_extensions import Buffer
@@ -35,15 +39,30 @@ if TYPE_CHECKING:
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_records import Promise
+    from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 
     Origin = Literal["client", "coordinator", "replication"]
 
-
-# No batch has a later one.
+# No batch has a later leader epoch.
 _ANY_EPOCH = (1 << 31) - 1
 _MAX_PRODUCER_EPOCH = (1 << 15) - 1
 _TRANSACTION_VERSIONS = (0, 1, 2)
+# The settings that the appender does not take: they are not about appends.
+_NOT_OF_APPENDS = {
+    "delete_retention_ms",
+    "flush_messages",
+    "min_cleanable_dirty_ratio",
+    "min_compaction_lag_ms",
+    "preallocate",
+    "remote_storage_enable",
+    "retention_bytes",
+    "retention_ms",
+    "sources",
+    "are_guessed",
+}
+# How many bytes are decided on and written at a time: the processor's cache still holds them when they are written.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +70,16 @@ class Appended:
     """The answer to an append.
 
     Attributes:
-        first_offset: of the first record (of a duplicate: as it was stored); -1 without a batch, or without one of
-            format 2 to tell it.
-        last_offset: of the last record; -1 without a batch.
-        log_append_time: what the records were stamped with, ms; -1: they keep their own. Of a duplicate the largest
-            timestamp stored before.
-        max_timestamp: the largest of the last request taken, ms; -1 without one.
-        is_duplicate: all of it was stored before, and nothing changed.
-        count: requests taken, duplicates included.
-        duplicates: duplicates among them.
-        consumed: bytes taken.
+        first_offset: the offset of the first record; for a duplicate, as it was stored. -1 without a batch, or without
+            one of format 2 that states it.
+        last_offset: the offset of the last record; -1 without a batch.
+        log_append_time: the time that the records were stamped with, ms; -1 if they keep their own. For a duplicate,
+            the largest timestamp that was stored before.
+        max_timestamp: the largest timestamp of the last accepted request, ms; -1 without one.
+        is_duplicate: all batches were stored before, and nothing changed.
+        count: the number of accepted requests, duplicates included.
+        duplicates: the number of duplicates among them.
+        consumed: the number of bytes accepted.
     """
 
     first_offset: int
@@ -74,23 +93,26 @@ class Appended:
 
     @classmethod
     def of(cls, appended: _native.Appended) -> Self:
-        """Return the answer without what it left to be written."""
+        """Return the answer without the writes that it asks for."""
         return cls(*(getattr(appended, field.name) for field in fields(cls)))
 
 
-class LogWriter(OpenLog):
-    """One partition directory, open for writing. Made by `open`; not shared between threads.
+class LogWriter:
+    """A partition open for writing, made by `open`. Not shared between threads.
+
+    Between a decision of the appender and the last byte of it in the files, the log counts as broken (`_changing`). If
+    the write fails, the appender is ahead of the files, and only loading the directory again shows what they hold.
 
     Attributes:
-        directory: the partition's.
-        recovery_point: what is below is durable.
-        first_segment_base_offset: of the oldest segment.
-        recovery: what opening it changed, a line each.
-        cuts: what opening it took off its segments.
-        promise: the log end offset that other files told of when it was opened; None: it did not end below it.
-        config: the topic's.
-        first_dirty_offset: what is below was cleaned (the cleaner's checkpoint); None: nothing is known of it.
-        is_closed: it was closed, completely.
+        directory: the partition's directory.
+        config: the topic's settings.
+        recovery: what opening the log changed, one line per change.
+        cuts: what opening the log cut off its segments.
+        promise: the log end offset that other files stated when the log was opened; None if it did not end below that.
+        first_dirty_offset: everything below was cleaned (the cleaner's checkpoint); None if that is unknown.
+        is_tiered: older segments may be in remote storage, so `truncate_to` never goes below the first segment.
+        is_closed: the log was closed completely.
+        replication: what is known about other replicas.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
@@ -103,7 +125,26 @@ class LogWriter(OpenLog):
     cuts: Sequence[Cut]
     promise: Promise | None
     first_dirty_offset: int | None
+    is_closed: bool
+    replication: Replication = SOLE
+    _appender: _native.Appender
+    _files: SegmentFiles
+    _is_broken: bool
+    # Whether the last batch ends below the log end offset, because a truncation deleted the batch that held it.
+    _is_cut_short: bool
     _reserve_producer_id: Callable[[int], object]
+
+    def __init__(
+        self, directory: str, config: TopicConfig, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self._leader_epoch = leader_epoch
+        self._now = now
+        self._process = os.getpid()
+        self.is_tiered = loaded.is_tiered(config)
+        self.is_closed = self._is_broken = False
+        self._continue_from(loaded)
 
     @classmethod
     def open(
@@ -123,28 +164,29 @@ class LogWriter(OpenLog):
         reserve_producer_id: Callable[[int], object] = lambda _: None,
         replication: Replication = SOLE,
     ) -> Self:
-        """Open a partition directory, which is recovered first unless it was left clean.
+        """Open a partition directory. Recover it first, unless it was closed cleanly.
 
         Args:
-            directory: it exists; an empty one becomes an empty log.
-            config: the topic's.
-            is_clean: the log directory had its clean-shutdown marker.
-            recovery_point: as checkpointed.
-            log_start_offset: as checkpointed; None: the checkpoint does not name the log.
-            leader_epoch: what appended batches are stamped with; None: the last one known, 0 if none is.
-            first_dirty_offset: as the cleaner checkpointed it; None: it did not.
-            recover: recover it even if sound batches behind damage are lost with that, or other files in the log
-                directory tell of records that it lacks.
-            high_watermark: as checkpointed; None: the checkpoint does not name the log.
-            now: tells the time, ms since the epoch.
-            before_changes: called once it is known what is to be done, and nothing is yet.
-            reserve_producer_id: called before a batch is appended whose producer id a cluster may give, too. It raises
-                where the cluster may yet do so (`LogDirWriter.reserve_producer_id`).
-            replication: what is known of other replicas.
+            directory: the partition's directory. It exists; an empty one becomes an empty log.
+            config: the topic's settings.
+            is_clean: whether the log directory had its clean-shutdown marker.
+            recovery_point: the checkpointed recovery point.
+            log_start_offset: the checkpointed log start offset; None if the checkpoint does not name the log.
+            leader_epoch: the epoch that appended batches are stamped with; None for the last one known, or 0 without
+                one.
+            first_dirty_offset: the cleaner's checkpoint; None without one.
+            recover: recover the log even if that loses sound batches behind damage, or if other files in the log
+                directory state records that the log lacks.
+            high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
+            now: returns the time, ms since the epoch.
+            before_changes: called when the changes are known, before the first of them is made.
+            reserve_producer_id: called before a batch is appended whose producer id a cluster may assign, too. It
+                raises if the cluster may still do so (`LogDirWriter.reserve_producer_id`).
+            replication: what is known about other replicas.
 
         Raises:
-            CorruptRecordError: a broker would not start on it, or would lose data silently; without `recover`, also
-                sound batches behind damage, or records are missing.
+            CorruptRecordError: a broker would not start on the log, or would lose data silently. Without `recover`,
+                also if recovery would lose sound batches behind damage, or if records are missing.
         """
         loaded = load(
             directory,
@@ -172,6 +214,111 @@ class LogWriter(OpenLog):
         writer.cuts, writer.promise = loaded.cuts, loaded.promise
         return writer
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a change failed halfway. What the files hold is then known only once they are loaded again."""
+        return self._is_broken
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch that appended batches are stamped with."""
+        return self._leader_epoch
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is durable."""
+        return self._files.recovery_point
+
+    @property
+    def first_segment_base_offset(self) -> int:
+        """The base offset of the oldest segment."""
+        return self._files.first_segment_base_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that readers see."""
+        return self._appender.log_start_offset
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that readers see and this directory holds: older ones may be in remote storage."""
+        return max(self.log_start_offset, self.first_segment_base_offset)
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+        return self._appender.log_end_offset
+
+    @property
+    def active_path(self) -> str:
+        """The `.log` of the active segment."""
+        return self._files.active_path
+
+    @property
+    def active_size(self) -> int:
+        """The size of the batches in the active segment, in bytes."""
+        return self._files.active_size
+
+    @property
+    def written_end_offset(self) -> int:
+        """The log end offset of the files: after an error, the offset behind the last whole batch in them."""
+        return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Where the replicated part ends: at rest, the log end offset."""
+        return self._appender.high_watermark
+
+    @property
+    def replicated_end(self) -> int:
+        """The offset up to which all other replicas have the log; the log end offset without other replicas."""
+        return self.replication.replicated_end(self.log_end_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where `read_committed` ends."""
+        return self._appender.last_stable_offset
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "broken" if self._is_broken else f"log end offset {self.log_end_offset}"
+        return f"<{type(self).__name__} {self.directory}, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        try:
+            self.close()
+        except Exception as closing:
+            if error is None:
+                raise
+            # The first error tells more, and tells it all if it is what broke the log.
+            if not self._is_broken:
+                error.add_note(f"{self.directory} needs recovery: {closing}")
+
+    def close(self) -> None:
+        """Close the log as a clean shutdown does: full indexes, a producer snapshot at the end, all of it durable.
+
+        Idempotent; does nothing in a process that was forked from the one that opened the log.
+
+        Raises:
+            ValueError: an earlier change failed, so it is not known what the files hold.
+        """
+        if self.is_closed or os.getpid() != self._process:
+            return
+        if self._is_broken:
+            self._files.abandon()
+        self._roll_if_cut_short()
+        with self._changing():
+            self._finish_files()
+        self.is_closed = True
+
+    def flush(self) -> None:
+        """Make everything appended so far durable."""
+        # A failed sync must break the log: the system reports lost writes once, and a second sync succeeds.
+        with self._changing():
+            self._files.sync(self.log_end_offset)
+
     def append(
         self,
         batches: Buffer,
@@ -184,37 +331,35 @@ class LogWriter(OpenLog):
 
         Args:
             batches: whole batches: one of magic 2 from a client, any number from a leader ("replication").
-            origin: who sends: "client", the transaction "coordinator", or "replication", which gives the offsets.
-            leader_epoch: what the batches are stamped with, if not that of the log; of "replication" as in
+            origin: the sender: "client", the transaction "coordinator", or "replication", whose batches have offsets.
+            leader_epoch: the epoch that the batches are stamped with; None for that of the log. For "replication", see
                 `append_as_follower`.
-            transaction_version: of the markers of a coordinator. With 2, a marker has to have a higher producer epoch
+            transaction_version: the version of a coordinator's markers. With 2, a marker needs a higher producer epoch
                 than the batches of its transaction: brokers since 4.2 check that.
 
         Returns:
-            The offsets given, or those given before if it is a duplicate.
+            The assigned offsets, or those assigned before for a duplicate.
 
         Raises:
-            AppendError: the leaf for Kafka's own answer. The log is as it was.
-            CorruptRecordError: the bytes are not whole, sound batches.
-            ValueError: a producer id that the cluster may yet give to a producer of its own
-                (`LogDirWriter.reserve_producer_id`); the log is as it was.
+            AppendError: the subclass for Kafka's own answer. The log is unchanged.
+            CorruptRecordError: the bytes are not whole, sound batches. The log is unchanged.
+            ValueError: the cluster may still assign the producer id to a producer of its own
+                (`LogDirWriter.reserve_producer_id`). The log is unchanged.
         """
         if transaction_version not in _TRANSACTION_VERSIONS:
             raise ValueError(f"transaction_version {transaction_version!r}: 0, 1 or 2 expected")
         self._reserve_producer_ids(batches)
         request = self._request(origin, leader_epoch) | {"transaction_version": transaction_version}
-        return Appended.of(
-            self._write(self._decide(partial(self._appender.append, batches, may_be_cut=False, **request)))
-        )
+        return Appended.of(self._change(partial(self._appender.append, batches, may_be_cut=False, **request)))
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> Appended:
-        """Append batches with the offsets they have, as a follower takes them over from its leader: to restore a log.
+        """Append batches with their own offsets, as a follower does with its leader's. Restores a log.
 
         Args:
             batches: any number, in the order of their offsets, none below the log end offset. Gaps stay.
-            leader_epoch: the leader's; batches of a later epoch, and all behind them, are left out. Unless it is given
-                all are taken, and one without an epoch, as Kafka's cleaner makes it of messages of format 0 or 1, gets
-                the log's last one, or 0: Kafka's followers refuse it.
+            leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches behind it, are left out.
+                With None, all batches are appended. A batch without an epoch, which Kafka's cleaner makes of messages
+                of format 0 or 1, then gets the log's last epoch, or 0: Kafka's followers refuse it.
 
         Raises:
             UnexpectedAppendOffsetError: the first offset is below the log end offset.
@@ -232,13 +377,13 @@ class LogWriter(OpenLog):
         """Append many ready batches, each a produce request of its own, up to the first that is refused.
 
         Args:
-            batches: some megabytes of them: they are in memory a second time until they are written. A cut one at the
-                end is left for the next call.
-            origin: as of `append`.
-            leader_epoch: as of `append`.
+            batches: some megabytes of batches; memory holds them twice until they are written. An incomplete batch at
+                the end is left for the next call.
+            origin: see `append`.
+            leader_epoch: see `append`.
 
         Returns:
-            As of `append`, first and last of all; `consumed` is how many bytes were taken.
+            The first and the last offset of all batches; `consumed` is the number of bytes accepted.
 
         Raises:
             AppendError: a batch was refused; those before it are in the log.
@@ -247,66 +392,64 @@ class LogWriter(OpenLog):
         return Appended.of(self._append_each(batches, self._request(origin, leader_epoch), is_encoded_here=False))
 
     def _append_encoded(self, batches: Buffer, *, origin: Origin, now: int | None = None) -> _native.Appended:
-        """Append as `append_each` does, without a look at the records: `_native.Encoder` made the batches.
+        """Append batches that `_native.Encoder` made, as `append_each` does, without reading their records.
 
-        Their headers answer for their records: of other batches, records that nobody can read would be stored. Whoever
-        encodes chooses the producer id, and has reserved it.
+        Only the encoder's headers vouch for the records: other batches might hold records that nobody can read. The
+        caller has chosen and reserved the producer id.
 
         Args:
-            batches: the encoder's.
-            origin: as of `append`.
-            now: the time that the topic's limits for timestamps count from; None: the present.
+            batches: the encoder's batches.
+            origin: see `append`.
+            now: the time from which the topic's limits for timestamps count; None for the present.
         """
         request = self._request(origin, None) | ({} if now is None else {"now": now})
         return self._append_each(batches, request, is_encoded_here=True)
 
-    def _append_each(self, batches: Buffer, request: dict[str, Any], *, is_encoded_here: bool) -> _native.Appended:
-        append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
-        appended = self._append_pieces(append, memoryview(batches).cast("B"))
-        if appended.error is not None:
-            raise self._named(appended.error)
-        return appended
-
     def _append_in_place(self, path: str, headers: Buffer, *, origin: Origin = "client") -> None:
-        """Make a file of batches the next segment: a broker's changes to their headers are written, and nothing else.
+        """Make a file of batches the next segment, and write only the headers, as a broker would change them.
 
         Args:
-            path: the file, which is moved. What is behind its batches goes.
-            headers: theirs (`_native.headers_alone`), whose checksums hold. `_native.Encoder` made the batches.
-            origin: as of `append`.
+            path: the file, which is moved. Bytes behind its batches are cut off.
+            headers: the headers of the batches (`_native.headers_alone`), with checked checksums. `_native.Encoder`
+                made the batches.
+            origin: see `append`.
 
         Raises:
-            AppendError: a broker would refuse a batch, look into its records, change these, or begin a segment with it.
-                No batch is appended, and the file is as it was: `append_each` says which, and does the others.
+            AppendError: a broker would refuse a batch, read or change its records, or begin a segment with it. No batch
+                is appended, and the file is unchanged. `append_each` tells the cases apart, and appends what it can.
         """
         request = self._request(origin, None)
-        self._write(self._decide(partial(self._appender.append_in_place, headers, **request)), path)
+        self._change(partial(self._appender.append_in_place, headers, **request), path)
 
     def roll(self) -> None:
-        """Begin a new segment: appends do so by themselves where the settings say."""
-        self._write(self._decide(partial(self._appender.roll, self._now())))
+        """Begin a new segment. Appends do so by themselves, according to the settings."""
+        self._change(partial(self._appender.roll, self._now()))
 
     def truncate_to(self, offset: int, *, replays_producers: bool = False) -> None:
-        """Drop everything from an offset on, as a follower does that had more than its leader.
+        """Delete everything from an offset on, as a follower does that had more than its leader.
 
-        A batch that the offset lies in goes as a whole; the next append starts at `offset` all the same.
+        A batch that the offset lies in is deleted as a whole; the next append starts at `offset` nevertheless.
 
         Args:
             offset: not negative.
-            replays_producers: find the producers of then in snapshots and batches, also if the log has forgotten all of
-                them, as it does a day after they wrote: transactions that were open then are so again.
+            replays_producers: rebuild the producers from snapshots and batches, even if the log has forgotten them, as
+                it does a day after they wrote. Transactions that were open at `offset` are then open again.
+
+        Raises:
+            ValueError: `offset` is negative, or below the first segment of a tiered log.
         """
         self.flush()
         if offset < 0:
             raise ValueError(f"cannot truncate to {offset}: an offset is 0 or more")
         if self.is_tiered and offset < self.first_segment_base_offset:
             raise ValueError(
-                f"cannot truncate {self.directory} to {offset}: what is below {self.first_segment_base_offset} is in "
+                f"cannot truncate {self.directory} to {offset}: offsets below {self.first_segment_base_offset} are in "
                 "remote storage"
             )
-        if offset < self.log_end_offset or replays_producers:
-            self._is_broken = True
-            self._active.finish()
+        if offset >= self.log_end_offset and not replays_producers:
+            return
+        with self._changing():
+            self._files.finish_active()
             loaded = truncate(
                 self.directory,
                 self.config,
@@ -318,17 +461,17 @@ class LogWriter(OpenLog):
                 now=self._now(),
             )
             loaded.changes.apply()
-            self._resume(loaded)
-            self._is_cut_short = segments_in(self.directory)[-1].extent().next_offset < offset
-            if self.first_dirty_offset is not None:
-                # The cleaner takes what is below for cleaned; what is appended from now on is not.
-                self.first_dirty_offset = min(self.first_dirty_offset, loaded.base_offsets[-1])
+            self._continue_from(loaded)
+        self._is_cut_short = segments_in(self.directory)[-1].extent().next_offset < offset
+        if self.first_dirty_offset is not None:
+            # The cleaner skips everything below its checkpoint, but the batches appended from now on are dirty.
+            self.first_dirty_offset = min(self.first_dirty_offset, loaded.base_offsets[-1])
 
     def truncate_to_end_of_epoch(self, leader_epoch: int) -> int:
-        """Drop what was written in later epochs than this one, as a follower does whose leader knows no later one.
+        """Delete the batches of later leader epochs, as a follower does whose leader knows no later epoch.
 
         Returns:
-            The offset truncated to.
+            The new log end offset.
 
         Raises:
             ValueError: the log knows neither this epoch nor an earlier one.
@@ -342,17 +485,17 @@ class LogWriter(OpenLog):
         return end_offset
 
     def highest_cluster_producer_id(self, since: int) -> int | None:
-        """Return the highest producer id in the log that a cluster may give too; None: there is none.
+        """Return the highest producer id in the log that a cluster may assign, too; None without one.
 
-        The state has producers whose batches are gone, and the batches those that have expired.
+        The producer state knows producers whose batches are gone, and the batches know those that have expired.
 
         Args:
-            since: batches of segments that end at this offset or below are passed over.
+            since: segments that end at or below this offset are skipped.
         """
         known = self._appender.producers.highest_cluster_id
         highest = -1 if known is None else known
         for segment in segments_in(self.directory) if since < self.log_end_offset else ():
-            if segment.next_base_offset is None or segment.next_base_offset > since:
+            if segment.limit_offset > since:
                 for batches in segment.scan():
                     of_cluster = batches.filter(pc.field("producer_id") < _native.FIRST_OWN_PRODUCER_ID)
                     found = pc.max(of_cluster["producer_id"]).as_py()
@@ -360,10 +503,10 @@ class LogWriter(OpenLog):
         return None if highest < 0 else highest
 
     def abort_open_transactions(self) -> int:
-        """End all transactions that are open with ABORT markers, as their coordinator would; return how many.
+        """End all open transactions with ABORT markers, as their coordinator would, and return their number.
 
-        For a log whose coordinator knows nothing of them: else they stay open for ever, and `read_committed` stops at
-        the first of them.
+        For a log whose coordinator has lost these transactions: they would stay open for ever, and `read_committed`
+        would stop at the first of them.
         """
         entries = self._appender.producers.entries().to_pylist()
         open_ones = [entry for entry in entries if entry["current_txn_first_offset"] >= 0]
@@ -371,18 +514,18 @@ class LogWriter(OpenLog):
             marker = _native.end_transaction_marker(
                 commit=False,
                 producer_id=entry["producer_id"],
-                # With the next epoch, as a coordinator fences: the producer itself cannot go on (KIP-890, KIP-1228).
+                # The next epoch, as a coordinator fences: the producer itself cannot continue (KIP-890, KIP-1228).
                 producer_epoch=min(entry["producer_epoch"] + 1, _MAX_PRODUCER_EPOCH),
                 coordinator_epoch=max(entry["coordinator_epoch"], 0),
                 timestamp=self._now(),
             )
-            # No id to be reserved: the log has it already.
+            # The producer id needs no reservation: the log has it already.
             request = self._request("coordinator", None)
-            self._write(self._decide(partial(self._appender.append, marker, may_be_cut=False, **request)))
+            self._change(partial(self._appender.append, marker, may_be_cut=False, **request))
         return len(open_ones)
 
     def state(self) -> LogState:
-        """Return the log as a verb plans from it. All of it is in the files."""
+        """Flush the log, and return the state that an operation plans from."""
         self.flush()
         return LogState(
             directory=self.directory,
@@ -400,13 +543,14 @@ class LogWriter(OpenLog):
         )
 
     def enforce(self, outcome: Outcome[Report]) -> None:
-        """Make of the log what a verb's work says.
+        """Put the outcome of an operation into force.
 
         Raises:
-            ValueError: the log has other segments than the work was done on, or would end elsewhere; it is as it was.
+            ValueError: the log has other segments than the operation worked on, or would end at another offset. The log
+                is unchanged.
         """
         if outcome.truncate_to is not None:
-            # A log whose producers have expired keeps old snapshots, in which ended transactions may be open.
+            # A log whose producers have expired keeps old snapshots, where transactions may be open that ended later.
             self.truncate_to(outcome.truncate_to, replays_producers=True)
         if outcome.aborts_open_transactions:
             self.abort_open_transactions()
@@ -425,16 +569,16 @@ class LogWriter(OpenLog):
     def replace_segments(
         self, replacements: Sequence[Replacement], *, has_producers: bool = True, has_leader_epochs: bool = True
     ) -> None:
-        """Put new segments in the place of old ones, the active one perhaps among them.
+        """Replace old segments, which may include the active one, by new ones.
 
         Args:
-            replacements: ascending; each is swapped in by itself.
-            has_producers: False: forget the producers.
-            has_leader_epochs: False: forget the leader epochs.
+            replacements: the replacements, ascending; each is swapped in by itself.
+            has_producers: False to forget the producers.
+            has_leader_epochs: False to forget the leader epochs.
 
         Raises:
-            ValueError: they do not fit the log, or it would end elsewhere; it is as it was.
-            FileNotFoundError: a new segment is not there; the log is as it was.
+            ValueError: they do not fit the log, or it would end at another offset. The log is unchanged.
+            FileNotFoundError: a new segment is missing. The log is unchanged.
         """
         self._check_usable()
         expected = self.log_end_offset
@@ -443,68 +587,62 @@ class LogWriter(OpenLog):
             raise ValueError(f"cannot replace segments of {self.directory}: it would end at {found}, not {expected}")
         if not replacements:
             return
-        self._settle()
-        self._is_broken = True
-        if not has_producers:
-            # First: a snapshot that knows of a transaction would never see its end in segments without markers.
-            self._forget_producers()
-        if not has_leader_epochs:
-            self._write_epochs([])
-        for replacement in replacements:
-            swap(self.directory, replacement)
-        self._reload()
+        self._roll_if_cut_short()
+        with self._changing():
+            self._finish_files()
+            if not has_producers:
+                # Before the swap: no snapshot may have an open transaction whose marker the new segments lack.
+                self._files.remove_producer_snapshots()
+            if not has_leader_epochs:
+                self._files.write_leader_epochs([])
+            for replacement in replacements:
+                swap(self.directory, replacement)
+            self._reload()
 
     def delete_segments(self, count: int) -> None:
-        """Delete the oldest segments, as retention does; the log starts behind them.
+        """Delete the oldest segments, as retention does. The log then starts behind them.
 
         Args:
-            count: how many, not negative; for all of them, a new one begins at the log end first.
+            count: the number of segments, not negative. If it is all of them, a new one first begins at the log end.
+
+        Raises:
+            ValueError: `count` is negative.
         """
         if count < 0:
-            raise ValueError(f"{count} segments cannot be deleted")
+            raise ValueError(f"cannot delete {count} segments: the number must be 0 or more")
         base_offsets = [segment.base_offset for segment in segments_in(self.directory)]
         if count >= len(base_offsets):
             self.roll()
-            # An empty active segment is rolled into itself.
+            # Rolling an empty active segment makes no other one.
             base_offsets = [base for base in base_offsets if base < self.log_end_offset] + [self.log_end_offset]
             count = len(base_offsets) - 1
         self.flush()
-        self._is_broken = True
-        changes = Changes(self.directory)
-        for base_offset in base_offsets[:count]:
-            changes.delete_segment(base_offset, f"below {base_offsets[count]}, where the log starts now")
-        changes.apply()
-        self.first_segment_base_offset = base_offsets[count]
-        self._is_broken = False
+        with self._changing():
+            self._files.remove_segments(base_offsets[:count], base_offsets[count])
         self._start_at(base_offsets[count])
 
     def start_at(self, offset: int) -> None:
-        """Move the log start offset up, as a follower takes it over from its leader, whatever the topic's policy is.
+        """Raise the log start offset, as a follower does when its leader has raised it, whatever the topic's policy.
 
-        Records below are hidden. A log that ends below has nothing left: it becomes empty, and goes on at the offset.
+        Records below are hidden. A log that ends below becomes empty, and continues at the offset.
 
         Args:
-            offset: one that is not above the present log start offset changes nothing.
+            offset: the new log start offset. One that is not above the present one changes nothing.
         """
         self._check_usable()
         if offset > self.log_end_offset:
-            self._settle()
-            self._is_broken = True
-            self._forget_producers()
-            changes = Changes(self.directory)
-            why = f"the log starts at offset {offset}, behind its end"
-            for segment in reversed(segments_in(self.directory)):
-                changes.delete_segment(segment.base_offset, why)
-            for kind in (file_names.LOG, file_names.INDEX, file_names.TIMEINDEX):
-                changes.write(file_names.segment_file(offset, kind), b"", why)
-            changes.apply()
-            self._write_epochs([])
-            self._reload()
+            self._roll_if_cut_short()
+            with self._changing():
+                self._finish_files()
+                self._files.remove_producer_snapshots()
+                self._files.restart_at([segment.base_offset for segment in segments_in(self.directory)], offset)
+                self._files.write_leader_epochs([])
+                self._reload()
         elif offset > self.log_start_offset:
             self._start_at(offset)
 
     def run(self, operation: RewriteOperation[PlanT, ReportT]) -> ReportT:
-        """Compact, convert, erase or delete, as `brokerless.rewrite` does, and go on with the log.
+        """Compact, convert, erase or delete, as `brokerless.rewrite` does. The log stays open.
 
         Args:
             operation: `Compact`, `Convert`, `Erase`, `Retain` or `TruncateTo`, with its options.
@@ -514,8 +652,8 @@ class LogWriter(OpenLog):
 
         Raises:
             ValueError: the operation refuses the log; the message says what would be lost.
-            OffsetOutOfRangeError: it names an offset beyond the high watermark.
-            CorruptRecordError: a segment is damaged; the log is as it was.
+            OffsetOutOfRangeError: the operation has an offset beyond the high watermark.
+            CorruptRecordError: a segment is damaged. The log is unchanged.
 
         >>> import brokerless as bl
         >>> with bl.Producer(NEW, "clicks") as producer:
@@ -535,3 +673,129 @@ class LogWriter(OpenLog):
         if leader_epoch is None:
             leader_epoch = _ANY_EPOCH if origin == "replication" else self._leader_epoch
         return {"origin": origin, "leader_epoch": leader_epoch, "now": self._now()}
+
+    def _append_each(self, batches: Buffer, request: dict[str, Any], *, is_encoded_here: bool) -> _native.Appended:
+        append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
+        appended = self._append_pieces(append, memoryview(batches).cast("B"))
+        error = appended.error
+        if error is not None:
+            self._add_log_name(error)
+            raise error
+        return appended
+
+    def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
+        """Decide on a piece and write it before the next one, up to the first refused batch; return one answer."""
+        whole: _native.Appended | None = None
+        start, length = 0, _PIECE
+        while True:
+            piece = self._change(partial(append, data[start : start + length], position=start))
+            whole = piece if whole is None else whole.followed_by(piece)
+            if piece.error is not None or start + length >= len(data):
+                return whole
+            start += piece.consumed
+            # A batch may be longer than a piece.
+            length = _PIECE if piece.consumed else 2 * length
+
+    def _change(self, decide: Callable[[], _native.Appended], moved_from: str | None = None) -> _native.Appended:
+        """Decide on a change and write it; for `moved_from` see `SegmentFiles.write`."""
+        appended: _native.Appended
+        with self._changing(decide) as appended:
+            self._write(appended, moved_from)
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return appended
+
+    @contextmanager
+    def _changing(self, decide: Callable[[], Any] = lambda: None) -> Iterator[Any]:
+        """Ask the appender to decide on a change, which the block then puts into the files.
+
+        From the decision to the end of the block the log counts as broken, so an error or interrupt leaves it broken.
+        A refusal by the appender changes nothing, and leaves the log usable.
+        """
+        self._check_usable()
+        # Before the call: an interrupt may come when the appender has just decided.
+        self._is_broken = True
+        try:
+            decision = decide()
+        except Exception as error:
+            # If memory ran out, the appender may have decided, and only its answer is lost.
+            self._is_broken = isinstance(error, MemoryError)
+            self._add_log_name(error)
+            raise
+        yield decision
+        self._is_broken = False
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            raise ValueError(f"log {self.directory} is open in process {self._process}, not in this one")
+        if self.is_closed or self._is_broken:
+            state = "closed" if self.is_closed else "broken by an earlier error: open its directory again to recover"
+            raise ValueError(f"log {self.directory} is {state}")
+
+    def _add_log_name(self, error: Exception) -> None:
+        """Add the log's name to a refusal: a caller that writes to many logs cannot tell which one refused."""
+        if isinstance(error, AppendError):
+            error.log = os.path.basename(self.directory)
+
+    def _write(self, appended: _native.Appended, moved_from: str | None) -> None:
+        if appended.has_new_epochs:
+            self._write_leader_epochs()
+        for write in appended.writes:
+            self._files.write(write, moved_from)
+            self._is_cut_short = False
+
+    def _write_leader_epochs(self) -> None:
+        self._files.write_leader_epochs(self._appender.leader_epochs.entries())
+
+    def _roll_if_cut_short(self) -> None:
+        """Roll the log if its last batch ends below the log end offset, so that a load finds that offset.
+
+        It finds the end by the last batch, or by the name of a segment without batches.
+        """
+        if self._is_cut_short:
+            self.roll()
+
+    def _finish_files(self) -> None:
+        """Complete the files as a clean shutdown does. To be called within `_changing`."""
+        self._files.finish(self._appender.close(), self.log_end_offset)
+
+    def _reload(self) -> None:
+        """Continue from files that were finished, and changed since. To be called within `_changing`."""
+        loaded = load(
+            self.directory,
+            self.config,
+            is_clean=True,
+            recovery_point=self.recovery_point,
+            log_start_offset=self.log_start_offset,
+            now=self._now(),
+        )
+        loaded.changes.apply()
+        self._continue_from(loaded)
+
+    def _continue_from(self, loaded: Loaded) -> None:
+        """Open the files as loading has left them, and make an appender that continues the log."""
+        self._files = SegmentFiles(self.directory, self.config, loaded)
+        settings = {field.name for field in fields(self.config)} - _NOT_OF_APPENDS
+        self._appender = _native.Appender(
+            segment=self._files.active_state(self._now(), loaded.max_timestamp),
+            producers=loaded.producers,
+            leader_epochs=loaded.leader_epochs,
+            log_start_offset=loaded.log_start_offset,
+            log_end_offset=loaded.log_end_offset,
+            **{name: getattr(self.config, name) for name in settings},
+        )
+        self._is_cut_short = False
+
+    def _start_at(self, offset: int) -> None:
+        """Raise the log start offset to one that is not above the log end."""
+        batch = None
+        for segment in segments_in(self.directory):
+            if segment.base_offset <= offset < segment.limit_offset:
+                with segment.open() as file:
+                    batch = segment.batch_of(file, offset)
+        snapshots = file_names.snapshot_offsets(storage.list_directory(self.directory))
+        batch_base_offset = None if batch is None else batch["base_offset"]
+        decide = partial(self._appender.set_log_start_offset, offset, batch_base_offset, max(snapshots, default=None))
+        with self._changing(decide) as has_new_epochs:
+            if has_new_epochs:
+                self._write_leader_epochs()

@@ -1,11 +1,20 @@
 """A write by many tasks to topics of a log directory: all of its rows come into force, or none.
 
-`AtomicWrite.begin` makes a staging directory, tasks write parts there (`brokerless.commit.parts`), and
-`AtomicWrite.commit` is the broker: it appends the parts of each partition to a copy of the partition's directory
-(`brokerless.commit.staged_logs`), and puts all copies in the place of the old ones at one instant
-(`brokerless.layout.journal`).
+`AtomicWrite.begin` makes a staging directory, and tasks write parts there (`brokerless.commit.parts`).
+`AtomicWrite.commit` then takes these steps:
 
-A crash before the commit point leaves a directory that brokers delete, and nothing else.
+1. `_lock_and_open`: open the log directory for writing, which locks it. Stop here if the rows are in force already.
+2. `_prepare_staging`: refuse a staging directory that is gone or changed.
+3. `_plan`: decide which topics are new, and which parts each partition gets.
+4. `_stage_topics`: write the files of the log directory that describe the new topics.
+5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.commit.staged_logs`).
+6. `_stage_origin`: write the files that tell that this streaming epoch, or this restore, is in force.
+7. `_check_staged`: make the staging directory durable, and refuse one that holds anything else than was staged.
+8. `_replace_logs`: rename the staging directory, which puts it into force at one instant (`brokerless.layout.journal`).
+9. `_clean_up`: close the log directory, and remove what this write and earlier ones left.
+
+A crash or an error before step 8 leaves a directory that brokers delete, and nothing else. After step 8 an error is
+only a warning: the rows are in force.
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless.commit.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
 from brokerless.commit.staged_logs import append_parts, copied_log, gone_directories, new_log
@@ -51,33 +60,48 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Seconds between two looks at a log directory that another writer has.
+# Seconds between two attempts to lock a log directory that another writer has.
 _PAUSE = 0.05
-# The topic in a staging directory's name. A broker only looks at how the name ends.
+# The topic in a staging directory's name. A broker looks at the end of the name only.
 _STAGING = "brokerless"
-# What a write that is gone on with was begun with.
+# The file with the `Staging` of a write that can be resumed.
 _DESCRIPTION = "staging.json"
+
+
+class _CommitPlan(NamedTuple):
+    """What a commit changes.
+
+    Attributes:
+        new_topics: the topics that are created or overwritten.
+        partitions: the partitions that each written topic has, or will have.
+        parts: the parts that each changed partition gets, in order.
+    """
+
+    new_topics: dict[str, NewTopic]
+    partitions: dict[str, tuple[int, ...]]
+    parts: dict[tuple[str, int], list[Part]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtomicWrite:
-    """What is to be written. Picklable; nothing is looked at or done before `begin`.
+    """A write by many tasks. Picklable; reads and changes nothing before `begin`.
 
     Attributes:
-        path: a log directory; made if there is nothing.
-        topics: where rows go. A topic that is not there is made. Rows need no column `topic` if there is one only.
-        others: what other topics are to be, which rows name in their column `topic`; None: they may name none.
-        overwrite: the topics are made anew even if they are there, with other ids, from offset 0.
+        path: a log directory; created if it does not exist.
+        topics: the topics that rows go to; missing ones are created. With one topic and no `others`, rows need no
+            column `topic`.
+        others: how to create other topics that rows name in their column `topic`; None to refuse such rows.
+        overwrite: create the topics again even if they exist, with new ids, from offset 0.
         encoding: how rows become batches.
-        sole_replica: as of `LogDirWriter`.
-        owner: of writes that come one after the other: what an earlier one left that never came to its commit is
-            removed by a later one's. No other writes may have the name. "": nobody's. Epochs need none: their tasks
-            say whose they are (`Staging.writer`).
+        sole_replica: see `LogDirWriter`.
+        owner: a name for a sequence of writes, which no other writes may have. A later write removes the staging
+            directories of earlier ones that never committed. Empty for none. Streaming epochs need no owner: their
+            tasks mark the staging directory as the query's (`Staging.writer`).
         attempt: 32 hex digits that no other write has.
-        resumes: a write of the same attempt that did not come to its commit is gone on with; its parts stay.
+        resumes: resume an uncommitted write of the same attempt, and keep its parts.
 
     Raises:
-        ValueError: impossible arguments.
+        ValueError: the arguments do not fit together.
 
     >>> from brokerless.log_dir.topics import NewTopic
     >>> write = AtomicWrite(path=NEW, topics={"orders": NewTopic(partitions=2)})
@@ -106,45 +130,53 @@ class AtomicWrite:
             file_names.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
         given = [new.topic_id for new in self.topics.values() if new.topic_id is not None]
         if len(given) > len(set(given)):
-            raise ValueError("two topics with one id: of these, a broker loads one")
+            raise ValueError("two topics have the same id: a broker would load only one of them")
         if self.others is None and not self.topics:
-            raise ValueError("a write to no topic")
+            raise ValueError("the write has no topic: name one, or allow others")
         if self.others is not None and self.overwrite:
-            raise ValueError("only topics that are named are overwritten: rows do not say which are to go")
+            raise ValueError("cannot overwrite topics that rows name: name the topics of the write instead")
         if self.others is not None and self.others.topic_id is not None:
-            raise ValueError(f"topic id {self.others.topic_id} is one topic's: name the topic")
+            raise ValueError(f"topic id {self.others.topic_id} belongs to one topic: name that topic")
 
     @property
     def staging(self) -> str:
-        """The name of the staging directory: one that a broker deletes."""
+        """The name of the staging directory, which a broker would delete."""
         return file_names.leftover_directory_name(_STAGING, 0, "delete", self._owned + self.attempt[len(self._owned) :])
 
+    @property
+    def _staging_path(self) -> str:
+        return f"{self.path}/{self.staging}"
+
+    @property
+    def _parts_path(self) -> str:
+        return f"{self._staging_path}/{DIRECTORY}"
+
     def begin(self, *, query: str = "", patience: float = 0) -> Staging:
-        """Check what can be checked, make the staging directory, and return what tasks write with.
+        """Check the topics, make the staging directory, and return the `Staging` that tasks write parts with.
 
         Args:
-            query: the streaming query whose epoch this is, if known. What its earlier epochs left is removed.
+            query: the streaming query that the epoch belongs to, if known. Leftovers of its earlier epochs are removed.
             patience: seconds to wait for another writer.
 
         Raises:
-            LogInUseError: a broker, or another writer, is there.
-            ValueError: what is there does not fit.
+            LogInUseError: a broker or another writer uses the log directory.
+            ValueError: the existing topics do not fit the write.
         """
         lock = _with_patience(patience, self._lock)
         try:
-            description = f"{self.path}/{self.staging}/{DIRECTORY}/{_DESCRIPTION}"
+            description = f"{self._parts_path}/{_DESCRIPTION}"
             if self.resumes and storage.exists(description):
                 return Staging.from_json(storage.read_all(description))
-            staging = self._staging()
+            staging = self._describe_staging()
             with contextlib.suppress(OSError):
-                # Of a task that is still being killed, maybe; then the next epoch does it.
-                self._remove_left("", query)
+                # A task that is still being killed may write there. Then a later epoch removes it.
+                self._remove_leftovers("", query)
             if self.resumes:
-                # One that a crash ended before it was described.
+                # A crash may have left the directory without its description.
                 self.abort()
             disk.make_directory(staging.path)
-            disk.make_directory(f"{staging.path}/{DIRECTORY}")
-            disk.create(f"{staging.path}/{DIRECTORY}/{staging.token}").close()
+            disk.make_directory(self._parts_path)
+            disk.create(f"{self._parts_path}/{staging.token}").close()
             if self.resumes:
                 disk.atomic_write(description, staging.to_json())
         finally:
@@ -160,48 +192,61 @@ class AtomicWrite:
         threads: int | None = None,
         patience: float = 0,
     ) -> None:
-        """Let all rows of these parts come into force, of all topics at one instant.
+        """Put all rows of these parts into force, in all topics at one instant.
+
+        Once the rows are in force, a failure is a warning: after an error, the caller would write them again. A failure
+        before that loses the parts that were already appended, unless the write can be resumed (`resumes`).
 
         Args:
-            parts: in the order in which their rows are to be; those that keep their offsets in any.
-            epoch: of a streaming query, whose rows these are. If it is in force already, nothing is done.
-            restoration: these are the rows of a restore. If it is in force already, nothing is done.
-            threads: how many partitions are worked on at a time; None: as there are cores.
+            parts: the parts, in the order of their rows; parts that keep their offsets in any order.
+            epoch: the epoch of a streaming query that wrote the rows. If it is in force already, nothing is done.
+            restoration: the restore that wrote the rows. If it is in force already, nothing is done.
+            threads: the number of partitions that are worked on at a time; None for the number of cores.
             patience: seconds to wait for another writer.
 
         Raises:
             AppendError: a broker would refuse a batch.
-            LogInUseError: a broker, or another writer, is there.
+            LogInUseError: a broker or another writer uses the log directory.
             ValueError: rows were divided among other partitions than a topic has now, or offsets do not fit.
-
-        What goes wrong once the rows are in force is a warning: an error would have them written again. What goes wrong
-        before takes with it the parts that were appended, unless the write can be gone on with (`resumes`).
         """
-        directory = _with_patience(patience, lambda: LogDirWriter(self.path, sole_replica=self.sole_replica))
+        directory = self._lock_and_open(patience)
         with contextlib.ExitStack() as failing:
             failing.push(directory)
             if not self._is_in_force(epoch, restoration):
-                self._commit(directory, list(parts), epoch, restoration, threads)
+                self._put_into_force(directory, list(parts), epoch, restoration, threads)
             failing.pop_all()
-        if directory.is_closed:
-            # The commit was cut short behind its journal: whoever opens the directory next finishes it.
-            return
-        remove_left = partial(self._remove_left, self.owner, "" if epoch is None else epoch.query)
-        with contextlib.ExitStack() as closing:
-            # The last one first, and each of them also if the one before is interrupted.
-            for finish in (directory.close, remove_left, self.abort):
-                closing.callback(self._finish, finish)
-
-    def _finish(self, finish: Callable[[], None]) -> None:
-        try:
-            finish()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the rows are in force
-            warnings.warn(f"what was written to {self.path} is in force; behind that: {error}", stacklevel=2)
+        # If the directory was closed behind its journal, the next writer finishes the commit.
+        if not directory.is_closed:
+            self._clean_up(directory, epoch)
 
     def abort(self) -> None:
-        """Remove what was staged; harmless where nothing is, and once it was committed."""
-        if storage.exists(f"{self.path}/{self.staging}"):
-            disk.remove_tree(f"{self.path}/{self.staging}")
+        """Remove the staging directory; do nothing if there is none, or once it is committed."""
+        if storage.exists(self._staging_path):
+            disk.remove_tree(self._staging_path)
+
+    def _put_into_force(
+        self,
+        directory: LogDirWriter,
+        parts: list[Part],
+        epoch: Epoch | None,
+        restoration: Restoration | None,
+        threads: int | None,
+    ) -> None:
+        """Take the steps 2 to 8 of a commit."""
+        self._prepare_staging()
+        plan = self._plan(directory, parts)
+        if not plan.parts and epoch is None and restoration is None:
+            return
+        if restoration is not None:
+            restoration.check_empty(directory)
+        topics = self._stage_topics(directory, plan)
+        staged = self._stage_logs(directory, plan, topics, is_epoch=epoch is not None, threads=threads)
+        self._stage_origin(directory, topics, epoch, restoration)
+        self._check_staged(staged)
+        self._replace_logs(directory, plan, staged)
+
+    def _lock_and_open(self, patience: float) -> LogDirWriter:
+        return _with_patience(patience, lambda: LogDirWriter(self.path, sole_replica=self.sole_replica))
 
     def _is_in_force(self, epoch: Epoch | None, restoration: Restoration | None) -> bool:
         if restoration is not None:
@@ -209,18 +254,18 @@ class AtomicWrite:
         return epoch is not None and streaming_epochs.is_committed(self.path, epoch)
 
     def _lock(self) -> Lock:
-        """Lock the log directory, made if there is nothing: what is looked at must not change meanwhile."""
+        """Lock the log directory, so that it does not change while it is checked. Create it if it does not exist."""
         if not storage.exists(self.path) or not LogDirFiles.is_root(storage.list_directory(self.path)):
             open_or_create(self.path).close()
         return Lock(f"{self.path}/{checkpoints.LOCK}")
 
-    def _staging(self) -> Staging:
+    def _describe_staging(self) -> Staging:
         found = LogDirs(self.path)
         partitions = self._partitions(found, self.topics)
         if self.others is not None:
             partitions = {**partitions_of(found), **partitions}
         return Staging(
-            path=os.path.abspath(f"{self.path}/{self.staging}"),
+            path=os.path.abspath(self._staging_path),
             token=uuid.uuid4().hex,
             topic=next(iter(self.topics)) if len(self.topics) == 1 and self.others is None else None,
             partitions=partitions,
@@ -232,7 +277,7 @@ class AtomicWrite:
         """Return the partitions that topics have, or will have.
 
         Raises:
-            ValueError: one cannot be made, or is not what it would be made.
+            ValueError: a topic cannot be created, or exists and is not as described.
         """
         before = partitions_of(found)
         ids = topics_by_id(found) if any(new.topic_id for new in topics.values()) else {}
@@ -247,119 +292,155 @@ class AtomicWrite:
                 if topic in self.topics:
                     check_present(found, topic, new, before[topic])
                 partitions[topic] = before[topic]
-            # Also those that are yet to be made, and of an overwritten topic those that go.
+            # Check new partitions, too, and those that an overwritten topic loses.
             check_replaceable(self.path, topic, {*before.get(topic, ()), *partitions[topic]})
         return partitions
 
-    def _commit(
-        self,
-        directory: LogDirWriter,
-        parts: list[Part],
-        epoch: Epoch | None,
-        restoration: Restoration | None,
-        threads: int | None,
-    ) -> None:
-        present = by_topic(directory.partitions())
+    def _prepare_staging(self) -> None:
+        """Remove what an interrupted commit staged, if the write resumes. Refuse a staging directory with other files.
+
+        Raises:
+            ValueError: the staging directory is gone or changed.
+        """
         if self.resumes:
             self._remove_staged()
-        self._check_begun()
+        # A broker makes files in a directory that it is about to delete.
+        if not storage.exists(self._staging_path) or storage.list_directory(self._staging_path) != [DIRECTORY]:
+            raise ValueError(
+                f"{self._staging_path} is gone or changed: a broker was started meanwhile and deleted it, or the "
+                "streaming query was started a second time; write again"
+            )
+
+    def _remove_staged(self) -> None:
+        """Remove everything but the parts. The lock keeps any other commit away."""
+        for name in storage.list_directory(self._staging_path) if storage.exists(self._parts_path) else ():
+            if name != DIRECTORY:
+                path = f"{self._staging_path}/{name}"
+                (disk.remove_tree if storage.is_directory(path) else disk.remove)(path)
+
+    def _plan(self, directory: LogDirWriter, parts: list[Part]) -> _CommitPlan:
+        """Decide which topics are new, and which parts each partition gets.
+
+        Raises:
+            ValueError: rows were divided among other partitions than a topic has now.
+        """
+        present = by_topic(directory.partitions())
         topics = self._topics(parts)
         partitions = self._partitions(LogDirs(self.path), topics)
         check_divided(parts, partitions)
-        made = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
-        chosen: dict[tuple[str, int], list[Part]] = {
-            (topic, number): [] for topic in made for number in partitions[topic]
+        new_topics = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
+        # New partitions without rows are staged, too.
+        of_partitions: dict[tuple[str, int], list[Part]] = {
+            (topic, number): [] for topic in new_topics for number in partitions[topic]
         }
         for part in parts:
-            chosen.setdefault((part.topic, part.partition), []).append(part)
-        if not chosen and epoch is None and restoration is None:
-            return
-        if restoration is not None:
-            restoration.check_empty(directory)
-        described = stage_topics(directory, f"{self.path}/{self.staging}", made, partitions)
-        staged = self._stage_logs(directory, chosen, described, is_epoch=epoch is not None, threads=threads)
-        staging = f"{self.path}/{self.staging}"
-        if restoration is not None:
-            restoration.stage(directory, staging, {topic: found[0] for topic, found in described.items()})
-        if epoch is not None:
-            disk.atomic_write(f"{staging}/{streaming_epochs.FILE}", streaming_epochs.content_with(self.path, epoch))
-        disk.sync_directory(staging)
-        self._check_staged(staged)
-        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone_directories(self.path, made, staged))
-
-    def _remove_staged(self) -> None:
-        """Remove what an earlier commit staged that came to nothing. With the lock: no other commit is at it."""
-        staging = f"{self.path}/{self.staging}"
-        for name in storage.list_directory(staging) if storage.exists(f"{staging}/{DIRECTORY}") else ():
-            if name != DIRECTORY:
-                is_directory = storage.is_directory(f"{staging}/{name}")
-                (disk.remove_tree if is_directory else disk.remove)(f"{staging}/{name}")
-
-    def _check_staged(self, staged: Mapping[str, list[str]]) -> None:
-        """Refuse to let less, or more, come into force than was staged."""
-        staging = f"{self.path}/{self.staging}"
-        names = set(storage.list_directory(staging))
-        found = {
-            name: sorted(storage.list_directory(f"{staging}/{name}")) if name in names else None for name in staged
-        }
-        if found != staged or not names - {DIRECTORY} or names - staged.keys() - {DIRECTORY, *journal.ROOT_FILES}:
-            raise ValueError(f"{staging} has changed since its commit was begun: something else works in it")
+            of_partitions.setdefault((part.topic, part.partition), []).append(part)
+        return _CommitPlan(new_topics, partitions, of_partitions)
 
     def _topics(self, parts: Iterable[Part]) -> dict[str, NewTopic]:
-        """Return what the topics are to be: those that are named, even without rows, and those that rows name."""
+        """Return the topics of the write, also those without rows, and those that only rows name."""
         if self.others is None:
             return dict(self.topics)
         return {**{part.topic: self.others for part in parts}, **self.topics}
 
-    def _check_begun(self) -> None:
-        staging = f"{self.path}/{self.staging}"
-        # A broker makes files in what it is about to delete.
-        if not storage.exists(staging) or storage.list_directory(staging) != [DIRECTORY]:
-            raise ValueError(
-                f"{staging} is gone or changed: a broker was started meanwhile, which deletes it, or the streaming "
-                "query a second time"
-            )
+    def _stage_topics(self, directory: LogDirWriter, plan: _CommitPlan) -> dict[str, tuple[str | None, TopicConfig]]:
+        """Stage the files that describe the new topics, and return the id and the settings of each."""
+        return stage_topics(directory, self._staging_path, plan.new_topics, plan.partitions)
 
     def _stage_logs(
         self,
         directory: LogDirWriter,
-        chosen: Mapping[tuple[str, int], list[Part]],
-        made: Mapping[str, tuple[str | None, TopicConfig]],
+        plan: _CommitPlan,
+        new_topics: Mapping[str, tuple[str | None, TopicConfig]],
         *,
         is_epoch: bool,
         threads: int | None,
     ) -> dict[str, list[str]]:
-        """Stage the partitions' directories, with the parts appended; return the names of the files in each."""
-        # Opened here, one after the other: a log directory is not for several threads.
+        """Stage the partitions' directories with the parts appended, and return the names of the files in each."""
+        # Opened one after the other: a log directory does not support several threads.
         config: dict[str, Mapping[str, Any]] = {topic: new.config for topic, new in self.topics.items()}
-        continued = {key: directory.log(*key, **config.get(key[0], {})) for key in chosen if key[0] not in made}
-        for log in continued.values():
+        present = {key: directory.log(*key, **config.get(key[0], {})) for key in plan.parts if key[0] not in new_topics}
+        for log in present.values():
             log.close()
 
         def stage(key: tuple[str, int]) -> tuple[str, list[str]]:
-            to = f"{self.path}/{self.staging}/{key[0]}-{key[1]}"
-            if key in continued:
-                log = copied_log(continued[key], to, chosen[key], is_epoch=is_epoch)
+            to = f"{self._staging_path}/{key[0]}-{key[1]}"
+            if key in present:
+                log = copied_log(present[key], to, plan.parts[key], is_epoch=is_epoch)
             else:
-                log = new_log(to, *made[key[0]])
+                log = new_log(to, *new_topics[key[0]])
             with log:
-                append_parts(log, chosen[key], self.encoding, keep=self.resumes)
+                append_parts(log, plan.parts[key], self.encoding, keep=self.resumes)
             return os.path.basename(to), sorted(storage.list_directory(to))
 
         if threads == 1:
-            return dict(map(stage, chosen))
+            return dict(map(stage, plan.parts))
         with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-            return dict(pool.map(stage, chosen))
+            return dict(pool.map(stage, plan.parts))
+
+    def _stage_origin(
+        self,
+        directory: LogDirWriter,
+        topics: Mapping[str, tuple[str | None, TopicConfig]],
+        epoch: Epoch | None,
+        restoration: Restoration | None,
+    ) -> None:
+        """Stage the files by which a repeated epoch or restore is recognised as in force."""
+        if restoration is not None:
+            ids = {topic: topic_id for topic, (topic_id, _) in topics.items()}
+            restoration.stage(directory, self._staging_path, ids)
+        if epoch is not None:
+            path = f"{self._staging_path}/{streaming_epochs.FILE}"
+            disk.atomic_write(path, streaming_epochs.content_with(self.path, epoch))
+
+    def _check_staged(self, staged: Mapping[str, list[str]]) -> None:
+        """Make the names in the staging directory durable, and refuse other files than those that were staged.
+
+        Args:
+            staged: the names of the files in each staged partition directory.
+
+        Raises:
+            ValueError: files are missing, or were added.
+        """
+        disk.sync_directory(self._staging_path)
+        names = set(storage.list_directory(self._staging_path))
+        found = {
+            name: sorted(storage.list_directory(f"{self._staging_path}/{name}")) if name in names else None
+            for name in staged
+        }
+        if found != staged or not names - {DIRECTORY} or names - staged.keys() - {DIRECTORY, *journal.ROOT_FILES}:
+            raise ValueError(f"{self._staging_path} has changed during its commit: another process works in it")
+
+    def _replace_logs(self, directory: LogDirWriter, plan: _CommitPlan, staged: Mapping[str, list[str]]) -> None:
+        """Put the staged directories in the place of the present ones: the commit point."""
+        gone = gone_directories(self.path, plan.new_topics, staged)
+        directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone)
+
+    def _clean_up(self, directory: LogDirWriter, epoch: Epoch | None) -> None:
+        """Remove this write's staging directory and earlier ones, and close the log directory, whatever fails."""
+        query = "" if epoch is None else epoch.query
+        with contextlib.ExitStack() as closing:
+            # The last one runs first, and each one runs even if the one before is interrupted.
+            for finish in (directory.close, partial(self._remove_leftovers, self.owner, query), self.abort):
+                closing.callback(self._finish, finish)
+
+    def _finish(self, finish: Callable[[], None]) -> None:
+        try:
+            finish()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rows are in force
+            warnings.warn(
+                f"the rows written to {self.path} are in force, but cleaning up failed: {error}", stacklevel=2
+            )
 
     @property
     def _owned(self) -> str:
-        """The first digits of the names of an owner's staging directories."""
+        """The digits that the names of an owner's staging directories have first."""
         return hashlib.sha256(self.owner.encode()).hexdigest()[:16] if self.owner else ""
 
-    def _remove_left(self, owner: str, query: str) -> None:
-        """Remove what earlier writes of an owner, or of a query, left; a commit of one that is still at it fails.
+    def _remove_leftovers(self, owner: str, query: str) -> None:
+        """Remove the staging directories of earlier writes of an owner or a query. Needs the lock.
 
-        With the lock.
+        The commit of an earlier write that is still going on then fails.
         """
         failed: OSError | None = None
         for name in storage.list_subdirectories(self.path) if owner or query else ():
@@ -375,7 +456,7 @@ class AtomicWrite:
 
 
 def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:
-    """Make a call again as long as another writer has the log directory."""
+    """Retry a call while another writer has the log directory, for this many seconds."""
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,8 +1,8 @@
-"""Parts of a write: what one task makes of its rows, a file of batches for each partition, with offsets from 0.
+"""The parts of a write: one task's rows as files of batches, one for each partition, with offsets from 0.
 
-Parts are written into the staging directory of the write, in whatever process and on whatever machine that sees it.
-Each attempt at a task has files of its own, and a producer id of its own if it has one. The commit takes the parts that
-it is told of and no other (`brokerless.commit.atomic_write`).
+Tasks write parts into the staging directory of the write, in any process on any machine that sees the directory. Each
+attempt at a task has its own files, and its own producer id if batches have one. The commit appends the parts that it
+is given, and no others (`brokerless.commit.atomic_write`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import file_names
 from brokerless.log_dir.transactional_ids import new_producer_id
 from brokerless.produce.partitioner import Partitioner, join
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 DIRECTORY = "parts"
-# Rows wait up to this many bytes, so that small Arrow batches make the same batches as large ones.
+# Up to this many bytes of rows wait, so that small Arrow batches make the same batches as large ones.
 _MAX_WAITING = 4 << 20
 _SORT = (
     "sort the rows of each task by partition and offset (repartition by partition, then sortWithinPartitions by both)"
@@ -44,15 +44,15 @@ class Part:
 
     Attributes:
         path: the file.
-        topic: where it goes.
-        partition: likewise.
-        among: the `fingerprint` of the topic's partitions, among which rows were divided.
-        size: bytes.
-        records: how many.
-        producer_id: whose; -1: nobody's.
-        first_offset: of the first row; -1: offsets are assigned by the commit.
-        last_offset: likewise, of the last row.
-        leader_epoch: the greatest of rows that keep their offsets; -1: none has one.
+        topic: the topic that it is for.
+        partition: the partition that it is for.
+        among: the `fingerprint` of the partitions that the topic's rows were divided among.
+        size: the size in bytes.
+        records: the number of records.
+        producer_id: the producer id of the batches; -1 without one.
+        first_offset: the offset of the first row; -1 if the commit assigns the offsets.
+        last_offset: the offset of the last row; -1 if the commit assigns the offsets.
+        leader_epoch: the greatest leader epoch of rows that keep their offsets; -1 without one.
     """
 
     path: str
@@ -73,13 +73,13 @@ class Encoding:
 
     Attributes:
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
-        batch_size: bytes at which a batch is closed.
+        batch_size: the size in bytes at which a batch is closed.
         idempotent: batches have a producer id and sequences.
-        transactional: they are part of a transaction, too.
+        transactional: batches also belong to a transaction.
         keep_offsets: rows keep their `offset`, and `leaderEpoch` and `timestampType` if they have them.
 
     Raises:
-        ValueError: a combination that cannot be.
+        ValueError: the options do not fit together.
     """
 
     compression: str = "none"
@@ -90,7 +90,7 @@ class Encoding:
 
     def __post_init__(self) -> None:
         if self.keep_offsets and self.has_producer:
-            raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
+            raise ValueError("rows that keep their offsets are a copy, and cannot get a sequence or a transaction")
         if self.batch_size < 1:
             raise ValueError(f"batch_size {self.batch_size}: at least 1 needed")
         self.encoder(0 if self.has_producer else -1)
@@ -117,14 +117,14 @@ class Encoding:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Where the tasks of a write put their parts. Picklable: each attempt at a task calls `writer`.
+    """The staging directory of a write, for its tasks. Picklable: each attempt at a task calls `writer`.
 
     Attributes:
         path: the staging directory.
         token: the name of a file there that only this write has.
-        topic: where rows without a column `topic` go; None: they need one.
-        partitions: those that each topic has, or will have, ascending.
-        others: how many partitions a topic gets that is in neither; None: rows cannot go to one.
+        topic: the topic of rows without a column `topic`; None if rows need the column.
+        partitions: the partitions that each topic has, or will have, ascending.
+        others: how many partitions any other topic gets; None to refuse rows for other topics.
         encoding: how rows become batches.
     """
 
@@ -136,25 +136,25 @@ class Staging:
     encoding: Encoding
 
     def to_json(self) -> bytes:
-        """Return it as text."""
+        """Return it as JSON, for `from_json`."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
-        """Take such a text apart."""
+        """Parse the result of `to_json`."""
         described = json.loads(content)
         described["partitions"] = {topic: tuple(numbers) for topic, numbers in described["partitions"].items()}
         return cls(**{**described, "encoding": Encoding(**described["encoding"])})
 
     def writer(self, query: str = "") -> PartWriter:
-        """Return what one attempt at a task writes its parts with.
+        """Return the writer of one attempt at a task.
 
         Args:
-            query: the streaming query whose epoch this is. A later commit of that query removes what is left of this
-                write.
+            query: the streaming query that the epoch belongs to. A later commit of the query removes the staging
+                directory if this write never commits.
 
         Raises:
-            ValueError: the staging directory is not visible here, or is that of another write.
+            ValueError: the staging directory is not visible here, or belongs to another write.
         """
         writer = PartWriter(self)
         if query:
@@ -166,7 +166,7 @@ class Staging:
         """Return the partitions that a topic has, or will have.
 
         Raises:
-            ValueError: it is not there, and cannot be made; or it cannot be written to: `check_replaceable`.
+            ValueError: the topic does not exist and cannot be created, or cannot be written to (`check_replaceable`).
         """
         if topic in self.partitions:
             check_replaceable(os.path.dirname(self.path), topic, self.partitions[topic])
@@ -175,71 +175,71 @@ class Staging:
         file_names.check_topic_name(topic)
         if self.others is None or topic == file_names.METADATA_TOPIC:
             raise ValueError(
-                f"rows cannot go to topic {topic!r}: it is not there, and this write does not make it; where a cluster "
-                "has been started on the directory, create the topic there, and name it with its id"
+                f"rows cannot go to topic {topic!r}: it does not exist, and this write does not create it; if a "
+                "cluster has been started on the directory, create the topic there, and name it with its id"
             )
         file_names.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
         return tuple(range(self.others))
 
 
 def fingerprint(partitions: Sequence[int]) -> str:
-    """Return what tells a topic's partitions from others, and stays small: each part of each task has it."""
+    """Return a short digest of a topic's partitions, which each part of each task carries."""
     digest = hashlib.sha256(",".join(map(str, partitions)).encode()).hexdigest()
     return f"{len(partitions)}-{digest[:16]}"
 
 
 def check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse rows of other partitions; a topic that another write has made as this one would is as good.
+    """Refuse rows that were divided among other partitions. It does not matter which write has created a topic.
 
     Raises:
-        ValueError: a topic has not the partitions that its rows were divided among.
+        ValueError: a topic does not have the partitions that its rows were divided among.
     """
     for topic, among in {(part.topic, part.among) for part in parts}:
         if fingerprint(partitions[topic]) != among:
             raise ValueError(
-                f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, and now there are "
-                f"{len(partitions[topic])}, or others: it has changed since the write was begun; write again"
+                f"rows were divided among {among.partition('-')[0]} partitions of topic {topic!r}, which now has "
+                f"{len(partitions[topic])}, or others: the topic has changed since the write began; write again"
             )
 
 
 def check_replaceable(root: str, topic: str, partitions: Iterable[int]) -> None:
-    """Check that partitions of a log directory are no links: a commit puts directories in the place of theirs.
+    """Check that partitions of a log directory are not symbolic links, which a commit would replace by directories.
 
     Raises:
-        ValueError: one is.
+        ValueError: one is a link.
     """
     for partition in partitions:
         check_no_link(f"{root}/{topic}-{partition}")
 
 
 def check_no_link(path: str) -> None:
-    """Check that a partition directory that a commit replaces is no link.
+    """Check that a partition directory is not a symbolic link, which a commit would replace by a directory.
 
     Raises:
-        ValueError: it is one.
+        ValueError: it is a link.
     """
     target = storage.link_target(path)
     if target is not None:
         raise ValueError(
-            f"{path} is a symbolic link: a write would put a directory in its place, and leave {target} behind. "
-            "Move that directory to where the link is; or append with a Producer (`brokerless produce`), which "
-            "writes where the link leads"
+            f"{path} is a symbolic link: a write would replace it by a directory, and leave {target} behind. "
+            "Move that directory to the place of the link; or append with a Producer (`brokerless produce`), which "
+            "follows the link"
         )
 
 
 def claim(staging: str, query: str) -> str:
-    """Return the path of the file that says that a staging directory is a streaming query's."""
+    """Return the path of the file that marks a staging directory as a streaming query's."""
     return f"{staging}/{DIRECTORY}/query-{hashlib.sha256(query.encode()).hexdigest()}"
 
 
 class PartWriter:
-    """Writes the parts of one attempt at a task: see `Staging.writer`."""
+    """Writes the parts of one attempt at a task; see `Staging.writer`."""
 
     def __init__(self, staging: Staging) -> None:
         if not storage.exists(f"{staging.path}/{DIRECTORY}/{staging.token}"):
             raise ValueError(
-                f"{staging.path} is not to be seen on {socket.gethostname()}: the path has to be a directory that the "
-                "driver and all executors share; or a broker was started on it, which deletes what is not whole"
+                f"{staging.path} is not visible on {socket.gethostname()}: the driver and all executors must share the "
+                "directory; or a broker was started on it, and deleted the unfinished write"
             )
         self._staging = staging
         self._prefix = f"{staging.path}/{DIRECTORY}/{uuid.uuid4().hex}"
@@ -252,10 +252,10 @@ class PartWriter:
         self._waiting_bytes = 0
 
     def send(self, rows: pa.RecordBatch) -> None:
-        """Take rows, with the columns that `Producer.send` takes, and `topic`.
+        """Accept rows with the columns that `Producer.send` accepts, and `topic`.
 
         Raises:
-            ValueError: rows that cannot be sent, or, if they keep their offsets, that do not ascend.
+            ValueError: a row cannot be sent, or rows that keep their offsets do not ascend.
         """
         keep_offsets = self._staging.encoding.keep_offsets
         for batch in _native.RecordRows(rows, keep_offsets=keep_offsets, topic="topic" in rows.schema.names):
@@ -265,18 +265,18 @@ class PartWriter:
                 self._write()
 
     def finish(self) -> tuple[Part, ...]:
-        """Write what waits, and return the parts, by topic and partition.
+        """Write the waiting rows, and return the parts, by topic and partition.
 
         Raises:
-            ValueError: as of `send`, or the staging directory is gone.
+            ValueError: see `send`; or the staging directory is gone.
         """
         self._write()
         return tuple(self._parts[key] for key in sorted(self._parts))
 
     def abort(self) -> None:
-        """Remove what was written: no commit is told of it."""
+        """Remove the parts, which no commit gets."""
         directory, prefix = os.path.split(self._prefix)
-        # It may be gone, with its staging directory.
+        # The staging directory may be gone.
         with contextlib.suppress(FileNotFoundError):
             for name in storage.list_directory(directory):
                 if name.startswith(prefix):
@@ -287,8 +287,8 @@ class PartWriter:
             self._write_waiting()
         except FileNotFoundError as error:
             raise ValueError(
-                f"{self._staging.path} is gone: a broker was started meanwhile, which deletes it, or the streaming "
-                "query a second time, which has gone on without this epoch; or the job was given up"
+                f"{self._staging.path} is gone: a broker was started meanwhile and deleted it; or the streaming query "
+                "was started a second time, and continued without this epoch; or the job was cancelled"
             ) from error
 
     def _write_waiting(self) -> None:
@@ -305,12 +305,12 @@ class PartWriter:
     def _by_topic(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         if "topic" not in rows.column_names:
             if self._staging.topic is None:
-                raise ValueError("rows have no column topic, and the write is not to one topic")
+                raise ValueError("rows have no column topic, which they need unless the write has exactly one topic")
             yield self._staging.topic, rows
             return
         topics: Any = rows["topic"].cast(pa.string())
         if topics.null_count:
-            raise ValueError(f"{topics.null_count} rows have a null in column topic: each needs a topic")
+            raise ValueError(f"{topics.null_count} rows have a null in column topic: each row needs a topic")
         for topic in sorted(pc.unique(topics).to_pylist()):
             yield topic, rows.filter(pc.equal(topics, topic)).drop_columns("topic")
 
@@ -325,7 +325,7 @@ class PartWriter:
                 greatest_epoch: int | None = pc.max(rows["leaderEpoch"]).as_py()
                 epoch = epoch if greatest_epoch is None else max(epoch, greatest_epoch)
         batches = self._encoders[topic, partition].encode(rows, timestamp=now_ms())
-        # Not kept open: a task may write to more partitions than a process may have files.
+        # Closed each time: a task may write to more partitions than a process may have open files.
         with disk.open_existing(part.path) as output:
             output.append(batches)
         self._parts[topic, partition] = replace(
@@ -338,7 +338,7 @@ class PartWriter:
         )
 
     def _new_part(self, topic: str, partition: int) -> Part:
-        # Numbered: a topic's name would not fit into that of a file.
+        # Numbered: a topic's name may be too long for a file's name.
         path = f"{self._prefix}-{len(self._parts)}"
         disk.create(path).close()
         self._encoders[topic, partition] = self._staging.encoding.encoder(self._producer_id)

@@ -1,7 +1,7 @@
-"""Partitions as a write will have them: new ones, and copies of those that are there, with the parts appended.
+"""The staged partitions of a write: new ones, and copies of existing ones, with the parts appended.
 
-Little is copied: segments that do not change are hard links, of the active one only what is small is copied, and parts
-that are large, or that a segment begins with, become segments, in which only headers change.
+Little is copied. Old segments become hard links, and so does a large active segment. A part that is large, or that a
+segment begins with, becomes a segment itself, and only its headers are written.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.append.writer import LogWriter
 from brokerless.commit.parts import check_no_link
 from brokerless.errors import AppendError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.log.segment import segments_in
 from brokerless.log_dir.copying import copy_file
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from brokerless.commit.parts import Encoding, Part
     from brokerless.layout.topic_config import TopicConfig
 
-# A part is read so much at a time; more where a batch is larger.
+# How much of a part is read at a time; more where a batch is larger.
 _BLOCK = 8 << 20
-# To change the headers of smaller batches costs no less than to copy them. As a multiple of a header.
+# The least average batch, as a multiple of a header: to change the headers of smaller ones costs as much as a copy.
 _LEAST_BATCH = 64
-# Parts of at least this share of a segment become one, or begin one together, and the active segment is not copied.
+# Parts are large from 1/_LARGE of a segment's size on: they become or begin one, and the active segment is not copied.
 _LARGE = 4
-# So much of a segment is copied for an epoch: a stream of small ones would copy a large segment each time.
+# The largest active segment that is copied for an epoch: a stream of small epochs would copy it each time.
 _MOST_FOR_EPOCH = 64 << 20
 
 
 def new_log(to: str, topic_id: str | None, config: TopicConfig) -> LogWriter:
-    """Make a partition directory, and open it."""
+    """Create a partition directory, and open it."""
     disk.make_directory(to)
     if topic_id is not None:
         disk.atomic_write(f"{to}/{checkpoints.PARTITION_METADATA}", checkpoints.format_partition_metadata(topic_id))
@@ -46,13 +46,13 @@ def new_log(to: str, topic_id: str | None, config: TopicConfig) -> LogWriter:
 
 
 def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool) -> LogWriter:
-    """Copy a closed log, and open the copy: what is appended there does not show in the log.
+    """Copy a closed log, and open the copy. Appends to the copy leave the log unchanged.
 
     Args:
-        log: any.
-        to: the directory to be made.
-        parts: to be appended: by their size the copy begins a new segment, or goes on with the active one.
-        is_epoch: there will be more soon: an active segment that is not small is not copied, either.
+        log: the closed log.
+        to: the directory of the copy, which is created.
+        parts: the parts to be appended. If they are large, the copy begins a new segment.
+        is_epoch: more commits will follow soon, so the copy begins a new segment unless the active one is small.
     """
     active = segments_in(log.directory)[-1]
     is_large = sum(part.size for part in parts) * _LARGE >= log.config.segment_bytes
@@ -64,7 +64,7 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
             continue
         base_offset = file_names.live_base_offset(name)
         is_old = base_offset is not None and base_offset < active.base_offset
-        # The active segment's indexes are written to even if its batches are not.
+        # The indexes of the active segment are written to, even if its batches are not.
         if is_old or (is_rolled and name == file_names.segment_file(active.base_offset, file_names.LOG)):
             _link(path, f"{to}/{name}")
         else:
@@ -84,21 +84,21 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
 
 
 def gone_directories(root: str, made: Collection[str], staged: Collection[str]) -> list[str]:
-    """Return the partition directories that a commit takes away, and that no staged one replaces by its name.
+    """Return the partition directories that a commit removes, and that no staged directory of the same name replaces.
 
     Args:
         root: the log directory.
-        made: topics that are made anew.
-        staged: the names of the partition directories that are put there.
+        made: the topics that are created or overwritten.
+        staged: the names of the staged partition directories.
 
     Raises:
-        ValueError: one is a link.
+        ValueError: a directory is a symbolic link.
     """
     gone = []
     for name in storage.list_subdirectories(root):
         with contextlib.suppress(ValueError):
             topic, partition, leftover = file_names.parse_directory_name(name)
-            # Brokers take `t-00` for `t-0`.
+            # Brokers treat `t-00` as `t-0`.
             is_replaced = topic in made or f"{topic}-{partition}" in staged
             if is_replaced and not leftover and name not in staged:
                 gone.append(name)
@@ -108,18 +108,18 @@ def gone_directories(root: str, made: Collection[str], staged: Collection[str]) 
 
 
 def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, keep: bool) -> None:
-    """Append parts to a log, in this order; those that keep their offsets in that of these.
+    """Append parts to a log in this order, or in the order of their offsets if they keep them.
 
     Args:
-        log: any.
-        parts: for its partition.
-        encoding: theirs.
-        keep: False: each is removed once it is in the log. Its memory is then used for what comes behind it, and what
-            the system has not written of it yet never needs to be.
+        log: the log.
+        parts: the parts for its partition.
+        encoding: the encoding of the parts.
+        keep: False to remove each part once it is appended. The system can then use its cache for the next parts, and
+            need not write the part to the disk.
 
     Raises:
         AppendError: a broker would refuse a batch.
-        ValueError: offsets are not apart, or a part is not as its task wrote it.
+        ValueError: offsets overlap, or a part is not as its task wrote it.
     """
     if encoding.keep_offsets:
         parts = sorted(parts, key=lambda part: part.first_offset)
@@ -127,17 +127,17 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
         for part in parts:
             if part.first_offset < end:
                 raise ValueError(
-                    f"offsets {part.first_offset} to {part.last_offset} of {part.topic}-{part.partition} are to come "
-                    f"behind {end - 1}: each task's offsets of a partition have to be apart from the others', and "
-                    "behind what is there (repartition by partition, then sortWithinPartitions)"
+                    f"offsets {part.first_offset} to {part.last_offset} of {part.topic}-{part.partition} do not follow "
+                    f"{end - 1}: the offsets of a partition must not overlap between tasks, and must be behind the "
+                    "existing log (repartition by partition, then sortWithinPartitions)"
                 )
             end = part.last_offset + 1
     origin: Origin = "replication" if encoding.keep_offsets else "client"
     for part in parts:
-        if keep or not _take(log, part, origin):
+        if keep or not _append_in_place(log, part, origin):
             _append(log, part, origin)
             if not keep:
-                # Of use, and not needed: a file system in the net keeps files that somebody still reads.
+                # Not essential: a network file system may refuse to remove files that another host still reads.
                 with contextlib.suppress(OSError):
                     disk.remove(part.path)
         if encoding.transactional:
@@ -147,13 +147,13 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
             log.append(marker, origin="coordinator")
 
 
-def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
-    """Make a part a segment, if it is as large as one should be or the first of one; False: it is to be appended."""
+def _append_in_place(log: LogWriter, part: Part, origin: Origin) -> bool:
+    """Make a part a segment if it is large, or if the active segment is empty. Return whether that was done."""
     is_large = part.size * _LARGE >= log.config.segment_bytes
     if part.size > log.config.segment_bytes or not (is_large or log.active_size == 0):
         return False
     if _access(part.path) != _access(log.active_path):
-        # Where tasks run as another user, a broker might not be allowed to write to their files, or to read them.
+        # Tasks of another user may have made files that a broker is not allowed to write to, or to read.
         return False
     try:
         headers = _headers(part)
@@ -166,13 +166,13 @@ def _take(log: LogWriter, part: Part, origin: Origin) -> bool:
 
 
 def _access(path: str) -> tuple[int, int, int]:
-    """Return who may do what with a file."""
+    """Return the owner and the permissions of a file."""
     found = os.stat(path)
     return found.st_uid, found.st_gid, found.st_mode
 
 
 def _headers(part: Part) -> bytes | None:
-    """Return the headers of a part's batches alone, whose checksums hold; None: copying these costs no more."""
+    """Return only the headers of a part's batches, after checking their checksums; None if a copy costs no more."""
     headers, position = bytearray(), 0
     block = memoryview(bytearray(min(_BLOCK, part.size)))
     with _open(part) as file:
@@ -192,22 +192,22 @@ def _open(part: Part) -> storage.File:
     file = storage.File(part.path)
     if file.size() != part.size:
         with file:
-            raise ValueError(f"{part.path} has {file.size()} bytes, and its task wrote {part.size}")
+            raise ValueError(f"{part.path} has {file.size()} bytes, but its task wrote {part.size}")
     return file
 
 
 def _append(log: LogWriter, part: Part, origin: Origin) -> None:
     position = 0
-    # One buffer for all of it: fresh memory costs more than what is read into it.
+    # One buffer for the whole part: new memory costs more than reading into it.
     block = memoryview(bytearray(min(_BLOCK, part.size)))
     with _open(part) as file:
         while position < part.size:
             content = block[: part.size - position]
             if file.read_into(position, content) < len(content):
-                raise ValueError(f"{part.path} is cut while it is read, at {position} or later")
+                raise ValueError(f"{part.path} was truncated while it was read, at {position} or later")
             appended = log._append_encoded(content, origin=origin)
             if appended.duplicates:
-                raise ValueError(f"producer id {part.producer_id} has written to {log.directory} before")
+                raise ValueError(f"producer id {part.producer_id} has already written to {log.directory}")
             position += appended.consumed
             if not appended.consumed:
                 if len(content) == part.size - position:

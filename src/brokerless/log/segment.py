@@ -107,7 +107,11 @@ class Segment:
     @property
     def limit_offset(self) -> int:
         """The first offset that none of its batches may have."""
-        return NO_END if self.next_base_offset is None else self.next_base_offset
+        return self.end_offset(NO_END)
+
+    def end_offset(self, log_end_offset: int) -> int:
+        """Return the offset at which the next segment begins, or for the last segment the log end offset."""
+        return log_end_offset if self.next_base_offset is None else self.next_base_offset
 
     @property
     def size(self) -> int:

@@ -290,7 +290,7 @@ def _entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
 
 def _is_of(segment: Segment, file: File, timestamp: int, offset: int) -> int | None:
     """Return where the batch of a time index entry ends, None if it is not a batch of that time."""
-    beyond = 1 << 63 if segment.next_base_offset is None else segment.next_base_offset
+    beyond = segment.end_offset(1 << 63)
     if timestamp < 0 or not segment.base_offset <= offset < beyond:
         return None
     batch = segment.batch_of(file, offset)

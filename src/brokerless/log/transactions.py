@@ -133,7 +133,7 @@ def aborted_in(segments: Iterable[Segment], log_end_offset: int, *, below: int =
     """
     walk = _native.HeaderWalk()
     for segment in segments:
-        end_offset = log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+        end_offset = segment.end_offset(log_end_offset)
         walk.start_file((segment.base_offset, end_offset))
         try:
             with segment.open() as file, located(segment.path):
@@ -180,7 +180,7 @@ def _ends_within(segments: Iterable[Segment], producer_id: int, start: int, end:
     return any(
         (producer, is_control) == (producer_id, True) and start <= last < end
         for segment in segments
-        if segment.base_offset < end and (segment.next_base_offset is None or start < segment.next_base_offset)
+        if segment.base_offset < end and start < segment.limit_offset
         for batches in segment.scan()
         for producer, is_control, last in tuples(batches, "producer_id", "is_control", "last_offset")
     )
@@ -201,7 +201,7 @@ def fitting(segment: Segment) -> list[Aborted] | None:
     except (OSError, BrokerlessError):
         return None
     producer_id, first, last = (entries[name] for name in ("producer_id", "first_offset", "last_offset"))
-    end = NO_END if segment.next_base_offset is None else segment.next_base_offset
+    end = segment.limit_offset
     checks = (
         pc.less(first, last),
         pc.less(last[:-1], last[1:]),
@@ -315,7 +315,7 @@ def _ended(log: Log, open_transactions: _Open, known: _Open) -> Iterator[tuple[i
 
 
 def _end_of(log: Log, segment: Segment) -> int:
-    return log.extent.next_offset if segment.next_base_offset is None else segment.next_base_offset
+    return segment.end_offset(log.extent.next_offset)
 
 
 def _past_damage(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerless.append.open_log import now_ms
 from brokerless.arguments import unknown
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names, journal
 from brokerless.layout.journal import Journal
 from brokerless.layout.lock import check_free

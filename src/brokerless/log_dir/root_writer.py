@@ -11,10 +11,10 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, TypeVar
 
-from brokerless.append.open_log import now_ms
 from brokerless.arguments import check_partition, unknown, unknown_partition
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import without_records
 from brokerless.layout.replication import SOLE
@@ -257,10 +257,10 @@ class RootWriter:
         }
 
     def _forget(self, key: tuple[str, int]) -> None:
-        """Take out of the checkpoints what they say of a log that was removed by hand: it would hide new rows."""
+        """Remove the checkpoint entries of a log that was deleted by hand: they would hide new rows."""
         for name, offsets in self._checkpoints.items():
             if offsets.pop(key, None) is not None:
-                disk.atomic_write(self._file(name), checkpoints.format_offset_checkpoint(offsets))
+                self._write_checkpoint(name, offsets)
 
     def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
         """Write the checkpoints, with what these logs say; the entries of others stay."""
@@ -277,8 +277,11 @@ class RootWriter:
             # directory that a broker has started on, which makes all of them, is told by that.
             is_changed = name != checkpoints.FIRST_DIRTY_OFFSETS or offsets != self.first_dirty_offsets
             if is_changed and (self.partitions or storage.exists(self._file(name))):
-                disk.atomic_write(self._file(name), checkpoints.format_offset_checkpoint(offsets))
+                self._write_checkpoint(name, offsets)
         self.first_dirty_offsets = cleaned
+
+    def _write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        disk.atomic_write(self._file(name), checkpoints.format_offset_checkpoint(offsets))
 
     def leftover_offsets(self, name: str) -> tuple[int, int | None]:
         """Return the checkpointed recovery point and log start offset of a leftover."""

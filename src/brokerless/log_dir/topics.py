@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from brokerless.append.open_log import now_ms
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import Topic
 from brokerless.layout.topic_config import TopicConfig

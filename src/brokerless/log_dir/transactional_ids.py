@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.errors import CorruptRecordError
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -17,11 +17,11 @@ import warnings
 from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.append.writer import LogWriter
 from brokerless.arguments import check_number
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names, journal
 from brokerless.layout.bootstrap_metadata import Bootstrap, Topic
 from brokerless.layout.lock import Lock

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import pyarrow as pa
 
 from brokerless import _native
-from brokerless.append.open_log import now_ms
 from brokerless.errors import (
     AppendError,
     BrokerlessError,
@@ -22,6 +21,7 @@ from brokerless.errors import (
     RecordBatchTooLargeError,
     RecordTooLargeError,
 )
+from brokerless.io.clock import now_ms
 from brokerless.layout import file_names
 from brokerless.log_dir.topics import NewTopic, check_config
 from brokerless.log_dir.transactional_ids import new_producer_id

@@ -1,6 +1,6 @@
-"""What is to be changed in a partition directory: worked out first, on a view of it, and then done.
+"""The changes to a partition directory: planned on a view of it first, then applied.
 
-So that a dry run is the run itself without its last line, and a log that cannot be opened is left as it is.
+So a dry run is the run itself without its last line, and a log that cannot be opened stays unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Slice(NamedTuple):
-    """Bytes `start` to `end` of a file that is there now."""
+    """Bytes `start` to `end` of a file that exists now."""
 
     path: str
     start: int
@@ -25,9 +25,13 @@ class Slice(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One change, and why.
+    """One change, and the reason for it.
 
-    `to` says which: to a name "", another name, a length, or a content. `verb` says the same in a word.
+    Attributes:
+        verb: "remove", "rename", "truncate" or "write".
+        name: the file's name.
+        to: "" to remove the file, another name, a length, or a content.
+        why: the reason, in words.
     """
 
     verb: str
@@ -48,7 +52,7 @@ class Step(NamedTuple):
 
 
 class Changes:
-    """A directory as it will be. Nothing is changed before `apply`.
+    """A view of a directory as it will be, and the steps to get there. Nothing is changed before `apply`.
 
     Raises:
         OSError: a file cannot be read.
@@ -69,7 +73,7 @@ class Changes:
         self._content: dict[str, Slice | bytes] = {}
         for name in storage.list_directory(directory):
             path = f"{directory}/{name}"
-            # What is no file a broker passes over; at one that it cannot read it stops.
+            # A broker skips everything that is not a file, and fails on a file that it cannot read.
             if storage.is_file(path):
                 with storage.File(path) as file:
                     self._content[name] = Slice(path, 0, file.size())
@@ -90,7 +94,7 @@ class Changes:
         """Return a small file's content.
 
         Raises:
-            OSError: it cannot be read, or is beyond 64 MiB.
+            OSError: the file cannot be read, or is larger than 64 MiB.
         """
         content = self._content[name]
         if isinstance(content, bytes):
@@ -101,23 +105,23 @@ class Changes:
             return view.read(0, view.size())
 
     def open(self, name: str) -> View:
-        """Open a file to read it."""
+        """Open a file for reading."""
         return View(self._content[name])
 
     def remove(self, name: str, why: str) -> None:
-        """Let a file go."""
+        """Remove a file."""
         del self._content[name]
         self.steps.append(Step("remove", name, "", why))
 
     def rename(self, name: str, to: str, why: str) -> None:
-        """Give a file another name, and replace what bears it."""
+        """Rename a file, and replace any file that has the new name."""
         self._content[to] = self._content.pop(name)
         self.steps.append(Step("rename", name, to, why))
 
     def delete_segment(self, base_offset: int, why: str) -> None:
-        """Delete a segment's files as a broker does, all by another name first: a crash leaves no half of it.
+        """Delete a segment's files as a broker does: rename all first, so that a crash leaves no partial segment.
 
-        An index that is left without its log and without a `.log.deleted` is that of a log that somebody removed.
+        So an index without a `.log` and a `.log.deleted` belongs to a log that somebody removed.
         """
         found = [
             file_names.segment_file(base_offset, kind) for kind in (*file_names.SEGMENT_KINDS, file_names.SNAPSHOT)
@@ -129,9 +133,9 @@ class Changes:
             self.remove(name + file_names.DELETED, why)
 
     def set_aside(self, name: str, position: int, why: str) -> None:
-        """Take off a file what is at and behind a position, and keep that under a name that no broker looks at.
+        """Cut a file at a position, and keep the bytes cut off under a name that brokers ignore.
 
-        A crash in between leaves both; the same bytes are not kept twice.
+        A crash in between leaves the copy and the whole file. The same bytes are not kept twice.
         """
         stem = f"{file_names.SET_ASIDE}{name}-from-{position}"
         earlier = [other for other in self._content if other.startswith(stem) and not other.endswith(_TMP)]
@@ -148,7 +152,7 @@ class Changes:
             self.rename(name, aside, why)
 
     def _is_end(self, other: str, name: str, position: int) -> bool:
-        """Tell whether a file holds what another one has from a position on."""
+        """Return whether a file has the same content as another one from a position on."""
         if self.size(other) != self.size(name) - position:
             return False
         with self.open(other) as found, self.open(name) as file:
@@ -156,7 +160,7 @@ class Changes:
             return all(found.read(at, _BLOCK) == file.read(position + at, _BLOCK) for at in blocks)
 
     def truncate(self, name: str, size: int, why: str) -> None:
-        """Cut a file."""
+        """Cut a file to a size; do nothing if it is not larger."""
         content = self._content[name]
         if size < self.size(name):
             cut = content._replace(end=content.start + size) if isinstance(content, Slice) else content[:size]
@@ -164,52 +168,52 @@ class Changes:
             self.steps.append(Step("truncate", name, size, why))
 
     def write(self, name: str, content: bytes, why: str) -> None:
-        """Make a file, or make its content this."""
+        """Create a file, or replace its content."""
         if name in self._content and self.size(name) == len(content) and self.read(name) == content:
             return
         self._content[name] = content
         self.steps.append(Step("write", name, content, why))
 
     def copy(self, name: str, source: str, start: int, end: int, why: str) -> None:
-        """Make a file of a part of another."""
+        """Create a file from a part of another one."""
         content = self._content[source]
         assert isinstance(content, Slice)
         self._content[name] = Slice(content.path, content.start + start, content.start + end)
-        # by then, the source has the name that it has in this view now
+        # When the step is applied, the source has the name that it has in this view now.
         self.steps.append(Step("write", name, Slice(f"{self.directory}/{source}", start, end), why))
 
     @contextmanager
     def insert_before(self, start: int) -> Iterator[None]:
-        """Do what is said in the block before the steps from number `start` on, but for files that those touch, too.
+        """Move the steps of the block before those from number `start` on, except steps on files that both change.
 
-        Only producer snapshots are such files, and one too many does no harm.
+        Only producer snapshots can be such files, and a superfluous snapshot does no harm.
         """
         end = len(self.steps)
         yield
-        later, said = self.steps[start:end], self.steps[end:]
+        later, added = self.steps[start:end], self.steps[end:]
         touched = {step.name for step in later}
-        ahead = [step for step in said if step.name.removesuffix(file_names.DELETED) not in touched]
-        behind = [step for step in said if step.name.removesuffix(file_names.DELETED) in touched]
+        ahead = [step for step in added if step.name.removesuffix(file_names.DELETED) not in touched]
+        behind = [step for step in added if step.name.removesuffix(file_names.DELETED) in touched]
         self.steps[start:] = [*ahead, *later, *behind]
 
     def drop_noops(self) -> None:
-        """Forget the removals of files that are written again just as they are."""
+        """Drop the steps that remove a file and write it again with the same content."""
         touched: dict[str, list[int]] = {}
         for number, step in enumerate(self.steps):
             for name in (step.name, step.to) if isinstance(step.to, str) and step.to else (step.name,):
                 touched.setdefault(name, []).append(number)
-        idle: set[int] = set()
+        noops: set[int] = set()
         for name, numbers in touched.items():
             verbs = [self.steps[number].verb for number in numbers]
             content = self.steps[numbers[-1]].to
             if verbs == ["remove", "write"] and isinstance(content, bytes):
                 path = f"{self.directory}/{name}"
                 if storage.size(path) == len(content) and storage.read_all(path) == content:
-                    idle.update(numbers)
-        self.steps = [step for number, step in enumerate(self.steps) if number not in idle]
+                    noops.update(numbers)
+        self.steps = [step for number, step in enumerate(self.steps) if number not in noops]
 
     def apply(self) -> None:
-        """Do it all, in order. What is written is on the disk when this returns."""
+        """Apply all steps in order. The result is durable when this returns."""
         for step in self.steps:
             path = f"{self.directory}/{step.name}"
             if isinstance(step.to, int):
@@ -225,7 +229,7 @@ class Changes:
                     disk.rename(path, f"{self.directory}/{step.to}")
                 else:
                     disk.remove(path)
-                # Names must change in this order on the disk too: what comes later counts on what came before.
+                # Durable at once: later steps rely on the names that earlier ones have changed.
                 disk.sync_directory(self.directory)
         if self.steps:
             disk.sync_directory(self.directory)
@@ -261,11 +265,11 @@ class View:
             self._file.close()
 
     def size(self) -> int:
-        """Return its length in bytes."""
+        """Return the length in bytes."""
         return self._end - self._start
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `position` on and return how many bytes there were."""
+        """Fill `buffer` from `position` on, and return the number of bytes read."""
         buffer = buffer[: max(0, self.size() - position)]
         if self._file is not None:
             return self._file.read_into(self._start + position, buffer)

@@ -1,4 +1,4 @@
-"""`Loaded`: a log as opening or truncating it leaves it."""
+"""`Loaded`: the result of planning to open or truncate a log."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 
 
 class Loaded(NamedTuple):
-    """A log as it is once `changes` are applied.
+    """A log as it will be once `changes` are applied.
 
     Attributes:
-        changes: what is to be done.
-        base_offsets: of its segments, ascending; at least one.
-        log_start_offset: the first offset that counts.
-        log_end_offset: the next offset to be given.
-        recovery_point: what is below needs no recovery.
-        leader_epochs: the epochs and where they start.
-        producers: the producer state at the end.
+        changes: the changes to the partition's directory.
+        base_offsets: the base offsets of the segments, ascending; at least one.
+        log_start_offset: the log start offset.
+        log_end_offset: the log end offset.
+        recovery_point: offsets below this one need no recovery.
+        leader_epochs: the leader epochs, with their start offsets.
+        producers: the producer state at the log end.
         losses: what a broker would lose silently, a sentence each.
-        cuts: what recovery takes off its segments.
-        max_timestamp: the largest of the last segment, and its batch's last offset; None: what its time index says.
-        missing: the segments of which only indexes are left, a sentence each.
-        promise: the log end offset that other files tell of; None: the log does not end below it.
+        cuts: what recovery cuts off the segments.
+        max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
+            from the time index.
+        missing: the records that are missing inside the log, a sentence each.
+        promise: the log end offset that other files state; None if the log does not end below it.
     """
 
     changes: Changes
@@ -48,54 +49,54 @@ class Loaded(NamedTuple):
     promise: Promise | None = None
 
     def is_tiered(self, config: TopicConfig) -> bool:
-        """Tell whether segments of the log may be in remote storage."""
+        """Return whether segments of the log may be in remote storage."""
         return bool(config.remote_storage_enable) or self.log_start_offset < self.base_offsets[0]
 
     def check_losses(self, *, is_clean: bool) -> None:
-        """Refuse a log of which a broker would lose something.
+        """Refuse a log from which a broker would lose something silently.
 
         Raises:
-            CorruptRecordError: with the losses, and the cure.
+            CorruptRecordError: names the losses and the remedy.
         """
         if self.losses:
             losses = "; ".join(dict.fromkeys(self.losses))
-            # Without the marker this is what recovering it comes to.
-            cure = "; `brokerless recover` on the log directory brings it in order" if is_clean else ""
+            # Without the marker, recovery itself has the losses.
+            cure = "; run `brokerless recover` on the log directory" if is_clean else ""
             raise CorruptRecordError(
-                f"a broker would lose data here without a word: {losses}{cure}", path=self.changes.directory
+                f"a broker would lose data here silently: {losses}{cure}", path=self.changes.directory
             )
 
     def check_cuts(self) -> None:
-        """Refuse a log of which recovery would take sound batches.
+        """Refuse a log from which recovery would cut sound batches.
 
         Raises:
-            CorruptRecordError: with what they are, and the cure.
+            CorruptRecordError: names the batches and the remedy.
         """
         lost = sorted((cut for cut in self.cuts if cut.offsets is not None), key=lambda cut: cut.name)
         if lost:
             records, offsets = sum(cut.records for cut in lost), [cut.offsets or (0, 0) for cut in lost]
             raise CorruptRecordError(
-                f"needs recovery, which cuts it at damage and loses {records} sound records behind it, offsets "
+                f"the log needs recovery, which cuts it at damage and loses {records} sound records behind it, offsets "
                 f"{offsets[0][0]} to {offsets[-1][1]}: {lost[0].name} from {lost[0].position} on: "
                 f"{lost[0].why}; nothing was changed. `brokerless recover` on the log directory does that, as a broker "
-                "would, and sets aside what it cuts; to keep these records, copy the log first: `brokerless read "
+                "would, and sets aside the bytes it cuts; to keep these records, copy the log first: `brokerless read "
                 "--on-corrupt skip` and `brokerless produce --keep-offsets`",
                 path=self.changes.directory,
             )
 
     def check_missing(self) -> None:
-        """Refuse a log that lacks records which its directory's own files tell of: opened, these say so no more.
+        """Refuse a log that lacks records which other files in its log directory state. Opening it would update these.
 
         Raises:
-            CorruptRecordError: with which they are, and the cure.
+            CorruptRecordError: names the records and the remedy.
         """
         promise = self.promise if self.promise is not None and self.promise.is_certain else None
         missing = [*self.missing, *([] if promise is None else [promise.missing])]
         if missing:
             raise CorruptRecordError(
                 f"records are missing: {'; '.join([*missing, *dict.fromkeys(self.losses)])}; nothing was changed. A "
-                "broker goes on without them, and without a word. Put back what was removed or cut, or take the log as "
-                "it is by `brokerless recover --force` on the log directory",
+                "broker silently continues without them. Restore the removed or cut files, or accept the log as it is: "
+                "run `brokerless recover --force` on the log directory",
                 path=self.changes.directory,
             )
 
@@ -103,10 +104,10 @@ class Loaded(NamedTuple):
         """Refuse a log that recovery would cut.
 
         Raises:
-            CorruptRecordError: with where, and the cure.
+            CorruptRecordError: names the place and the remedy.
         """
         for cut in self.cuts:
             raise CorruptRecordError(
-                f"the log is to be brought in order first: recovery takes off {cut}; `brokerless recover` does that",
+                f"the log needs recovery first, which cuts off {cut}; run `brokerless recover`",
                 path=self.changes.directory,
             )

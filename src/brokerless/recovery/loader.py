@@ -1,16 +1,17 @@
-"""What a broker does to a partition directory when it starts (LogLoader), worked out on a view of it.
+"""What a broker does to a partition directory when it starts (LogLoader), planned on a view of the directory.
 
-The steps and their order are Kafka's, so that a broker that opens the directory next finds nothing left to do. Where
-Kafka refuses to start, `CorruptRecordError` says so and names the cure. Where it would lose data without a word, the
-result says so under `losses`: whoever opens the log decides.
+The steps and their order are Kafka's, so a broker that opens the directory next has nothing left to do. Where Kafka
+refuses to start, a `CorruptRecordError` says why and names the remedy. Where Kafka would lose data silently, the result
+lists that under `losses`, and the caller decides.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.layout.topic_config import TopicConfig
+    from brokerless.recovery.directory_plan import View
 
 _INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
 _MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -45,20 +47,20 @@ def load(
     high_watermark: int | None = None,
     first_dirty_offset: int | None = None,
 ) -> Loaded:
-    """Work out what opening a partition directory does.
+    """Plan what opening a partition directory changes.
 
     Args:
-        directory: the partition's.
-        config: the topic's.
+        directory: the partition's directory.
+        config: the topic's settings.
         is_clean: whether the log directory was shut down cleanly.
-        recovery_point: as checkpointed; 0 for none.
-        log_start_offset: as checkpointed; None: the checkpoint does not name the log.
+        recovery_point: the checkpointed recovery point; 0 without one.
+        log_start_offset: the checkpointed log start offset; None if the checkpoint does not name the log.
         now: ms since the epoch, for the expiry of producers.
-        high_watermark: as checkpointed; None: the checkpoint does not name the log.
-        first_dirty_offset: likewise, by the cleaner's.
+        high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
+        first_dirty_offset: the cleaner's checkpoint; None if it does not name the log.
 
     Raises:
-        CorruptRecordError: a broker would not start on it.
+        CorruptRecordError: a broker would not start on the directory.
         OSError: a file cannot be read.
     """
     changes = Changes(directory)
@@ -68,8 +70,48 @@ def load(
         ).load()
 
 
+class _Outcome(Enum):
+    """What loading came to, of one segment or of all."""
+
+    LOADED = auto()
+    """Loaded, and cut if part of it was invalid."""
+    OUT_OF_ORDER = auto()
+    """The offsets do not ascend: a broker would empty the segment. It is unchanged."""
+    SPLIT = auto()
+    """A segment was split into several: all segments have to be loaded again."""
+
+
+class _Recovered(NamedTuple):
+    """The result of recovering a segment; `reason` says why it did not end as `LOADED`."""
+
+    outcome: _Outcome
+    reason: str = ""
+
+
+class _ShortSegment(NamedTuple):
+    """A segment that ends before the last entry of its offset index.
+
+    Attributes:
+        base_offset: the segment's base offset.
+        missing: what is lost, in words; None if a cleaner may have removed it.
+    """
+
+    base_offset: int
+    missing: str | None
+
+
 @dataclass
 class _Loader:
+    """Loads one log; the attributes from `segments` on are the result so far.
+
+    Attributes:
+        segments: the base offsets of the loaded segments, ascending.
+        short_segments: the base offsets of the segments whose index has entries behind the end of the `.log`.
+        highest_next_offsets: for each recovered segment, the offset behind its highest one.
+        losses: what a broker would lose silently, a sentence each.
+        cuts: what recovery cuts off the segments.
+    """
+
     changes: Changes
     config: TopicConfig
     is_clean: bool
@@ -79,8 +121,8 @@ class _Loader:
     high_watermark: int | None = None
     first_dirty_offset: int | None = None
     segments: list[int] = field(default_factory=list)
-    cut_short: set[int] = field(default_factory=set)
-    reached: dict[int, int] = field(default_factory=dict)
+    short_segments: set[int] = field(default_factory=set)
+    highest_next_offsets: dict[int, int] = field(default_factory=dict)
     losses: list[str] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
 
@@ -88,19 +130,22 @@ class _Loader:
         live = file_names.live_files(
             self.changes.names(), lambda name: self._next_offset(self._base_offset(name), file_names.SWAP)
         )
-        missing = [*self._lost_segments(live), *self._cut_segments(live)]
-        self._sweep_leftovers()
+        short = list(self._short_segments(live))
+        self.short_segments = {segment.base_offset for segment in short}
+        missing = [*self._lost_segments(live), *(segment.missing for segment in short if segment.missing is not None)]
+        self._remove_leftovers()
         self._complete_swaps()
         self.epochs = self._read_epochs()
         starts = [start_offset for _, start_offset in self.epochs.entries()]
         promises = Promises(self.recovery_point, self.high_watermark, live.snapshots, starts)
         agreed = promises.agreed_end if self.is_clean else None
-        while not self._load_segments():
+        # This ends: each split leaves more and smaller segments.
+        while self._load_segments() is _Outcome.SPLIT:
             pass
         end_offset = self._end_offset()
-        highest = self.reached.get(self.segments[-1], end_offset)
+        highest = self.highest_next_offsets.get(self.segments[-1], end_offset)
         if highest > end_offset:
-            self._pass_by(self.segments[-1], end_offset, highest)
+            self._report_unreachable(self.segments[-1], end_offset, highest)
         if agreed is not None and end_offset > agreed:
             missing.append(above_in_words(end_offset, agreed))
         recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
@@ -141,19 +186,19 @@ class _Loader:
         return self.config.message_format < 2
 
     def _lost_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
-        """Say which segments the directory has indexes of, and no `.log`. A load removes these."""
+        """Yield, in words, the segments that have indexes and no `.log`. A load removes these indexes."""
         for base_offset in live.lost:
             following = min((base for base in live.kinds if base > base_offset), default=None)
             before = max((base for base in live.kinds if base < base_offset), default=None)
-            # Deleted records are not missing, nor those that a cleaner has merged into the segment before.
+            # Deleted records are not missing, and neither are those that a cleaner merged into the segment before.
             is_deleted = following is not None and following <= self.checkpointed_start
             if not is_deleted and (before is None or self._end_of(before, live)[1] <= base_offset):
                 yield lost_in_words(base_offset, following)
 
-    def _cut_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
-        """Say which older segments end before what their index has.
+    def _short_segments(self, live: file_names.LiveFiles) -> Iterator[_ShortSegment]:
+        """Yield the older segments that end before the last entry of their index.
 
-        The rules are those of `Segment.entry_behind` and `Log.trusts_index`: an index that is not trusted is rebuilt.
+        The rules are those of `Segment.entry_behind` and `Log.trusts_index`: an untrusted index is rebuilt.
         """
         for base_offset, following in pairwise(sorted(live.kinds)):
             log, index = (file_names.segment_file(base_offset, kind) for kind in (file_names.LOG, file_names.INDEX))
@@ -165,22 +210,21 @@ class _Loader:
             if entry is None or entry[1] < size or entry[0] >= following:
                 continue
             position, end_offset = self._end_of(base_offset, live)
-            # Where it ends within a batch, recovery says what that loses.
+            # If the segment ends within a batch, recovery reports what that loses.
             if position == size and end_offset <= entry[0]:
-                self.cut_short.add(base_offset)
-                lost = f"offsets {end_offset} to {following - 1} are lost"
-                if self.is_clean or base_offset >= (self.first_dirty_offset or 0):
-                    yield f"{lost}: {log}: {cut_short_in_words(size, entry)}"
+                is_missing = self.is_clean or base_offset >= (self.first_dirty_offset or 0)
+                lost = f"offsets {end_offset} to {following - 1} are lost: {log}: {cut_short_in_words(size, entry)}"
+                yield _ShortSegment(base_offset, lost if is_missing else None)
 
     def _end_of(self, base_offset: int, live: file_names.LiveFiles) -> tuple[int, int]:
-        """Walk a whole segment, and return the position and the offset behind its last batch."""
+        """Walk a whole segment, and return the position and the offset behind the last batch."""
         suffix = file_names.SWAP if live.swapped.get(base_offset, 0) & file_names.LOG else ""
         walk = _native.SegmentEnd(0)
         with self.changes.open(file_names.segment_file(base_offset, file_names.LOG, suffix)) as file:
             feed(walk, file)
         return walk.position, base_offset if walk.next_offset is None else walk.next_offset
 
-    def _sweep_leftovers(self) -> None:
+    def _remove_leftovers(self) -> None:
         changes = self.changes
         for name in changes.names():
             if name.endswith(file_names.DELETED) and not name.endswith(".checkpoint.deleted"):
@@ -194,7 +238,7 @@ class _Loader:
             changes.remove(name, "left by an interrupted cleaning")
 
     def _complete_swaps(self) -> None:
-        """Finish what a cleaning or a split had ready: the new files stand in for all in the range they cover."""
+        """Finish an interrupted cleaning or split: the new files replace all old ones in the range that they cover."""
         changes = self.changes
         swapped = [name for name in changes.names() if name.endswith(file_names.SWAP)]
         logs = [name for name in swapped if name.endswith(f".log{file_names.SWAP}")]
@@ -202,7 +246,7 @@ class _Loader:
             for name in logs:
                 index = file_names.segment_file(file_names.base_offset(name), file_names.INDEX, file_names.SWAP)
                 if index not in changes:
-                    # To look at the segment, a broker opens its index, and so makes one of full length.
+                    # A broker that opens the segment creates its index at full length.
                     changes.write(index, bytes(self.config.segment_index_bytes // 8 * 8), "missing beside its segment")
                     swapped.append(index)
             start = min(map(file_names.base_offset, logs))
@@ -214,8 +258,8 @@ class _Loader:
         for name in swapped:
             changes.rename(name, name.removesuffix(file_names.SWAP), "complete")
 
-    def _load_segments(self) -> bool:
-        """Load, and where needed recover, all segments. False: one was split, and all is to be looked at again."""
+    def _load_segments(self) -> _Outcome:
+        """Load all segments, and recover those that need it. Stop at the first segment that has to be split."""
         changes, self.segments = self.changes, []
         self._remove_orphans()
         for base_offset in sorted({self._base_offset(name) for name in changes.names() if name.endswith(".log")}):
@@ -226,27 +270,27 @@ class _Loader:
                     f"a segment's name is not padded to 20 digits: its records are not seen ({name}); rename the file"
                 )
             if not self._check_indexes(base_offset):
-                recovery = self._recover(base_offset)
-                if recovery.ended == "split":
-                    return False
-                if recovery.ended == "emptied":
+                recovered = self._recover(base_offset)
+                if recovered.outcome is _Outcome.SPLIT:
+                    return _Outcome.SPLIT
+                if recovered.outcome is _Outcome.OUT_OF_ORDER:
                     raise CorruptRecordError(
-                        f"a broker does not start: {name}: {recovery.error}; remove the clean-shutdown marker"
+                        f"a broker does not start: {name}: {recovered.reason}; remove the clean-shutdown marker"
                     )
             self.segments.append(base_offset)
-        if not self.is_clean and not self._recover_unflushed():
-            return False
+        if not self.is_clean and self._recover_unflushed() is _Outcome.SPLIT:
+            return _Outcome.SPLIT
         if not self.segments or self._end_offset() < self.checkpointed_start:
-            self._begin_anew()
+            self._restart_at_log_start()
         self._check_sizes(self.segments[-1])
-        return True
+        return _Outcome.LOADED
 
-    def _begin_anew(self) -> None:
-        """Begin the log at its start offset, which none of its segments reaches."""
+    def _restart_at_log_start(self) -> None:
+        """Replace all segments by an empty one at the log start offset, which none of them reaches."""
         changes, start = self.changes, self.checkpointed_start
         if self.is_clean and any(changes.size(file_names.segment_file(base, file_names.LOG)) for base in self.segments):
             self.losses.append(
-                f"a broker deletes all of it, for it ends below its start offset {start}; "
+                f"a broker deletes the whole log, for it ends below its start offset {start}; "
                 f"correct {checkpoints.LOG_START_OFFSETS} first"
             )
         for base_offset in reversed(self.segments):
@@ -273,14 +317,14 @@ class _Loader:
             ) from None
 
     def _check_indexes(self, base_offset: int) -> bool:
-        """Tell whether the indexes are there; their content is believed, as Kafka does."""
+        """Return whether the indexes exist. Like Kafka, trust the content of the offset and the time index."""
         index, time_index, txn_index = (file_names.segment_file(base_offset, kind) for kind in _INDEXES)
         if time_index not in self.changes and index in self.changes:
             self.changes.write(time_index, b"", "a time index that is missing alone stays empty")
         for name, entry in ((index, 8), (time_index, 12)):
             if name in self.changes:
                 size = self.changes.size(name)
-                # A broker goes on behind the last whole entry, and cuts the rest off when it closes the file.
+                # A broker appends behind the last whole entry, and cuts the rest off when it closes the file.
                 self.changes.truncate(name, size - size % entry, f"{size % entry} bytes behind its last entry")
         if txn_index in self.changes:
             found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
@@ -293,11 +337,11 @@ class _Loader:
                     f"a broker does not start: {txn_index} cannot be read: {error}; remove it together with "
                     f"{index}, and both are rebuilt"
                 ) from error
-        # A broker keeps the index of such a segment, which would go on to tell of lost records.
-        return index in self.changes and base_offset not in self.cut_short
+        # A broker keeps the index of a short segment. Its last entry would still point to lost records.
+        return index in self.changes and base_offset not in self.short_segments
 
     def _check_sizes(self, base_offset: int) -> None:
-        """A broker maps the active segment's indexes at their full size, and cannot where they are larger."""
+        """Refuse indexes of the active segment that are larger than segment.index.bytes: a broker cannot map them."""
         limit = self.config.segment_index_bytes
         for kind, entry in ((file_names.INDEX, 8), (file_names.TIMEINDEX, 12)):
             name = file_names.segment_file(base_offset, kind)
@@ -307,30 +351,30 @@ class _Loader:
                     "(segment.index.bytes); remove it, and it is rebuilt"
                 )
 
-    def _recover_unflushed(self) -> bool:
-        """Recover from the segment with the recovery point on, up to the first that had to be cut."""
+    def _recover_unflushed(self) -> _Outcome:
+        """Recover the segments from the one with the recovery point on. Behind the first one to be cut, delete all."""
         start = max((base for base in self.segments if base <= self.recovery_point), default=0)
         for base_offset in [base for base in self.segments if base >= start]:
             size = self.changes.size(file_names.segment_file(base_offset, file_names.LOG))
             before = len(self.changes.steps)
-            match self._recover(base_offset).ended:
-                case "split":
-                    return False
-                case "emptied":
-                    self._empty(base_offset)
+            outcome = self._recover(base_offset).outcome
+            if outcome is _Outcome.SPLIT:
+                return _Outcome.SPLIT
+            if outcome is _Outcome.OUT_OF_ORDER:
+                self._empty(base_offset)
             if self.changes.size(file_names.segment_file(base_offset, file_names.LOG)) < size:
-                # A crash in between leaves damage then, and not a gap.
+                # Later segments go first: a crash in between then leaves the damage, and no gap.
                 with self.changes.insert_before(before):
                     for later in reversed([base for base in self.segments if base > base_offset]):
                         why = f"behind the damage in segment {base_offset}"
-                        self._take_off(later, 0, why, keep=False)
+                        self._cut_off(later, 0, why, keep=False)
                         self.changes.delete_segment(later, why)
                         self.segments.remove(later)
                 break
-        return True
+        return _Outcome.LOADED
 
-    def _recover(self, base_offset: int) -> _native.SegmentRecovery:
-        """Recover one segment (LogSegment.recover), or split it; one that is to be emptied stays as it is."""
+    def _recover(self, base_offset: int) -> _Recovered:
+        """Recover one segment (LogSegment.recover), or split it. Do not change one whose offsets are out of order."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         snapshots = self._snapshots()
         snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, is_legacy=self._is_legacy)
@@ -343,47 +387,57 @@ class _Loader:
         )
         with self.changes.open(log) as file:
             feed(recovery, file)
-            # Of a log that was left clean a broker recovers only segments without an index. A batch that is cut at the
-            # end is what a copy of a growing file has; not where another segment follows.
-            newest = max(self._base_offset(name) for name in self.changes.names() if name.endswith(".log"))
-            is_cut = base_offset < newest and recovery.valid_bytes < file.size()
-            is_damaged = recovery.error is not None and not is_zero_from(file, recovery.valid_bytes)
-            is_lost = self.is_clean and (is_cut or is_damaged) and recovery.ended != "split"
+            is_lossy = self._is_lossy(base_offset, recovery, file)
         why = recovery.error or "less than a batch behind its last one"
-        if is_lost:
-            self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
         if recovery.ended == "split":
             self._split(base_offset)
-        if recovery.ended in ("split", "emptied"):
-            return recovery
+            return _Recovered(_Outcome.SPLIT, why)
+        # If the log was closed cleanly, only segments without an index are recovered.
+        if self.is_clean and is_lossy:
+            self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
+        if recovery.ended == "emptied":
+            return _Recovered(_Outcome.OUT_OF_ORDER, why)
         if recovery.ended == "failed":
             raise CorruptRecordError(
                 f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
             )
-        self._take_off(base_offset, recovery.valid_bytes, why, is_damage=recovery.error is not None)
+        self._cut_off(base_offset, recovery.valid_bytes, why, is_damage=recovery.error is not None)
+        self._write_rebuilt_indexes(base_offset, recovery)
+        self.highest_next_offsets[base_offset] = recovery.highest_next_offset
+        if recovery.producers_end is not None:
+            snapshots.end_offset = recovery.producers_end
+        snapshots.take()
+        return _Recovered(_Outcome.LOADED)
+
+    def _is_lossy(self, base_offset: int, recovery: _native.SegmentRecovery, file: View) -> bool:
+        """Return whether a recovery cuts more than zeros, or than the incomplete last batch of the newest segment.
+
+        The copy of a growing file has such a batch.
+        """
+        newest = max(self._base_offset(name) for name in self.changes.names() if name.endswith(".log"))
+        if base_offset < newest and recovery.valid_bytes < file.size():
+            return True
+        return recovery.error is not None and not is_zero_from(file, recovery.valid_bytes)
+
+    def _write_rebuilt_indexes(self, base_offset: int, recovery: _native.SegmentRecovery) -> None:
         rebuilt = (recovery.index, recovery.timeindex, recovery.txnindex)
-        # The offset index last: below the recovery point, only one that is missing has the others looked at again.
+        # The offset index last: below the recovery point, a load checks the others again only if this one is missing.
         for kind, content in reversed(list(zip(_INDEXES, rebuilt, strict=True))):
             name = file_names.segment_file(base_offset, kind)
             if content or name in self.changes or kind != file_names.TXNINDEX:
                 self.changes.write(name, content, "rebuilt from the segment")
-        self.reached[base_offset] = recovery.highest_next_offset
-        if recovery.producers_end is not None:
-            snapshots.end_offset = recovery.producers_end
-        snapshots.take()
-        return recovery
 
-    def _pass_by(self, base_offset: int, end_offset: int, highest: int) -> None:
-        """Note batches that nobody gets to: the last one has lower offsets, and the log goes on behind these."""
+    def _report_unreachable(self, base_offset: int, end_offset: int, highest: int) -> None:
+        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues behind it."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
         records = sum(last - (last if first is None else first) + 1 for first, last in spans if last >= end_offset)
-        why = f"the last batch has the log end at {end_offset}, and batches before it go up to {highest}"
+        why = f"the log ends at {end_offset} by its last batch, and batches before that one reach up to {highest}"
         offsets = end_offset, highest - 1
         self.cuts.append(Cut(log, self.changes.size(log), 0, why, True, 1, records, offsets))
 
-    def _take_off(
+    def _cut_off(
         self,
         base_offset: int,
         position: int,
@@ -392,7 +446,15 @@ class _Loader:
         is_damage: bool = True,
         keep: bool = True,
     ) -> None:
-        """Cut a segment, and set aside what is not just zeros, or the beginning of a batch; `keep`: an empty one."""
+        """Cut a segment. Set aside the bytes cut off, unless they are zeros or an incomplete batch.
+
+        Args:
+            base_offset: the segment's base offset.
+            position: where to cut.
+            why: the reason, in words.
+            is_damage: the bytes are known to be damage.
+            keep: keep an empty segment where nothing is left.
+        """
         log = file_names.segment_file(base_offset, file_names.LOG)
         if position == self.changes.size(log):
             return
@@ -408,15 +470,15 @@ class _Loader:
             self.changes.truncate(log, position, why)
 
     def _empty(self, base_offset: int) -> None:
-        """Kafka's answer to a segment whose index offsets do not ascend."""
-        self._take_off(base_offset, 0, "its offsets do not ascend")
+        """Empty a segment whose index offsets do not ascend, as Kafka does."""
+        self._cut_off(base_offset, 0, "its offsets do not ascend")
         for kind in _INDEXES:
             name = file_names.segment_file(base_offset, kind)
             if name in self.changes:
                 self.changes.write(name, b"", "its segment is empty")
 
     def _split(self, base_offset: int) -> None:
-        """Cut a segment whose offsets lie too far apart into several (LogLoader.splitOverflowedSegment)."""
+        """Split a segment whose offsets lie too far apart for one (LogLoader.splitOverflowedSegment)."""
         changes, log = self.changes, file_names.segment_file(base_offset, file_names.LOG)
         why = f"the offsets of segment {base_offset} lie too far apart for one"
         bases = (self._base_offset(name) for name in changes.names() if name.endswith(".log"))
@@ -442,26 +504,26 @@ class _Loader:
                         )
                     parts.append((first, batch["position"]))
                 if limit is not None and parts[-1][0] >= limit:
-                    self._move_off(log, batch, limit)
+                    self._report_moved(log, batch, limit)
                 elif limit is None and parts[-1][0] > next_offset + _MAX_RELATIVE_OFFSET:
-                    # No gap of the newest segment, which no cleaner has seen, is as large.
-                    self._move_off(log, batch, limit_of(base_offset))
+                    # The newest segment, which no cleaner has seen, has no gap as large.
+                    self._report_moved(log, batch, limit_of(base_offset))
                 next_offset = last + 1
         ends = [position for _, position in parts[1:]] + [size]
         names = [file_names.segment_file(first, file_names.LOG) for first, _ in parts]
         for name, (_, start), end in zip(names, parts, ends, strict=True):
             changes.copy(name + file_names.CLEANED, log, start, end, why)
-            # no index: it is rebuilt, which is what an index that is missing makes a broker do, too
+            # Without an index: a broker rebuilds one that is missing, and so does the next load of the segments.
         for name in reversed(names):
             changes.rename(name + file_names.CLEANED, name + file_names.SWAP, why)
         changes.delete_segment(base_offset, why)
         for name in names:
             changes.rename(name + file_names.SWAP, name, why)
 
-    def _move_off(self, log: str, batch: dict[str, Any], limit: int) -> None:
-        """Note a batch that is moved behind the end of the log: a flipped bit of its base offset does that."""
+    def _report_moved(self, log: str, batch: dict[str, Any], limit: int) -> None:
+        """Report a batch that the split moves behind the end of the log, as a flipped bit of its base offset causes."""
         first, last = batch["base_offset"], batch["last_offset"]
-        why = f"offset {last} is not below {limit}, where the segment has to end: a broker gives it one of its own"
+        why = f"offset {last} is not below {limit}, where the segment has to end: a broker moves it to its own segment"
         count = last - first + 1
         self.cuts.append(Cut(log, batch["position"], batch["size"], why, True, 1, count, (first, last)))
 
@@ -470,7 +532,7 @@ class _Loader:
         return Snapshots(self.changes, now=self.now, producer_id_expiration_ms=expiration_ms)
 
     def _end_offset(self) -> int:
-        """Find the end of the last segment as a broker does: from its last index entry on."""
+        """Return the end of the last segment as a broker finds it: from the last index entry on."""
         return self._next_offset(self.segments[-1])
 
     def _next_offset(self, base_offset: int, suffix: str = "") -> int:
@@ -486,7 +548,7 @@ class _Loader:
         if walk.ended == "failed":
             raise CorruptRecordError(
                 f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; remove the "
-                f"clean-shutdown marker, and it is cut there",
+                f"clean-shutdown marker, and recovery cuts it there",
                 position=walk.position,
             )
         next_offset = walk.next_offset
@@ -503,8 +565,8 @@ class _Loader:
             return _native.LeaderEpochs(checkpoints.parse_leader_epochs(self.changes.read(checkpoints.LEADER_EPOCHS)))
         except CorruptRecordError as error:
             raise CorruptRecordError(
-                f"a broker does not start: {checkpoints.LEADER_EPOCHS} cannot be read: {error}; remove it, and recover "
-                "the log to find the epochs again"
+                f"a broker does not start: {checkpoints.LEADER_EPOCHS} cannot be read: {error}; remove it and recover "
+                "the log, which rebuilds the epochs"
             ) from error
 
     def _write_epochs(self) -> None:

@@ -1,8 +1,7 @@
-"""What recovery takes off a log: the bytes from damage on, and the sound batches among them.
+"""What recovery cuts off a log: all bytes from the damage on, and the sound batches among them.
 
-A broker that starts after a crash cuts a log at its first invalid batch, whatever follows. A batch that a crash has cut
-short was never complete, and nothing is lost with it. Sound batches behind damage are another matter: they can still be
-read.
+A broker that starts after a crash cuts a log at its first invalid batch, whatever follows. A batch that the crash
+interrupted was never complete, so nothing is lost with it. Sound batches behind damage are lost, but can still be read.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ _COLUMNS = ("base_offset", "last_offset", "records_count", "is_control")
 
 
 class Cut(NamedTuple):
-    """What is taken off the end of one file.
+    """The end of one file that recovery cuts off.
 
     Attributes:
-        name: the file's.
-        position: from where on.
-        size: how many bytes.
-        why: in words.
-        is_damage: there is more than the beginning of a batch that was never complete.
-        batches: sound ones in it.
-        records: in these, without markers.
-        offsets: the first and the last of these; None: there are none.
+        name: the file's name.
+        position: where the cut is.
+        size: the number of bytes cut off.
+        why: the reason, in words.
+        is_damage: the bytes are more than zeros, or than an incomplete batch.
+        batches: the number of sound batches in them.
+        records: the number of records in these batches, without markers.
+        offsets: the first and the last offset of these batches; None without any.
     """
 
     name: str
@@ -45,25 +44,25 @@ class Cut(NamedTuple):
     offsets: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        said = f"{self.name} from {self.position} on ({self.size} bytes: {self.why})"
+        cut_off = f"{self.name} from {self.position} on ({self.size} bytes: {self.why})"
         if self.offsets is None:
-            return said
+            return cut_off
         first, last = self.offsets
-        return f"{said}, with {self.records} records of sound batches, offsets {first} to {last}"
+        return f"{cut_off}, with {self.records} records of sound batches, offsets {first} to {last}"
 
 
 def cut(name: str, file: View, position: int, why: str, *, base_offset: int, start_offset: int, is_damage: bool) -> Cut:
-    """Look at what is taken off a file.
+    """Describe what a cut of a file loses.
 
     Args:
-        name: the file's.
-        file: all of it, open.
-        position: from where on.
-        why: in words.
-        base_offset: the segment's.
+        name: the file's name.
+        file: the whole file, open.
+        position: where the cut is.
+        why: the reason, in words.
+        base_offset: the segment's base offset.
         start_offset: the log start offset; batches below it are deleted already.
-        is_damage: it is known to be damage. What seems to be the beginning of a batch is damage, too, where a sound one
-            is behind it: then its length is wrong.
+        is_damage: the bytes are known to be damage. An incomplete batch with a sound one behind it counts as damage,
+            too: its length must be wrong.
     """
     found = Cut(name, position, file.size() - position, why, is_damage)
     if is_zero_from(file, position):
@@ -84,7 +83,7 @@ class _Sound(NamedTuple):
 
 
 def _sound(name: str, file: View, position: int, base_offset: int) -> Iterator[_Sound]:
-    """Yield the batches behind a position that a read which skips damage finds."""
+    """Yield the batches behind a position that a read with damage skipped would find."""
     next_offset = base_offset
     for run in survey(file, name, base_offset, None, file.size()).parts:
         if not isinstance(run, Run) or run.end_position <= position:
@@ -92,7 +91,7 @@ def _sound(name: str, file: View, position: int, base_offset: int) -> Iterator[_
         for rows, _ in whole_batches(file, max(position, run.position), run.end_position):
             columns = (rows[column].to_pylist() for column in _COLUMNS)
             for base, last, count, is_control in zip(*columns, strict=True):
-                # A wrapper tells its first offset only inside: it is not below the end of the one before.
+                # A wrapper states its first offset only inside. It is not below the end of the batch before.
                 first = next_offset if base is None else base
                 yield _Sound(first, last, 0 if is_control else last - first + 1 if count is None else count)
                 next_offset = last + 1

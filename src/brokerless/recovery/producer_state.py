@@ -1,6 +1,6 @@
-"""Producer state from snapshot files and the batches behind them, as a broker builds it (ProducerStateManager).
+"""Producer state, built from snapshots and the batches behind them as a broker does (ProducerStateManager).
 
-A snapshot at offset n holds the state before the record with offset n. It is taken only if the state has moved on since
+A snapshot at offset n holds the state before the record with offset n. It is taken only if the state has advanced since
 the last one.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Snapshots:
-    """The snapshots of a directory, and the producer state at `end_offset` while it is built.
+    """The producer snapshots of a directory, and the producer state that is built from them.
 
     Attributes:
-        producers: the state.
-        end_offset: up to where it holds.
+        producers: the producer state.
+        end_offset: the offset that the state is at.
     """
 
     def __init__(self, changes: Changes, *, now: int, producer_id_expiration_ms: int) -> None:
@@ -36,11 +36,11 @@ class Snapshots:
         self.producers = _native.Producers()
 
     def offsets(self) -> list[int]:
-        """Return the offsets of the snapshots that are there, ascending."""
+        """Return the offsets of the existing snapshots, ascending."""
         return file_names.snapshot_offsets(self._changes.names())
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
-        """Remove those at no segment's base offset, but for the last one if no segment starts behind it."""
+        """Remove the snapshots at no segment's base offset, except the last one if no segment starts behind it."""
         strays = [offset for offset in self.offsets() if offset not in base_offsets]
         for offset in strays:
             if offset != strays[-1] or (base_offsets and offset < base_offsets[-1]):
@@ -55,14 +55,14 @@ class Snapshots:
         is_legacy: bool,
         is_clean: bool = False,
     ) -> None:
-        """Build the state at `end_offset` (UnifiedLog.rebuildProducerState), with snapshots on the way.
+        """Build the state at `end_offset` (UnifiedLog.rebuildProducerState), and take snapshots on the way.
 
         Args:
-            base_offsets: of the segments there are, ascending.
-            start_offset: the log start offset: nothing below it counts.
-            end_offset: where the state is wanted.
-            is_legacy: the topic's format knows no producers, whatever snapshots say.
-            is_clean: the log was shut down cleanly: no snapshot means no producers.
+            base_offsets: the base offsets of the segments, ascending.
+            start_offset: the log start offset; batches below it are ignored.
+            end_offset: the offset to build the state at.
+            is_legacy: the topic's message format has no producers, so snapshots are ignored.
+            is_clean: the log was shut down cleanly, so without a snapshot it has no producers.
         """
         wanted = [*base_offsets[-2:], end_offset]
         if is_legacy or (is_clean and not self.offsets()):
@@ -82,7 +82,7 @@ class Snapshots:
         self._take_at(end_offset)
 
     def take(self) -> None:
-        """Write a snapshot, if the state has moved on since the last one."""
+        """Write a snapshot if the state has advanced since the last one."""
         if self.end_offset > self._last:
             name = file_names.segment_file(self.end_offset, file_names.SNAPSHOT)
             self._changes.write(name, self.producers.to_snapshot(), "the producers at this offset")
@@ -97,10 +97,8 @@ class Snapshots:
             if offset <= start_offset:
                 self._remove(offset, f"a producer snapshot not above the start of the log, {start_offset}")
             elif offset > end_offset:
-                # Not only behind the log: a recovery asks for the state at the start of what it is about to check.
-                self._remove(
-                    offset, f"a producer snapshot of what is above {end_offset}, where the log is not believed"
-                )
+                # Also within the log: a recovery builds the state at the start of the segment that it will check.
+                self._remove(offset, f"a producer snapshot above {end_offset}, where the log is not trusted")
         if end_offset == self.end_offset:
             return
         for offset in reversed(self.offsets()):

@@ -1,4 +1,4 @@
-"""Walks over a segment of a directory as it will be: its batch headers, its recovery, its producers."""
+"""Walks over a segment in the view of a directory: for its batch headers, its recovery and its producers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def headers(file: View) -> Iterator[dict[str, Any]]:
 
 
 def replay(changes: Changes, base_offset: int, start_offset: int, producers: _native.Producers) -> None:
-    """Bring producer state forward over one segment, from the first batch that reaches `start_offset`."""
+    """Advance the producer state over one segment, from the first batch that reaches `start_offset`.
+
+    Raises:
+        CorruptRecordError: a broker would not start on the segment.
+    """
     name = file_names.segment_file(base_offset, file_names.LOG)
     walk = _native.ProducerReplay(producers, start_offset)
     with changes.open(name) as file:
@@ -43,7 +47,7 @@ def replay(changes: Changes, base_offset: int, start_offset: int, producers: _na
 def feed(
     walk: _native.SegmentRecovery | _native.SegmentEnd | _native.ProducerReplay, file: View, position: int = 0
 ) -> None:
-    """Let a native walk see all of a file from `position` on, or as much as it wants."""
+    """Feed a native walk with a file from `position` on, until the walk ends or needs more than the file has."""
     window = Window(file, position, file.size())
     window.fill(0)
     while walk.ended is None:

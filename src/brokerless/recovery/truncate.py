@@ -1,4 +1,4 @@
-"""What truncating a log to an offset does to its files (UnifiedLog.truncateTo), worked out on a view of them."""
+"""Truncating a log to an offset (UnifiedLog.truncateTo), planned on a view of its directory."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def truncate(
     end_offset: int,
     now: int,
 ) -> Loaded:
-    """Work out what dropping everything from `offset` on does. The log was closed or recovered before.
+    """Plan to delete everything from `offset` on. The log must have been closed or recovered before.
 
-    A batch that `offset` lies in is dropped as a whole. Below the first segment, the log starts anew at `offset`.
+    A batch that `offset` lies in is deleted as a whole. If `offset` is below the first segment, the log restarts there.
 
     Args:
-        directory: the partition's.
-        config: the topic's.
-        offset: the log end offset wanted, not above the present one.
-        log_start_offset: the present one.
-        recovery_point: the present one.
-        producers: those that the log knows. If it knows none any more, none come back. None: find all that snapshots
-            and batches tell.
+        directory: the partition's directory.
+        config: the topic's settings.
+        offset: the new log end offset, not above the present one.
+        log_start_offset: the present log start offset.
+        recovery_point: the present recovery point.
+        producers: the present producer state, from which no producer comes back that it has forgotten. None to rebuild
+            the state from snapshots and batches.
         end_offset: the present log end offset.
         now: ms since the epoch, for the expiry of producers.
     """
@@ -46,7 +46,7 @@ def truncate(
     base_offsets = sorted(file_names.base_offset(name) for name in changes.names() if name.endswith(".log"))
     kept = [base for base in base_offsets if base <= offset]
     max_timestamp = None
-    # The last one first: a crash then leaves no gap.
+    # The last segment first: a crash then leaves no gap.
     for base in reversed(base_offsets):
         if base > offset:
             changes.delete_segment(base, why)
@@ -83,16 +83,16 @@ def truncate(
 
 
 def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int, int]:
-    """Cut a segment at its first batch that reaches `offset`, and what its indexes say of that and later ones.
+    """Cut a segment at its first batch that reaches `offset`, and cut the index entries of that batch and later ones.
 
     Returns:
-        The largest timestamp that is left, and the last offset of its batch: the entry of the time index that said so
-        may be gone (LogSegment.readLargestTimestamp).
+        The largest remaining timestamp, and the last offset of its batch. The time index may have lost its entry
+        (LogSegment.readLargestTimestamp).
     """
     log = file_names.segment_file(base_offset, file_names.LOG)
     max_timestamp = (-1, base_offset)
     with changes.open(log) as file:
-        # Without a batch that reaches it, the offset lies in a gap, and the segment stays as it is.
+        # If no batch reaches the offset, it lies in a gap, and the segment stays as it is.
         cut = file.size() if offset > base_offset else 0
         for batch in headers(file) if cut else ():
             if batch["last_offset"] >= offset:
@@ -101,7 +101,7 @@ def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int
             if batch["max_timestamp"] > max_timestamp[0]:
                 max_timestamp = (batch["max_timestamp"], batch["last_offset"])
             if batch["last_offset"] + 1 == offset:
-                # What is behind it may be the zeros of a preallocated segment.
+                # The zeros of a preallocated segment may follow.
                 cut = batch["position"] + batch["size"]
                 break
     changes.truncate(log, cut, why)

@@ -1,10 +1,10 @@
-"""Places for work that may be done more than once: each attempt writes into a directory of its own.
+"""Directories for work that may be done more than once: each attempt writes into its own directory.
 
-The directory of a piece of work is made by who owns the log, beside the partition's, under a name that brokers delete.
-Where a link stands for the partition's, it is made beside what the link leads to: files are moved from the one to the
-other, which no two disks can.
+The owner of a log makes a directory for the attempts at its work. It stands beside the partition's directory, under a
+name that brokers delete. If the partition's directory is a symbolic link, it stands beside the target: files are moved
+from one to the other, which is impossible between two disks.
 
-Attempts are made in it wherever it is seen. The owner moves what one of them made, and removes the rest.
+Attempts run wherever that directory is visible. The owner moves the files of one attempt, and removes the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brokerless.layout import file_names
 
 
 def make(directory: str, topic: str, partition: int) -> str:
-    """Make the directory of a piece of work on a partition; return its path."""
+    """Make the directory for attempts at the work on a partition, and return its path."""
     around = os.path.dirname(os.path.realpath(directory))
     path = f"{around}/{file_names.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"
     disk.make_directory(path)
@@ -27,15 +27,15 @@ def make(directory: str, topic: str, partition: int) -> str:
 
 
 def begin(path: str) -> str:
-    """Make a directory for one attempt, on whatever machine sees the one of the work; return its path.
+    """Make a directory for one attempt, on any machine that sees `path`, and return its path.
 
     Raises:
-        ValueError: it is not to be seen here.
+        ValueError: `path` is not visible here.
     """
     if not storage.exists(path):
         raise ValueError(
-            f"{path} is not to be seen on {socket.gethostname()}: the log directory has to be one that the driver and "
-            "all executors share"
+            f"{path} is not visible on {socket.gethostname()}: the driver and all executors must share the log "
+            "directory"
         )
     attempt = f"{path}/{uuid.uuid4().hex}"
     disk.make_directory(attempt)
@@ -43,7 +43,7 @@ def begin(path: str) -> str:
 
 
 def remove(path: str) -> None:
-    """Remove the directory of a piece of work, and all attempts in it."""
-    # One that was given up may just be writing: then a broker deletes what is left.
+    """Remove the directory for attempts, with all attempts in it."""
+    # A cancelled attempt may still be writing. Then a broker deletes the rest.
     with contextlib.suppress(OSError):
         disk.remove_tree(path)

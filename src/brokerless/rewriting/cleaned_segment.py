@@ -1,7 +1,7 @@
-"""The files of a segment that is written to take the place of others, under the names that Kafka's cleaner gives them.
+"""The files of a new segment that will replace others, under the names that Kafka's cleaner gives them.
 
-Until they are renamed, a load drops them: a crash while they are written changes nothing. They are written in a thread:
-the next batches are made meanwhile.
+A load deletes them until they are renamed, so a crash during the write changes nothing. A thread writes them while the
+next batches are made.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from brokerless.layout.topic_config import TopicConfig
 
-# Batches wait for so many bytes: one write of some megabytes costs less than many of some kilobytes.
+# How many bytes of batches wait: one write of some megabytes costs less than many of some kilobytes.
 MAX_PENDING = 4 << 20
 
 
 class CleanedSegment:
-    """The `.cleaned` files of one new segment. What a crash or an earlier attempt left under these names is replaced.
+    """The `.cleaned` files of one new segment. They replace files of these names from a crash or an earlier attempt.
 
     Args:
-        directory: where they are made: the partition's, or that of its copy.
-        base_offset: the segment's.
-        config: the topic's.
+        directory: the directory for the files.
+        base_offset: the segment's base offset.
+        config: the topic's settings.
 
     Attributes:
         output: where rewriters push batches.
@@ -68,7 +68,7 @@ class CleanedSegment:
             raise
 
     def write(self, *, at_least: int = MAX_PENDING) -> None:
-        """Let what was pushed go to the files, if it is that many bytes. What this meets, a later call raises."""
+        """Write the pushed batches if they have `at_least` bytes or more. A later call raises errors of the write."""
         if self.output.pending_bytes >= at_least:
             self._wait()
             self._writing = self._thread.submit(self._put, self.output.take())
@@ -86,11 +86,11 @@ class CleanedSegment:
                 self._sizes[number] += size
 
     def finish(self, modified_ns: int | None = None) -> None:
-        """Complete the indexes and make the files durable. A transaction index without entries is not kept.
+        """Complete the indexes and make the files durable. Remove a transaction index without entries.
 
         Args:
-            modified_ns: the modification time that the `.log` gets, ns since the epoch: that of the last one it stands
-                for, for segments without timestamps count theirs.
+            modified_ns: the modification time for the `.log`, ns since the epoch: that of the last segment it replaces.
+                Retention uses it for segments without timestamps.
         """
         try:
             self.output.finish()

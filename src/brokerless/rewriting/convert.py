@@ -1,7 +1,7 @@
-"""Converting a log: other formats, other codecs, fewer batches. Offsets never change.
+"""Converting a log to other message formats and codecs, or to fewer batches. Offsets never change.
 
-What becomes of each batch is decided by `_native.SegmentConversion`. Here segments are walked, and it is found which
-transactions were aborted where a format has no place for them.
+`_native.SegmentConversion` converts the batches. This module walks the segments, and finds the aborted transactions if
+the new format has no place for them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from brokerless import _native
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_several
 from brokerless.io.chunking import in_shares
 from brokerless.io.workers import threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
 from brokerless.log.transactions import aborted_in
-from brokerless.rewriting.segment_rewrite import max_segment_bytes, renew, transaction_index
+from brokerless.rewriting.segment_rewrite import batches_size, max_segment_bytes, renew, transaction_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from brokerless.log.transactions import Aborted
 
 DROPS = ("headers", "producers")
-"""What formats 0 and 1 lack, and can be left out: headers; producers with their transactions and control batches."""
+"""What a conversion can leave out: headers; producers with their transactions and control batches."""
 
 
 _LEVELS = {codec: f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
@@ -41,21 +41,21 @@ class ConvertReport:
     """What a conversion did, or would do. Sizes in bytes.
 
     Attributes:
-        segments: how many there were.
+        segments: the number of segments before.
         replaced_segments: how many of them changed.
-        new_segments: how many took their place.
-        bytes_before: of all batches.
-        bytes_after: likewise.
-        batches: as they were; a message that stands alone counts as one.
-        changed_batches: how many of them did not stay as they were.
-        apart_batches: how many were not joined with others, since another replica may end behind them.
-        dropped_headers: records that lost their headers.
-        dropped_timestamps: records that lost their timestamp, which format 0 has no place for.
-        dropped_producers: batches that lost producer, sequence and transaction.
-        dropped_control_batches: markers and other control batches left out.
-        dropped_aborted_records: records of aborted transactions left out.
-        dropped_undecided_records: records left out because they were behind the last stable offset.
-        settings: those by which batches were compressed and segments divided, each with its source.
+        new_segments: how many replaced them.
+        bytes_before: the size of all batches before.
+        bytes_after: the size of all batches after.
+        batches: the number of batches before; a message outside any wrapper counts as one.
+        changed_batches: how many of them changed.
+        apart_batches: how many were not joined with others, because another replica may end behind them.
+        dropped_headers: the number of records that lost their headers.
+        dropped_timestamps: the number of records that lost their timestamp, for which format 0 has no place.
+        dropped_producers: the number of batches that lost producer, sequence and transaction.
+        dropped_control_batches: the number of markers and other control batches left out.
+        dropped_aborted_records: the number of records left out because their transactions were aborted.
+        dropped_undecided_records: the number of records left out because they were at or behind the last stable offset.
+        settings: the settings by which batches were compressed and segments divided, each with its source.
     """
 
     segments: int
@@ -75,11 +75,11 @@ class ConvertReport:
     settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it."""
+        """Return the report as a dict for JSON."""
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return it in words; of a dry run, what would be done."""
+        """Return the report in words, line by line; of a dry run, what would be done."""
         share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
         would_be, became = ("would be ", "would become") if dry_run else ("", "became")
         lines = [
@@ -105,22 +105,22 @@ class Convert:
     """Convert a log's batches.
 
     Args:
-        magic: 0, 1 or 2; None: what they are. With 2, batches without a leader epoch get 0: else a new follower fails
-            on them.
-        compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`; None: what they are.
-        compression_level: as Kafka has it for the codec; None: the one of the topic's settings. With a level, batches
-            that have the codec are compressed again too.
-        batch_size: join batches up to so many bytes, uncompressed, where nobody could tell: same producer, sequences
-            and offsets that go on. None: only messages of formats 0 and 1 that stand alone, up to 16384.
-        drop: "headers": leave them out where the format lacks them. "producers": leave them out of any format: what is
-            left goes to any cluster, whatever ids that gives. With producers go all markers, the records of aborted
-            transactions, and all from the last stable offset on.
-        sole_replica: no other broker has a replica, or none that matters. Else batches are joined only below the offset
+        magic: the new format: 0, 1 or 2; None to keep it. With 2, batches without a leader epoch get epoch 0, because a
+            new follower fails without one.
+        compression: the new codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`; None to keep it.
+        compression_level: the level as Kafka defines it for the codec; None for the topic's setting. With a level,
+            batches that already have the codec are compressed again.
+        batch_size: join batches up to this many uncompressed bytes, if the producer is the same and sequences and
+            offsets are continuous. None to join only messages of formats 0 and 1 outside any wrapper, up to 16384.
+        drop: "headers" to leave out headers if the format lacks them. "producers" to leave out producers in any format,
+            so that the log fits any cluster, whatever producer ids that assigns. Then all markers go, too, and the
+            records of aborted transactions, and everything from the last stable offset on.
+        sole_replica: no other broker has a replica that matters. Otherwise batches are joined only below the offset
             that all other replicas have, by the metadata in the log directory.
-        max_batch_bytes: the most that one batch may decompress to.
+        max_batch_bytes: the most bytes that one batch may decompress to.
 
     Raises:
-        ValueError: it cannot be.
+        ValueError: the arguments do not fit together.
 
     >>> Convert(magic=1, compression="zstd")
     Traceback (most recent call last):
@@ -141,23 +141,23 @@ class Convert:
         check_several("drop", self.drop)
         object.__setattr__(self, "drop", frozenset(self.drop))
         for name in sorted(self.drop - set(DROPS)):
-            raise ValueError(f"cannot drop {name!r}: one of {', '.join(DROPS)} expected")
+            raise ValueError(f"cannot drop {name!r}: {' or '.join(DROPS)} expected")
         self._native([], 0, 0)
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """No setting: what goes is what was asked for."""
+        """No setting: the options alone decide."""
         return ()
 
     def prepare(self, log: LogWriter) -> None:
-        """Nothing comes before."""
+        """Change nothing: the plan needs no preparation."""
 
     def plan(self, state: LogState) -> LogState:
-        """Check that all of the log can be converted.
+        """Check that the whole log can be converted.
 
         Raises:
-            ValueError: batches are to be joined, and other replicas may end anywhere; formats 0 and 1 for a tiered log:
-                without leader epochs nothing finds its remote segments.
+            ValueError: batches would be joined, but other replicas may end anywhere. Or a tiered log would lose its
+                leader epochs in format 0 or 1: without them, brokers do not find its remote segments.
         """
         if self.batch_size is not None and self._join_below(state) == 0:
             raise _unsafe_to_join(state)
@@ -171,13 +171,13 @@ class Convert:
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[ConvertReport]:
-        """Convert segment by segment; see `verb.RewriteOperation`."""
+        """Convert segment by segment; see `RewriteOperation`."""
         aborted = aborted_in(plan.segments, plan.log_end_offset) if self._drops_producers else []
         part = self._part(plan, plan.segments, aborted, dry_run=dry_run, progress=progress, output=output)
         return self._outcome([part])
 
     def steps(self, plan: LogState, share: int) -> Steps[ConvertReport] | None:
-        """Convert some segments in each call, which know nothing of the others; see `verb.Divisible`."""
+        """Convert some segments in each call, independently of the others; see `Divisible`."""
         shares = in_shares(plan.segments, lambda segment: segment.size, share)
         return self._steps(plan, shares) if len(shares) > 1 else None
 
@@ -205,7 +205,7 @@ class Convert:
         replacements: list[Replacement] = []
         before = after = 0
         for segment in segments:
-            size = segment.extent().end_position if segment.is_last else segment.size
+            size = batches_size(segment)
             index = transaction_index(plan, segment) if self._has_producers else b""
             rewriter.begin(index, max_segment_bytes(plan, segment))
             is_changed = partial(_is_changed, rewriter, rewriter.changed)
@@ -238,11 +238,11 @@ class Convert:
         )
         if dry_run:
             return Outcome(report=report)
-        outputs = () if output is None else (output,) * len(replacements)
+        outputs = outputs_of(replacements, output)
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
     def _outcome(self, parts: Sequence[Outcome[ConvertReport]]) -> Outcome[ConvertReport]:
-        """Put together what was done to neighbouring segments, in their order."""
+        """Merge the outcomes of neighbouring segments, in order."""
         reports = [part.report for part in parts]
         counts = [field.name for field in fields(ConvertReport) if field.name != "settings"]
         return Outcome(
@@ -278,7 +278,7 @@ class Convert:
         return level
 
     def _settings(self, config: TopicConfig) -> dict[str, Setting]:
-        """Return the settings that are used, but for those of indexes."""
+        """Return the settings that the conversion uses, except those of indexes."""
         used = config.used(("segment_bytes",))
         if self.compression in _LEVELS:
             name = _LEVELS[self.compression]
@@ -313,9 +313,9 @@ class Convert:
 
 def _unsafe_to_join(state: LogState) -> ValueError:
     return ValueError(
-        f"cannot join batches of {state.directory}: another broker's replica may end inside such a batch, and then "
-        "never follows again. If there is none, say so: sole_replica (--sole-replica). Of formats 0 and 1, messages "
-        "that stand alone are always joined"
+        f"cannot join batches of {state.directory}: another broker's replica may end inside a joined batch, and then "
+        "never follows again. If there is none, give sole_replica (--sole-replica). In formats 0 and 1, messages "
+        "outside any wrapper are always joined"
     )
 
 
@@ -324,5 +324,5 @@ def _is_changed(rewriter: _native.SegmentConversion, before: int) -> bool:
 
 
 def _aborted(state: LogState, *, progress: Progress, output: str | None = None) -> list[Aborted]:  # noqa: ARG001
-    """Find all aborted transactions. What is read is no progress."""
+    """Return all aborted transactions. The bytes read do not count as progress."""
     return aborted_in(state.segments, state.log_end_offset)

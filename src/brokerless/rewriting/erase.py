@@ -1,8 +1,8 @@
-"""Erasing records of a log: those with given keys, key prefixes or headers, or only their values.
+"""Erasing the records of a log, or only their values, by keys, key prefixes or headers.
 
-`find` says, segment by segment, which records go; what rewrites looks at no key again. Offsets, markers and producers
-stay, so that consumers and brokers see gaps, as compaction leaves them. In the end the new segments are searched once
-more, as they are on the disk: unless nothing is found there, they do not count.
+`find` decides segment by segment which records go, and the rewrite reads no key again. Offsets, markers and producers
+stay, so consumers and brokers see the same gaps as after a compaction. At the end the new segments are searched once
+more, as they are on the disk. If a matching record is found there, the log stays unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from brokerless import _native
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, outputs_of
 from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.segment import NO_END, Segment
-from brokerless.rewriting.segment_rewrite import feed_all, max_segment_bytes, renew, transaction_index
+from brokerless.rewriting.segment_rewrite import batches_size, feed_all, max_segment_bytes, renew, transaction_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from brokerless.append.writer import LogWriter
 
 _MAX_RANGES = 1000
-# A load removes these, or completes them; a dry run may see them before.
+# A load removes these files or completes them; a dry run may see them before.
 _LEFTOVERS = (f".log{file_names.DELETED}", f".log{file_names.SWAP}")
 
 
@@ -37,25 +37,25 @@ class EraseReport:
     """What was erased, or would be. Sizes in bytes.
 
     Attributes:
-        examined_records: how many the log had, aborted and undecided ones among them.
-        erased_records: how many of them went, or lost their value.
-        erased_bytes: of their keys and values, or values.
+        examined_records: the number of records in the log, including aborted and undecided ones.
+        erased_records: how many of them were erased, or lost their value.
+        erased_bytes: the size of their keys and values, or only of their values.
         is_blank: the records stayed, with an empty value.
-        offset_ranges: first and last offset of each run of them within a segment; of more than 1000 the last one covers
-            the rest.
-        segments: how many the log has.
-        replaced_segments: how many of them held any.
-        bytes_before: of all batches.
-        bytes_after: likewise.
-        remaining_records: what a search of the new segments found: 0; None: nothing was written that could be searched.
-        remote_offsets: the range [start, end) that remote storage may hold, which is every segment of a tiered log but
-            the active one. Remote copies were not searched, and stay. None: the log is not tiered.
-        may_have_replicas: other brokers may have the partition, too: the metadata in the log directory do not say that
-            there are none.
-        leftovers: files and directories beside the log that may hold the same records: what brokers no longer read, or
-            not yet.
-        selection_digest: SHA-256 over the keys, prefixes and headers asked for, so that a report can be told to be
-            about them without naming them (see `Erase.digest`).
+        offset_ranges: the first and the last offset of each run of erased records within a segment. If there are more
+            than 1000, the last one covers the rest.
+        segments: the number of segments in the log.
+        replaced_segments: how many of them had records to erase.
+        bytes_before: the size of all batches before.
+        bytes_after: the size of all batches after.
+        remaining_records: the number of matching records found in the new segments: 0; None if none were written.
+        remote_offsets: the range [start, end) that remote storage may hold: every segment of a tiered log but the
+            active one. Remote copies were not searched, and stay. None if the log is not tiered.
+        may_have_replicas: other brokers may have the partition, too: the metadata in the log directory do not rule
+            that out.
+        leftovers: files and directories beside the log that may hold the same records, and that brokers do not read any
+            more, or not yet.
+        selection_digest: the SHA-256 over the keys, prefixes and headers, which shows what a report is about without
+            naming them (see `Erase.digest`).
     """
 
     examined_records: int
@@ -74,11 +74,11 @@ class EraseReport:
     selection_digest: str
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it."""
+        """Return the report as a dict for JSON."""
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return it in words; of a dry run, what would be done."""
+        """Return the report in words, line by line; of a dry run, what would be done."""
         done, replaced = "lost their value" if self.is_blank else "erased", "replaced"
         if dry_run:
             done, replaced = "would lose their value" if self.is_blank else "would be erased", "would be replaced"
@@ -92,24 +92,22 @@ class EraseReport:
             lines.append(f"offsets {', '.join(shown)}" + (f" and {more} more ranges" if more else ""))
         if self.remote_offsets is not None:
             start, end = self.remote_offsets
-            lines.append(
-                f"not looked into: remote storage, which may have offsets {start} to {end - 1}: what is there stays"
-            )
-        lines += [f"not looked into: {path}" for path in self.leftovers]
+            lines.append(f"not searched: remote storage, which may have offsets {start} to {end - 1} and keeps them")
+        lines += [f"not searched: {path}" for path in self.leftovers]
         return [*lines, f"selection sha256 {self.selection_digest}"]
 
 
 @dataclass(frozen=True)
 class Found:
-    """Which records of a segment go. Picklable.
+    """The records of a segment that go. Picklable.
 
     Attributes:
-        base_offset: the segment's.
+        base_offset: the segment's base offset.
         bits: a bit for each record by its number in the file, set if it goes, least significant first.
-        records: how many.
-        bytes: of keys and values.
-        examined: records that were looked at.
-        ranges: first and last offset of each run.
+        records: how many records go.
+        bytes: the size of their keys and values.
+        examined: the number of records in the segment.
+        ranges: the first and the last offset of each run of records that go.
     """
 
     base_offset: int
@@ -122,20 +120,20 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Erase:
-    """Erase records that match: any of the keys, prefixes or headers is enough. Null keys match nothing.
+    """Erase the records that match any of the keys, prefixes or headers. Null keys match nothing.
 
     Args:
         keys: whole keys.
-        key_prefixes: what keys start with.
-        headers: (name, value) of a header.
-        blank: leave the records, with an empty value in place of theirs; never null, which would be a tombstone. Keys
-            and headers stay.
-        local_only: of a tiered log, erase what is in local segments, though remote storage keeps what it has.
-        max_batch_bytes: the most that one batch may decompress to.
+        key_prefixes: prefixes of keys.
+        headers: the (name, value) of headers.
+        blank: keep the records with their keys and headers, and empty their values. An empty value is not null, which
+            would be a tombstone.
+        local_only: erase from the local segments of a tiered log, although remote storage keeps its copies.
+        max_batch_bytes: the most bytes that one batch may decompress to.
 
     Raises:
-        ValueError: nothing is asked for, or an empty prefix, which every key starts with.
-        TypeError: keys, prefixes or headers that are not of bytes.
+        ValueError: there is no key, prefix or header, or an empty prefix, which every key starts with.
+        TypeError: a key, prefix or header is not of bytes.
 
     >>> Erase(keys=(b"user-1",)).digest() == Erase(keys=(b"user-1", b"user-1")).digest()
     True
@@ -155,14 +153,14 @@ class Erase:
             object.__setattr__(self, name, _of_bytes(name, getattr(self, name)))
         object.__setattr__(self, "headers", tuple(_of_bytes("headers", header) for header in self.headers))
         if any(len(header) != 2 for header in self.headers):
-            raise TypeError("headers: of each a name and a value are expected")
+            raise TypeError("headers: a name and a value are expected for each")
         if not (self.keys or self.key_prefixes or self.headers):
             raise ValueError("nothing to erase: give keys, key prefixes or headers")
         if b"" in self.key_prefixes:
             raise ValueError("an empty key prefix would erase every record with a key")
 
     def digest(self) -> str:
-        """Return the SHA-256 over the sorted selection: of each part its kind, its length in 8 bytes, and itself."""
+        """Return the SHA-256 over the sorted selection: the kind of each part, its length in 8 bytes, and its bytes."""
         parts = [b"key", b"prefix", b"header"]
         chosen = [(parts[0], key) for key in set(self.keys)]
         chosen += [(parts[1], prefix) for prefix in set(self.key_prefixes)]
@@ -174,35 +172,31 @@ class Erase:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """No setting: what goes is what was asked for."""
+        """No setting: the options alone decide."""
         return ()
 
     def prepare(self, log: LogWriter) -> None:
-        """Nothing comes before: the active segment is rewritten too."""
+        """Change nothing: the active segment need not be rolled, because it is rewritten, too."""
 
     def plan(self, state: LogState) -> LogState:
-        """Check that all of the log can be searched.
+        """Check that the whole log can be searched.
 
         Raises:
-            ValueError: it is tiered, and `local_only` was not asked for.
+            ValueError: the log is tiered, and `local_only` is not set.
         """
         if state.is_tiered and not self.local_only:
             raise ValueError(
                 f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and stay there; to "
-                "erase from local segments alone, say local_only (--local-only)"
+                "erase from local segments only, give local_only (--local-only)"
             )
         return state
 
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[EraseReport]:
-        """Find what goes, write new segments without it, and search these; see `verb.RewriteOperation`."""
+        """Find the matching records, write new segments without them, and search these; see `RewriteOperation`."""
         found = find(self, plan.segments, progress)
-        sizes = {
-            segment.base_offset: segment.extent().end_position if segment.is_last else segment.size
-            for segment in plan.segments
-        }
-        is_here, output = output is None, output or plan.directory
+        sizes = {segment.base_offset: batches_size(segment) for segment in plan.segments}
         replacements, after = _rewrite(self, plan, found, dry_run=dry_run, output=output)
         replaced = [segment for segment in found if segment.records]
         ranges = tuple(run for segment in found for run in segment.ranges)
@@ -227,15 +221,15 @@ class Erase:
         )
         if dry_run:
             return Outcome(report=report)
-        report = replace(report, remaining_records=_remaining(self, output, replacements))
+        report = replace(report, remaining_records=_remaining(self, output or plan.directory, replacements))
         if report.remaining_records:
-            raise RuntimeError(f"{report.remaining_records} records are still there: the log was left as it was")
-        outputs = () if is_here else (output,) * len(replacements)
+            raise RuntimeError(f"{report.remaining_records} records remain in the new segments; nothing was changed")
+        outputs = outputs_of(replacements, output)
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
 
 def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[Found]:
-    """Find the records that go, segment by segment. Several processes may each do some.
+    """Find the records that go, segment by segment. Several processes may share the segments.
 
     Raises:
         CorruptRecordError: a segment is damaged, or its batches are out of order.
@@ -249,7 +243,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
     )
     found = []
     for segment in segments:
-        scan.begin(segment.base_offset, NO_END if segment.next_base_offset is None else segment.next_base_offset)
+        scan.begin(segment.base_offset, segment.limit_offset)
         for consumed in feed_all(scan.feed, lambda: scan.needed, segment):
             progress(consumed)
         of_segment = scan.take()
@@ -267,9 +261,9 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
 
 
 def _rewrite(
-    erase: Erase, state: LogState, found: list[Found], *, dry_run: bool, output: str
+    erase: Erase, state: LogState, found: list[Found], *, dry_run: bool, output: str | None
 ) -> tuple[list[Replacement], int]:
-    """Write new segments for those that hold records that go; return them, and the bytes of all their batches."""
+    """Write new segments for those with records that go. Return the replacements, and the size of their batches."""
     rewriter = _native.SegmentErasure(blank=erase.blank, max_batch_bytes=erase.max_batch_bytes)
     replacements, size = [], 0
     for segment, of_segment in zip(state.segments, found, strict=True):
@@ -284,7 +278,7 @@ def _rewrite(
 
 
 def _remaining(erase: Erase, output: str, replacements: list[Replacement]) -> int:
-    """Search the new segments, as they are on the disk."""
+    """Return how many records match in the new segments, as they are on the disk."""
     new = [
         Segment(output, base, NO_END, name=file_names.segment_file(base, file_names.LOG, file_names.CLEANED))
         for replacement in replacements
@@ -300,7 +294,7 @@ def _remote(state: LogState) -> tuple[int, int] | None:
 
 
 def _leftovers(directory: str) -> list[str]:
-    """Find what may hold older states of the partition: leftover files of it, directories on their way in or out."""
+    """Return files and directories with older states of the partition: leftovers, future and deleted replicas."""
     directory = os.path.abspath(directory)
     found = [
         f"{directory}/{name}"
@@ -319,7 +313,7 @@ def _leftovers(directory: str) -> list[str]:
 
 
 def _of_bytes(option: str, values: Any) -> tuple[bytes, ...]:  # noqa: ANN401 - whatever was given
-    """Refuse what can match no key; the values are not named, for they may be what is to be forgotten."""
+    """Refuse values that can match no key. Errors do not show the values, which may be personal data."""
     expected = f'{option}: a tuple of bytes is expected, such as (b"user-1",), not '
     if isinstance(values, str | bytes):
         raise TypeError(f"{expected}{type(values).__name__}")

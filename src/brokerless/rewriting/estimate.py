@@ -1,4 +1,4 @@
-"""What a log takes, and would take in other message formats and codecs: measured on samples of it."""
+"""The space that logs take, and would take in other message formats and codecs, measured on samples."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-# How much is read, about. In each segment so many stretches: what a log holds changes over time.
+# About how many bytes are read, and in how many stretches of each segment: the content of a log changes over time.
 _SAMPLE = 16 << 20
 _STRETCHES = 8
 _SMALLEST = 1 << 16
-# Each batch is built in thirteen forms, all of them in memory at once.
+# Memory holds all thirteen forms of a batch at once.
 _MAX_BATCH = 32 << 20
 
 
 @dataclass(frozen=True)
 class Form:
-    """What records take in one message format and codec, at its default level.
+    """The space that records take in one message format and codec, at the codec's default level.
 
     Attributes:
         magic: 0, 1 or 2.
         compression: the codec.
-        bytes_per_record: of the batches.
-        metadata_per_record: of it, what the format adds to keys, values and (in format 2) headers, these compressed by
-            themselves.
+        bytes_per_record: the size of the batches.
+        metadata_per_record: the part of it that the format adds to keys, values and (in format 2) headers, if these are
+            compressed by themselves.
     """
 
     magic: int
@@ -44,12 +44,12 @@ class Form:
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceReport:
-    """What samples of logs take in each form.
+    """The space that samples of logs take in each form.
 
     Attributes:
-        sampled_records: how many there were.
-        sampled_bytes: what they take now.
-        forms: each message format with each codec that it knows.
+        sampled_records: the number of records in the samples.
+        sampled_bytes: the bytes that they take now.
+        forms: each message format with each codec that it supports.
     """
 
     sampled_records: int
@@ -57,11 +57,11 @@ class SpaceReport:
     forms: tuple[Form, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it."""
+        """Return the report as a dict for JSON."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """Return it as a table: a line a codec, bytes per record and metadata among them."""
+        """Return the report as a table: a line for each codec, with bytes and metadata bytes per record."""
         if not self.forms:
             return ["no records"]
         now = self.sampled_bytes / self.sampled_records
@@ -79,7 +79,7 @@ def estimate(logs: Iterable[Log]) -> SpaceReport:
     """Measure samples of logs in every message format and codec. Nothing is changed.
 
     Args:
-        logs: each counts by its size.
+        logs: the logs; each counts by its size.
 
     Raises:
         CorruptRecordError: a sample is damaged.
@@ -101,7 +101,7 @@ def estimate(logs: Iterable[Log]) -> SpaceReport:
 
 
 def _sample(measure: _native.SpaceEstimate, segment: Segment, wanted: int) -> int:
-    """Measure stretches of a segment of about so many bytes in all; return how many it were."""
+    """Measure stretches of a segment with about `wanted` bytes in all, and return the number of bytes measured."""
     extent = segment.extent()
     length = max(wanted // _STRETCHES, _SMALLEST)
     sampled = end = 0

@@ -1,7 +1,7 @@
-"""A file that says which partitions a piece of work has done, so that it can go on after a failure.
+"""A file that lists the finished partitions of a rewrite, so that the rewrite can resume after a failure.
 
-One line of JSON a partition, durable before the next one is begun: what was to be done, where, and a digest of the
-segments that came of it. Where these are others by now, the partition is to be done again.
+Each finished partition has one line of JSON, durable before the next partition begins: the work, the directory, and a
+digest of the resulting segments. If a partition has other segments by now, it is not finished.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from brokerless.io import disk, storage
 
 
 class ProgressFile:
-    """What was done. Lines of other work are kept, and count for nothing.
+    """The finished partitions of one rewrite. Lines of other rewrites are kept and ignored.
 
     Args:
-        path: a local file; made if there is none.
-        work: what is to be done, in words that are the same each time.
+        path: a local file; created if it does not exist.
+        work: a description of the rewrite, the same in each run.
 
     Attributes:
-        skipped: how many partitions were found done.
+        skipped: the number of partitions that were found finished.
 
     Raises:
-        CorruptRecordError: the file has other lines than these.
+        CorruptRecordError: the file has a line of another kind.
 
     >>> from brokerless.log_dir.writer import create_log_dir
     >>> with create_log_dir(NEW) as log_dir:
@@ -52,7 +52,7 @@ class ProgressFile:
         for number, line in enumerate(lines, 1):
             self._read(line, number)
         if cut:
-            # A crash did that.
+            # A crash interrupted the last line.
             with disk.open_existing(path) as file:
                 file.truncate(file.size() - len(cut))
                 file.sync()
@@ -63,18 +63,18 @@ class ProgressFile:
             if done["work"] == self._work:
                 self._done[str(done["directory"])] = str(done["segments"])
         except (KeyError, TypeError, ValueError) as error:
-            what = f"line {number} does not say what was done: give another file, or move this one aside"
+            what = f"line {number} is no line of a resume file: give another file, or move this one away"
             raise CorruptRecordError(what, path=self._path) from error
 
     def skips(self, directory: str) -> bool:
-        """Tell whether the work on a partition was done, and count it in `skipped`."""
+        """Return whether a partition is finished, and count it in `skipped` if it is."""
         known = self._done.get(os.path.abspath(directory))
         is_done = known is not None and known == _digest(directory)
         self.skipped += is_done
         return is_done
 
     def add(self, directory: str) -> None:
-        """Write down that the work on a partition is done; its files are as they will stay."""
+        """Record that a partition is finished. Its files must be final."""
         done = {"work": self._work, "directory": os.path.abspath(directory), "segments": _digest(directory)}
         with disk.open_existing(self._path) as file:
             file.append(f"{json.dumps(done, separators=(',', ':'))}\n".encode())
@@ -83,7 +83,7 @@ class ProgressFile:
 
 
 def _digest(directory: str) -> str:
-    """Return what changes with a partition's segments: the SHA-256 of the names, sizes and times of their files."""
+    """Return a digest of a partition's segments: the SHA-256 of the names, sizes and times of their files."""
     names = sorted(name for name in storage.list_directory(directory) if name.endswith((".log", ".log.swap")))
     paths = {name: f"{directory}/{name}" for name in names}
     found = [(name, storage.size(path), storage.modified(path)) for name, path in paths.items()]

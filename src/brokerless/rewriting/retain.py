@@ -1,7 +1,7 @@
-"""Which of a log's oldest segments go, by a broker's rules (UnifiedLog.deleteOldSegments), and DeleteRecords.
+"""Deleting a log's oldest segments by a broker's rules (UnifiedLog.deleteOldSegments), and DeleteRecords.
 
-A broker has limits for every topic, a week if nobody set one. Here a limit is what the caller gives: a backup is older
-than a week, and would be gone.
+A broker has limits for every topic, by default a week. Here only the caller's limits apply: a backup is older than a
+week, and would be deleted.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class RetainReport:
     """What retention does to one log.
 
     Attributes:
-        segments: how many the log had.
-        size: bytes of their batches.
-        deleted_segments: how many of the oldest go.
-        deleted_size: bytes of their batches.
-        log_start_offset: where the log starts then.
-        log_end_offset: where it ends.
-        is_compacted_only: limits by time and size do not apply: the topic's policy is without delete.
-        settings: those by which it was decided, each with its source.
+        segments: the number of segments before.
+        size: the size of their batches, in bytes.
+        deleted_segments: the number of deleted segments.
+        deleted_size: the size of their batches, in bytes.
+        log_start_offset: the new log start offset.
+        log_end_offset: the log end offset.
+        is_compacted_only: limits of time and size do not apply, because cleanup.policy does not include "delete".
+        settings: the settings that decided, each with its source.
     """
 
     segments: int
@@ -50,11 +50,11 @@ class RetainReport:
     settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it."""
+        """Return the report as a dict for JSON."""
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return it in words; of a dry run, what would be done."""
+        """Return the report in words, line by line; of a dry run, what would be done."""
         deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
         sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [
@@ -62,7 +62,7 @@ class RetainReport:
             f"the log {starts} at {self.log_start_offset}, and ends at {self.log_end_offset}",
         ]
         if self.is_compacted_only:
-            words.append("cleanup.policy is without delete: limits of time and size do not apply")
+            words.append('cleanup.policy does not include "delete": limits of time and size do not apply')
         return [*words, settings_line(self.settings)]
 
 
@@ -71,16 +71,17 @@ class Retain:
     """Delete the oldest segments of a log.
 
     Attributes:
-        retention_ms: segments whose largest timestamp is older than that by now go, as far as no younger one is before
-            them; None: no limit.
-        retention_bytes: segments go as long as those that stay have at least so many bytes; None: no limit.
-        before_offset: the log starts here, and segments that end below go (DeleteRecords); -1: at the high watermark;
-            None: where it does.
-        cleanup_policy: in place of the topic's: "delete", "compact" or "compact,delete".
-        release: the Kafka whose rules count: before 4.2, no `before_offset` where cleanup.policy is empty.
+        retention_ms: delete segments whose largest timestamp is older than that, up to the first younger segment; None
+            for no limit.
+        retention_bytes: delete segments as long as the others have at least this many bytes; None for no limit.
+        before_offset: the new log start offset: delete segments that end below it (DeleteRecords). -1 for the high
+            watermark, None for the present log start offset.
+        cleanup_policy: overrides the topic's: "delete", "compact" or "compact,delete".
+        release: the Kafka release whose rules apply: before 4.2, an empty cleanup.policy does not allow
+            `before_offset`.
 
     Raises:
-        ValueError: a limit is negative, or the policy or the release is none.
+        ValueError: a limit is negative, or the policy or the release does not exist.
 
     >>> import brokerless as bl
     >>> [done.report.log_start_offset for done in bl.rewrite(Retain(retention_bytes=1), SAMPLE, dry_run=True)]
@@ -105,25 +106,25 @@ class Retain:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's policy: without delete in it, limits of time and size do not apply."""
+        """The topic's policy: unless it includes "delete", limits of time and size do not apply."""
         return ("cleanup_policy",) if self._limits and self.cleanup_policy is None else ()
 
     def prepare(self, log: LogWriter) -> None:
-        """Nothing comes before."""
+        """Change nothing: the plan needs no preparation."""
 
     def plan(self, state: LogState) -> LogState:
-        """Check what the log's policy and offsets allow.
+        """Check that the log's policy and offsets allow the deletion.
 
         Raises:
-            ValueError: `before_offset` in a topic that is only compacted, or until 4.2 has no policy: a broker refuses,
-                too. Or limits of time or size for a tiered log.
+            ValueError: there is a `before_offset`, but the topic is only compacted, or has no policy before 4.2: a
+                broker refuses that, too. Or the log is tiered, and there is a limit of time or size.
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
         """
         if state.is_tiered and self._limits:
             raise ValueError(
                 f"{state.directory} is tiered: a broker deletes its segments by age and size here once they are "
-                "uploaded, and then in remote storage, which is not looked into; give before_offset alone, or leave it "
-                "to the broker"
+                "uploaded, and later in remote storage, which cannot be read here; give before_offset alone, or leave "
+                "the deletion to the broker"
             )
         config, release = state.config.with_keywords(self._given), Release.parse(self.release)
         if self.before_offset is not None:
@@ -136,7 +137,7 @@ class Retain:
             if config.is_compacted and not config.has_retention:
                 raise ValueError(
                     f"records of {state.directory} cannot be deleted: its cleanup.policy is "
-                    f"{config.cleanup_policy}, without delete"
+                    f'{config.cleanup_policy}, which does not include "delete"'
                 )
             if self.before_offset > state.high_watermark:
                 raise OffsetOutOfRangeError(
@@ -155,23 +156,23 @@ class Retain:
         progress: Progress,
         output: str | None = None,  # noqa: ARG002
     ) -> Outcome[RetainReport]:
-        """Find what goes. Only indexes, and the batches behind their last entries, are read, and nothing is written."""
+        """Find the segments to delete. Read only indexes, and the batches behind their last entries; write nothing."""
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset
         start = state.log_start_offset if wanted is None else max(wanted, state.log_start_offset)
-        # What was preallocated of the active segment does not count.
+        # Without the preallocated zeros of the active segment.
         sizes = [segment.extent().end_position for segment in state.segments]
-        left = list(state.segments)
-        count = _leading(left, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)
+        segments = list(state.segments)
+        count = _leading(segments, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)
         if state.config.has_retention:
-            count += _leading(left[count:], state, self._is_too_much(sizes[count:]))
-            count += _leading(left[count:], state, lambda segment: self._is_too_old(segment, state.now))
+            count += _leading(segments[count:], state, self._is_too_much(sizes[count:]))
+            count += _leading(segments[count:], state, lambda segment: self._is_too_old(segment, state.now))
         for size in sizes:
             progress(size)
-        # Where nothing is deleted, what is below the first segment stays in remote storage.
-        first = start if not count else left[count].base_offset if count < len(left) else state.log_end_offset
+        # Without a deletion, the first segment does not count: remote storage may have records below it.
+        first = start if not count else segments[count].base_offset if count < len(segments) else state.log_end_offset
         report = RetainReport(
-            segments=len(left),
+            segments=len(segments),
             size=sum(sizes),
             deleted_segments=count,
             deleted_size=sum(sizes[:count]),
@@ -184,13 +185,13 @@ class Retain:
 
     @property
     def _given(self) -> dict[str, object]:
-        """The settings that were given."""
+        """The settings that the caller gave."""
         policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
         return {**self._limits, **policy}
 
     @property
     def _limits(self) -> dict[str, object]:
-        """The limits of time and size that were given."""
+        """The limits of time and size that the caller gave."""
         limits = {"retention_ms": self.retention_ms, "retention_bytes": self.retention_bytes}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
@@ -209,16 +210,16 @@ class Retain:
 
 
 def largest_timestamp(segment: Segment) -> int:
-    """Return what a broker takes for a segment's age: its largest timestamp, or its file's where it has none; ms."""
+    """Return the time that a broker judges a segment's age by: its largest timestamp, or else its file's time; ms."""
     with segment.open() as file:
         largest = max_timestamp(segment, file, segment.extent().end_position)
     return largest if largest >= 0 else segment.modified
 
 
 def _leading(segments: Sequence[Segment], state: LogState, predicate: Callable[[Segment], bool]) -> int:
-    """Count the segments from the oldest on that are to go: none behind one that is not, none above the watermark."""
+    """Count the oldest segments that meet the condition and end at or below the high watermark."""
     for count, segment in enumerate(segments):
-        end = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+        end = segment.end_offset(state.log_end_offset)
         is_empty_last = segment.is_last and not segment.extent().end_position
         if is_empty_last or state.high_watermark < end or not predicate(segment):
             return count

@@ -1,31 +1,30 @@
-"""Verbs that rewrite logs, run over the partitions that a user names: in place, or into a new directory.
+"""Run an operation that rewrites logs over the named partitions: in place, or into a new directory.
 
-In place, the log directory is open for writing all the while (`LogDirWriter`: locked, its clean-shutdown marker aside),
-so that a crash leaves logs to be recovered, and nothing worse. Into a new directory, what is named is copied first and
-the copy rewritten; it takes its name when all is done. A partition's directory without a log directory around it has
-nobody's lock and no marker: it is taken for one that was left clean, and that nobody else writes to.
+In place, the log directory stays open for writing (`LogDirWriter`): locked, and without its clean-shutdown marker. So
+a crash leaves logs that need recovery, and nothing worse. For a new directory, the named partitions are copied first
+and the copies are rewritten; the directory gets its name when all is done. A partition's directory outside any log
+directory has neither lock nor marker. It is treated as closed cleanly, and nothing protects it from another writer.
 
-The owner of a log plans and swaps; the work between is done in this process, or in others, or anywhere that the files
-are seen: there it may be done twice, so each attempt writes apart, and the owner moves what one of them wrote.
+The owner of a log plans and swaps. The work in between is done in this process, in others, or wherever the files are
+visible. There it may be done twice, so each attempt has its own directory, and the owner takes the files of one.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from brokerless.append.open_log import now_ms
-from brokerless.append.operation import LogState, ReportT, check_known
+from brokerless.append.operation import LogState, PlanT, ReportT, check_known
 from brokerless.append.swap import collect, discard
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError
 from brokerless.inspection.findings import findings
 from brokerless.io import storage
+from brokerless.io.clock import now_ms
 from brokerless.io.workers import Workers
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.reader import LostRange
@@ -37,41 +36,41 @@ from brokerless.log_dir.writer import LogDirWriter
 from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
 from brokerless.rewriting.selection import Selection, select_partitions
-from brokerless.rewriting.task_steps import in_place, staged
+from brokerless.rewriting.task_steps import Scheduler, in_place, staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-    from concurrent.futures import Future
     from types import TracebackType
 
-    from brokerless.append.operation import Outcome, PlanT, RewriteOperation
+    from brokerless.append.operation import Outcome, RewriteOperation
     from brokerless.io.workers import Pool
     from brokerless.log_dir.cluster_metadata import Path
     from brokerless.recovery.load_result import Loaded
     from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.selection import Key
-    from brokerless.rewriting.task_steps import Running
+    from brokerless.rewriting.task_steps import PartitionWork
 
     Progress = Callable[[str, int], None]
 
 
 SHARE = 1 << 30
-"""Bytes of a log: of a larger one, several calls may share the work, where they may be made elsewhere."""
+"""The size of a log in bytes above which several calls may share the work, if the pool may retry calls."""
 
 
 @dataclass(frozen=True)
 class RewriteResult(Generic[ReportT]):
-    """What was done to one partition, or would be.
+    """What an operation did to one partition, or would do.
 
     Attributes:
-        topic: its topic.
-        partition: its number.
-        report: the verb's: `CompactionReport`, `RetainReport`, `Cut`, `ConvertReport` or `EraseReport`.
-        recovery: what opening the log had to bring in order before, a line each.
-        unkept_log_start_offset: where the log starts, if neither its files nor a checkpoint beside them say so: of a
-            partition without a log directory around it.
-        damage: what was damaged before, and is so still: all of a copy was checked, and in place what the work had not
-            read, unless a pool did it.
+        topic: the topic.
+        partition: the partition's number.
+        report: the operation's report: `CompactionReport`, `RetainReport`, `TruncateReport`, `ConvertReport` or
+            `EraseReport`.
+        recovery: what opening the log changed before the operation, one line per change.
+        unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
+            happens to a partition outside any log directory.
+        damage: damage that was there before and still is. A copy is checked as a whole. In place, the check covers
+            what the operation has not read, and is left out if a pool did the work.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.TruncateTo(offset=100), SAMPLE, dry_run=True)
@@ -110,29 +109,31 @@ def rewrite(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> list[RewriteResult[ReportT]]:
-    """Do a verb's work on partitions, and return what was done to each.
+    """Run an operation on partitions, and return the result of each.
 
     Args:
-        operation: what is done.
+        operation: `Compact`, `Convert`, `Erase`, `Retain` or `TruncateTo`, with its options.
         path: a log directory, or one partition's directory.
-        topics: of a log directory; at least one: nothing is rewritten that was not named.
-        partitions: only these; none: all of the topics.
-        to: a new directory for the result, of the kind that `path` is: all that was named, rewritten or not, and what
-            a broker needs to start on it. None: in place.
+        topics: the topics; a log directory needs at least one, so that only named topics are rewritten.
+        partitions: the partitions of these topics; empty for all.
+        to: write the result to this new directory and leave `path` unchanged. The directory is of the same kind as
+            `path`. It gets all named partitions, rewritten or not, and the files that a broker needs to start on it.
+            None to rewrite in place.
         dry_run: change nothing.
-        jobs: how many partitions are worked on at a time, each in a process of its own if it is more than one. These
-            import the script that started them: its work belongs under `if __name__ == "__main__"`.
-        progress: called with a partition's name and the bytes that were read of it since the last call.
-        broker_config: the broker's configuration file (`server.properties`): settings of topics that have none of
-            their own, below those that were set at runtime.
-        metadata: the directory that has the cluster's metadata log, where `metadata.log.dir` is another one.
+        jobs: the number of partitions worked on at a time; with more than one, each has its own process. These
+            processes import the calling script, so its work belongs under `if __name__ == "__main__"`.
+        progress: called with a partition's name and the number of its bytes read since the last call.
+        broker_config: the broker's configuration file (`server.properties`), for settings that a topic does not have
+            itself. Settings made at runtime override it.
+        metadata: the directory with the cluster's metadata log, if `metadata.log.dir` is not the log directory.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
-        FileExistsError: there is something at `to`.
-        ValueError: no topic is named, or an unknown one; `path` is no such directory; the verb refuses, also where
-            settings decide which records go, and are not known; `broker_config` or `metadata` does not fit.
-        CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
+        LogInUseError: a broker or another writer uses the log directory.
+        FileExistsError: `to` exists.
+        ValueError: no topic is named, or an unknown one; `path` is neither kind of directory; the operation refuses a
+            log, perhaps because the settings that decide which records go are unknown; or `broker_config` or
+            `metadata` does not fit.
+        CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
     >>> import brokerless as bl
     >>> [done.report.deleted_segments for done in rewrite(bl.Retain(retention_bytes=1 << 40), SAMPLE, dry_run=True)]
@@ -170,203 +171,207 @@ def rewrite_each(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> Iterator[RewriteResult[ReportT]]:
-    """Do as `rewrite` does, and yield what was done to each partition as soon as it is; without a loop nothing is.
+    """Run an operation as `rewrite` does, and yield the result of each partition once it is finished.
 
     Args:
-        operation: what is done.
-        path: one or, in place or for a dry run, several.
-        topics: each of one log directory at least.
-        partitions: as of `rewrite`.
-        to: likewise.
-        dry_run: likewise.
-        jobs: likewise.
-        progress: likewise.
-        pool: where the work is done, instead of `jobs` processes here.
-        progress_file: in place: partitions that it says are done are left alone, those that get done are added to it.
-        share: bytes of a log for one call, if `pool` repeats calls and the verb can be divided.
-        broker_config: as of `rewrite`.
-        metadata: likewise; None: where it is among the paths.
+        operation: see `rewrite`.
+        path: one path; in place or for a dry run, several.
+        topics: the topics, each in at least one of the log directories.
+        partitions: see `rewrite`.
+        to: see `rewrite`.
+        dry_run: see `rewrite`.
+        jobs: see `rewrite`.
+        progress: see `rewrite`.
+        pool: where the work is done; None for `jobs` processes on this machine.
+        progress_file: for work in place: partitions that it lists are skipped, and finished ones are added.
+        share: the bytes of a log for one call, if `pool` may retry calls and the operation can be divided.
+        broker_config: see `rewrite`.
+        metadata: see `rewrite`; None for the one of the paths that has a metadata log.
     """
-    paths = [os.fspath(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
-    found = [
-        _Sourced(place, broker_config, metadata or metadata_among(paths, place.root.path))
-        for place in select_partitions(paths, topics, partitions)
+    paths = [os.fspath(part) for part in ([path] if isinstance(path, str | os.PathLike) else path)]
+    sources = [
+        _Source(selection, broker_config, metadata or metadata_among(paths, selection.root.path))
+        for selection in select_partitions(paths, topics, partitions)
     ]
-    for sourced in found:
-        sourced.check(operation)
-    chosen = Workers[Any](jobs, progress) if pool is None else pool
+    for source in sources:
+        source.check(operation)
+    chosen_pool = Workers[Any](jobs, progress) if pool is None else pool
     if dry_run:
-        for sourced in found:
-            check_at_rest(sourced.place.root)
-        yield from _each(operation, [_Looking(sourced) for sourced in found], chosen, None)
+        for source in sources:
+            check_at_rest(source.selection.root)
+        yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_pool, None)
     elif to is None:
         checks = pool is None
-        yield from _each(
-            operation, [_Writing(sourced, operation, checks=checks) for sourced in found], chosen, progress_file, share
-        )
+        opened = [_OpenLogs(source, operation, checks=checks) for source in sources]
+        yield from _run(operation, opened, chosen_pool, progress_file, share)
     else:
-        ((place, *elsewhere),) = found
-        check_at_rest(place.root)
-        source = next(iter(place.directories.values())) if place.is_partition else place.root.path
-        with StagedCopy(os.fspath(to), is_partition=place.is_partition) as copy:
-            with copy.told_as(source):
-                copied = _Writing(_Sourced(_copied(place, copy, progress), *elsewhere), operation, is_original=False)
-                done = [
-                    replace(one, damage=_moved(_damage(copied.directory(one.key)), copy.path, os.fspath(to)))
-                    for one in list(_each(operation, [copied], chosen, None))
-                ]
-            copy.publish()
-        yield from done
+        (source,) = sources
+        yield from _rewrite_copy(operation, source, os.fspath(to), chosen_pool, progress)
 
 
-class _Sourced(NamedTuple):
-    """Partitions, and where settings of theirs are that their log directory does not have."""
+def _rewrite_copy(
+    operation: RewriteOperation[PlanT, ReportT], source: _Source, to: str, pool: Pool[Any], progress: Progress
+) -> list[RewriteResult[ReportT]]:
+    """Copy the selected partitions, rewrite the copies, and give them their name."""
+    selection = source.selection
+    check_at_rest(selection.root)
+    original = next(iter(selection.directories.values())) if selection.is_partition else selection.root.path
+    with StagedCopy(to, is_partition=selection.is_partition) as copy:
+        with copy.told_as(original):
+            copied = source._replace(selection=_copy(selection, copy, progress))
+            logs = _OpenLogs(copied, operation, is_original=False)
+            results = [
+                replace(result, damage=_relocated(_find_damage(logs.directory(result.key)), copy.path, to))
+                for result in list(_run(operation, [logs], pool, None))
+            ]
+        copy.publish()
+    return results
 
-    place: Selection
+
+class _Source(NamedTuple):
+    """The selected partitions of one log directory, and where to find settings that the directory lacks."""
+
+    selection: Selection
     broker_config: Path | None
     metadata: Path | None
 
     def cluster(self) -> Cluster:
-        """Return what is known of their cluster now."""
-        root = self.place.root
+        """Return what is known about the cluster now."""
+        root = self.selection.root
         return Cluster.of(root.path, root.node_id, broker_config=self.broker_config, metadata=self.metadata)
 
     def check(self, operation: RewriteOperation[Any, Any]) -> None:
-        """Refuse a verb for which settings would have to be known that are not; warn of them for others.
+        """Refuse an operation that depends on unknown settings. For other operations, warn about unknown settings.
 
         Raises:
-            ValueError: records would go by Kafka's defaults; or a setting has a value that it cannot have.
+            ValueError: Kafka's defaults would decide which records go, or a setting has an impossible value.
         """
         cluster = self.cluster()
         if operation.decided_by:
-            for key, directory in self.place.directories.items():
+            for key, directory in self.selection.directories.items():
                 check_known(operation, cluster.config_of(key[0]), directory)
-        topics = {topic for topic, _ in self.place.directories}
-        # Around a partition alone there is no broker's directory.
-        alone = [said] if (said := cluster.missing_settings(topics)) else []
-        for said in alone if self.place.is_alone else obstacles(cluster, topics):
-            warnings.warn(said, stacklevel=2)
+        topics = {topic for topic, _ in self.selection.directories}
+        # No broker starts on a partition outside a log directory, so only settings can be missing.
+        found = [cluster.missing_settings(topics)] if self.selection.is_alone else obstacles(cluster, topics)
+        for obstacle in found:
+            if obstacle:
+                warnings.warn(obstacle, stacklevel=2)
 
 
-def _copied(place: Selection, copy: StagedCopy, progress: Progress) -> Selection:
-    """Copy what was named, and return where the copies are."""
-    directories = {key: copy.path if place.is_partition else f"{copy.path}/{_name(key)}" for key in place.directories}
-    for key, directory in place.directories.items():
+def _copy(selection: Selection, copy: StagedCopy, progress: Progress) -> Selection:
+    """Copy the selected partitions, and return the selection of the copies."""
+    directories = {
+        key: copy.path if selection.is_partition else f"{copy.path}/{_name(key)}" for key in selection.directories
+    }
+    for key, directory in selection.directories.items():
         copy.add_partition(directory, directories[key], partial(progress, _name(key)))
-    # Else a broker that has started meanwhile wrote to what was copied.
-    check_at_rest(place.root)
-    if place.is_partition:
-        return Selection(directories, place.root, is_partition=True, is_alone=True)
-    copy.add_root(place.root.path, place.directories.keys())
+    # Once more: a broker that started during the copy may have written to the logs.
+    check_at_rest(selection.root)
+    if selection.is_partition:
+        return Selection(directories, selection.root, is_partition=True, is_alone=True)
+    copy.add_root(selection.root.path, selection.directories.keys())
     return Selection(directories, LogDirFiles(copy.path))
 
 
-def _damage(directory: str, unread_from: int | None = 0) -> tuple[LostRange, ...]:
-    """Find the damage in a log, in its segments from a base offset on."""
+def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[LostRange, ...]:
+    """Return the damage in a log's segments from a base offset on; with None, in no segment."""
     unread = [part for part in segments_in(directory) if unread_from is not None and part.base_offset >= unread_from]
     return tuple(
         LostRange(found.path, found.position, found.start_offset, found.end_offset, found.reason)
         for segment in unread
         for found in findings(segment, is_clean=True)
-        # Records of one batch whose offsets do not rise are read as they are.
+        # A finding of no length is about offsets that do not ascend within a batch, which readers return as they are.
         if found.next_position != found.position
     )
 
 
-def _moved(damage: tuple[LostRange, ...], before: str, after: str) -> tuple[LostRange, ...]:
-    """Name damage by where a directory will be."""
+def _relocated(damage: tuple[LostRange, ...], before: str, after: str) -> tuple[LostRange, ...]:
+    """Return the damage with the paths that the files will have."""
     return tuple(lost._replace(path=lost.path.replace(before, after)) for lost in damage)
 
 
-def _each(
+def _run(
     operation: RewriteOperation[PlanT, ReportT],
-    select_partitions: Sequence[_Looking | _Writing],
+    log_groups: Sequence[_DryRunLogs | _OpenLogs],
     pool: Pool[Any],
     progress_file: ProgressFile | None,
     share: int = SHARE,
 ) -> Iterator[RewriteResult[ReportT]]:
+    """Work on all partitions that are not finished yet; see `Scheduler` for the order."""
     with ExitStack() as stack:
-        waiting = []
-        for logs in select_partitions:
+        tasks: list[_Task[PlanT, ReportT]] = []
+        for logs in log_groups:
             stack.enter_context(logs)
-            keys = logs.keys()
-            waiting += [
-                (logs, key) for key in keys if progress_file is None or not progress_file.skips(logs.directory(key))
+            tasks += [
+                _Task(operation, logs, key, pool.may_retry, share)
+                for key in logs.partitions()
+                if progress_file is None or not progress_file.skips(logs.directory(key))
             ]
         stack.enter_context(pool)
-        waiting.reverse()
-        ready: deque[tuple[_Begun[ReportT], int]] = deque()
-        pending: dict[Future[Any], tuple[_Begun[ReportT], int]] = {}
-        while waiting or ready or pending:
-            while (waiting or ready) and len(pending) < pool.jobs:
-                if not ready:
-                    logs, key = waiting.pop()
-                    plan, place = operation.plan(logs.state(key)), logs.attempts(key) if pool.may_retry else None
-                    if place is None:
-                        work = in_place(operation, plan, dry_run=logs.is_dry)
-                    else:
-                        work = staged(operation, plan, place, share)
-                    ready.extend(_Begun(logs, key, work).numbered())
-                begun, number = ready.popleft()
-                pending[pool.submit(_name(begun.key), begun.work.calls[number])] = begun, number
-            future, result = pool.first_completed(pending)
-            begun, number = pending.pop(future)
-            if begun.work.take(number, result):
-                ready.extend(begun.numbered())
-                if begun.work.outcome is not None:
-                    done = begun.logs.finish(begun.key, begun.work.outcome)
-                    if progress_file is not None:
-                        progress_file.add(begun.logs.directory(begun.key))
-                    yield done
+        for task, outcome in Scheduler(pool, tasks).run():
+            result = task.logs.finish(task.key, outcome)
+            if progress_file is not None:
+                progress_file.add(task.logs.directory(task.key))
+            yield result
 
 
-class _Begun(NamedTuple, Generic[ReportT]):
-    """A partition that is being worked on."""
+@dataclass(frozen=True)
+class _Task(Generic[PlanT, ReportT]):
+    """One partition to be worked on; see `task_steps.Task`."""
 
-    logs: _Looking | _Writing
+    operation: RewriteOperation[PlanT, ReportT]
+    logs: _DryRunLogs | _OpenLogs
     key: Key
-    work: Running[ReportT]
+    may_retry: bool
+    share: int
 
-    def numbered(self) -> list[tuple[_Begun[ReportT], int]]:
-        """Return the calls of the step that it is at, by number."""
-        return [(self, number) for number in range(len(self.work.calls))]
+    @property
+    def name(self) -> str:
+        return _name(self.key)
+
+    def begin(self) -> PartitionWork[ReportT]:
+        plan = self.operation.plan(self.logs.state(self.key))
+        attempts_directory = self.logs.make_attempts_directory(self.key) if self.may_retry else None
+        if attempts_directory is None:
+            return in_place(self.operation, plan, dry_run=self.logs.is_dry)
+        return staged(self.operation, plan, attempts_directory, self.share)
 
 
-class _Looking:
-    """Logs as they are, for a dry run."""
+class _DryRunLogs:
+    """The logs of a dry run, which are only read."""
 
     is_dry = True
 
-    def __init__(self, sourced: _Sourced) -> None:
-        self.place = sourced.place
-        self._cluster = sourced.cluster()
+    def __init__(self, source: _Source) -> None:
+        self._selection = source.selection
+        self._cluster = source.cluster()
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
 
-    def keys(self) -> list[Key]:
-        """Return the partitions that have a segment: there is nothing to say of one that was only created."""
-        found = {key: storage.list_directory(path) for key, path in self.place.directories.items()}
-        # Of a segment that was removed, indexes may be left.
+    def partitions(self) -> list[Key]:
+        """Return the partitions that have a segment. One that was only created has nothing to be rewritten."""
+        found = {key: storage.list_directory(path) for key, path in self._selection.directories.items()}
+        # A segment that was removed may have left its indexes.
         kinds = (".log", ".log.swap", ".index", ".timeindex")
         return [key for key, names in found.items() if any(name.endswith(kinds) for name in names)]
 
     def state(self, key: Key) -> LogState:
-        """Return a log as opening it would find it.
+        """Return the state that the log would have once it is opened.
 
         Raises:
-            CorruptRecordError: opening it would change its segments first: what the verb would do is not known.
+            CorruptRecordError: opening the log would change its segments first, so the operation's result is unknown.
         """
-        directory, now = self.place.directories[key], now_ms()
+        directory, now = self._selection.directories[key], now_ms()
         config = self._cluster.config_of(key[0])
-        replication = self._cluster.replication(key, self.place.root.high_watermarks.get(key))
-        loaded = _loaded(self.place, key, self._cluster)
+        replication = self._cluster.replication(key, self._selection.root.high_watermarks.get(key))
+        loaded = _load(self._selection, key, self._cluster)
         changes = [str(step) for step in loaded.changes.steps if step.name.endswith((".log", ".log.swap"))]
         loaded.check_missing()
         for change in loaded.losses + changes:
             raise CorruptRecordError(
-                f"the log is to be brought in order first: {change}; `brokerless recover` does that", path=directory
+                f"the log needs recovery first: {change}; run `brokerless recover`", path=directory
             )
         unstable = loaded.producers.first_unstable_offset
         return LogState(
@@ -378,7 +383,7 @@ class _Looking:
             high_watermark=replication.replicated_end(loaded.log_end_offset),
             others_from=replication.others_from,
             last_stable_offset=loaded.log_end_offset if unstable is None else unstable,
-            first_dirty_offset=self.place.root.first_dirty_offsets.get(key),
+            first_dirty_offset=self._selection.root.first_dirty_offsets.get(key),
             producers=loaded.producers.to_snapshot(),
             now=now,
             is_tiered=loaded.is_tiered(config),
@@ -387,33 +392,33 @@ class _Looking:
 
     def directory(self, key: Key) -> str:
         """Return the path of a partition."""
-        return self.place.directories[key]
+        return self._selection.directories[key]
 
-    def attempts(self, _key: Key) -> None:
-        """Return no place for attempts: nothing is written."""
+    def make_attempts_directory(self, _key: Key) -> None:
+        """Make no directory: a dry run writes nothing."""
 
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
-        """Return what would be done."""
+        """Return what the operation would do."""
         return RewriteResult(*key, outcome.report)
 
 
-class _Writing:
-    """Logs open for writing, each from its plan until it is done."""
+class _OpenLogs:
+    """The logs of a selection, each open for writing from its plan to its outcome."""
 
     is_dry = False
 
     def __init__(
         self,
-        sourced: _Sourced,
+        source: _Source,
         operation: RewriteOperation[PlanT, ReportT],
         *,
         is_original: bool = True,
         checks: bool = False,
     ) -> None:
-        self._sourced = sourced
+        self._source = source
         self._is_original = is_original
         self._checks = checks
-        self.place = sourced.place
+        self._selection = source.selection
         self._prepare = operation.prepare
         self._log_dir: LogDirWriter | None = None
         self._logs: dict[Key, LogWriter] = {}
@@ -421,17 +426,17 @@ class _Writing:
         self._stack = ExitStack()
 
     def __enter__(self) -> None:
-        # Before the marker is moved aside.
-        self._is_clean = _is_clean(self.place)
-        if not self.place.is_alone:
-            _, broker_config, metadata = self._sourced
+        # Before the clean-shutdown marker is moved aside.
+        self._is_clean = _is_clean(self._selection)
+        if not self._selection.is_alone:
+            _, broker_config, metadata = self._source
             log_dir = LogDirWriter(
-                self.place.root.path, sole_replica=None, broker_config=broker_config, metadata=metadata
+                self._selection.root.path, sole_replica=None, broker_config=broker_config, metadata=metadata
             )
             self._log_dir = self._stack.enter_context(log_dir)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Leave those that are not done as they were."""
+        """Leave the logs that are not finished as they were."""
         for log in self._logs.values():
             if self._log_dir is None:
                 self._stack.enter_context(log)
@@ -442,34 +447,34 @@ class _Writing:
 
     @cached_property
     def _cluster(self) -> Cluster:
-        """What is known of the cluster once the log directory is locked."""
-        return self._sourced.cluster()
+        """What is known about the cluster once the log directory is locked."""
+        return self._source.cluster()
 
-    def keys(self) -> list[Key]:
+    def partitions(self) -> list[Key]:
         """Return all partitions."""
-        return list(self.place.directories)
+        return list(self._selection.directories)
 
     def state(self, key: Key) -> LogState:
-        """Open a log, let the verb prepare it, and return it to plan from.
+        """Open a log, prepare it for the operation, and return its state.
 
         Raises:
-            CorruptRecordError: recovery would cut the log first. A verb that refuses then must not have changed it.
+            CorruptRecordError: recovery would cut the log. An operation that refuses the log must leave it unchanged.
         """
-        place = self.place
+        selection, root = self._selection, self._selection.root
         if not self._is_clean:
-            _loaded(place, key, self._cluster).check_uncut()
+            _load(selection, key, self._cluster).check_uncut()
         if self._log_dir is not None:
             log = self._log_dir.log(*key)
         else:
             log = LogWriter.open(
-                place.directories[key],
+                selection.directories[key],
                 config=self._cluster.config_of(key[0]),
-                replication=self._cluster.replication(key, place.root.high_watermarks.get(key)),
+                replication=self._cluster.replication(key, root.high_watermarks.get(key)),
                 is_clean=self._is_clean,
-                recovery_point=place.root.recovery_points.get(key, 0),
-                log_start_offset=place.root.log_start_offsets.get(key),
-                first_dirty_offset=place.root.first_dirty_offsets.get(key),
-                high_watermark=place.root.high_watermarks.get(key),
+                recovery_point=root.recovery_points.get(key, 0),
+                log_start_offset=root.log_start_offsets.get(key),
+                first_dirty_offset=root.first_dirty_offsets.get(key),
+                high_watermark=root.high_watermarks.get(key),
             )
         self._logs[key] = log
         self._prepare(log)
@@ -477,15 +482,15 @@ class _Writing:
 
     def directory(self, key: Key) -> str:
         """Return the path of a partition."""
-        return self.place.directories[key]
+        return self._selection.directories[key]
 
-    def attempts(self, key: Key) -> str:
-        """Return a new directory for attempts at a partition's work."""
-        self._attempts[key] = attempts.make(self.place.directories[key], *key)
+    def make_attempts_directory(self, key: Key) -> str:
+        """Make a directory for attempts at a partition's work, and return its path."""
+        self._attempts[key] = attempts.make(self._selection.directories[key], *key)
         return self._attempts[key]
 
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
-        """Make of the log what the work says, and close it."""
+        """Put the outcome into force, and close the log."""
         log = self._logs[key]
         collect(log.directory, outcome)
         log.enforce(outcome)
@@ -494,26 +499,30 @@ class _Writing:
         log.close()
         del self._logs[key]
         is_kept = self._log_dir is not None or log.log_start_offset <= log.first_segment_base_offset
-        damage = _damage(log.directory, outcome.unread_from) if self._checks else ()
+        damage = _find_damage(log.directory, outcome.unread_from) if self._checks else ()
         unkept = None if is_kept else log.log_start_offset
         return RewriteResult(*key, outcome.report, tuple(log.recovery), unkept, damage)
 
 
-def _is_clean(place: Selection) -> bool:
-    """Tell whether logs were left clean. One that is alone is taken for that, but where it was copied tells more."""
-    return place.root.is_clean or (place.is_alone and not place.root.is_there)
+def _is_clean(selection: Selection) -> bool:
+    """Return whether the logs were closed cleanly, as a log without a log directory is assumed to be.
+
+    The copy of a partition has the log directory of its original, whose marker counts.
+    """
+    return selection.root.is_clean or (selection.is_alone and not selection.root.is_there)
 
 
-def _loaded(place: Selection, key: Key, cluster: Cluster) -> Loaded:
-    """Work out what opening a log does."""
+def _load(selection: Selection, key: Key, cluster: Cluster) -> Loaded:
+    """Plan what opening a log changes."""
+    root = selection.root
     return load(
-        place.directories[key],
+        selection.directories[key],
         cluster.config_of(key[0]),
-        is_clean=_is_clean(place),
-        recovery_point=place.root.recovery_points.get(key, 0),
-        log_start_offset=place.root.log_start_offsets.get(key),
+        is_clean=_is_clean(selection),
+        recovery_point=root.recovery_points.get(key, 0),
+        log_start_offset=root.log_start_offsets.get(key),
         now=now_ms(),
-        high_watermark=place.root.high_watermarks.get(key),
+        high_watermark=root.high_watermarks.get(key),
     )
 
 

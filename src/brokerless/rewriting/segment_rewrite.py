@@ -1,7 +1,7 @@
-"""One old segment through a native rewriter into new ones: what converting and erasing share.
+"""Rewriting one old segment into new ones with a native rewriter, for converting and erasing.
 
-A native rewriter (`_native.SegmentConversion`, `_native.SegmentErasure`) takes whole batches and puts what becomes of
-them into a `SegmentOutput`; where that is full, the next one goes on where it ends.
+A native rewriter (`_native.SegmentConversion`, `_native.SegmentErasure`) takes whole batches and puts the rewritten
+ones into a `SegmentOutput`. If that is full, another output continues where it ends.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
 
-# Batches are counted in bytes of 32 bits, and so is where they stand in a segment.
+# Sizes of batches and their positions in a segment have 32 bits.
 _MAX_SEGMENT = (1 << 31) - 1
 
 
 class Rewriter(Protocol):
-    """What puts an old segment's batches into new ones."""
+    """A native rewriter of one segment."""
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+        """The size of the batch behind the last one consumed; 0 if it is unknown."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the new segment is full: go on with another, based where it ends."""
+        """Whether the new segment is full. Continue with another one whose base offset is the end of this one."""
 
     def feed(self, data: memoryview, position: int, output: _native.SegmentOutput) -> int:
-        """Take whole batches of the old segment, and return how many bytes."""
+        """Consume whole batches of the old segment, and return the number of bytes consumed."""
 
     def finish(self, output: _native.SegmentOutput) -> bool:
-        """Put out what waits at the end of the old segment; False: go on with another output."""
+        """Write waiting batches at the end of the old segment. Return False to be called with another output."""
 
 
 class Renewed(NamedTuple):
-    """What became of one old segment.
+    """The new segments of one old segment.
 
     Attributes:
-        replacement: the new segments that stand for it.
-        size: bytes of their batches.
+        replacement: the new segments that replace it.
+        size: the size of their batches, in bytes.
     """
 
     replacement: Replacement
@@ -69,25 +69,26 @@ def renew(
     output: str | None = None,
     is_changed: Callable[[], bool] = lambda: True,
 ) -> Renewed | None:
-    """Let a rewriter, which knows the segment's beginning, see all of it, and finish what it makes of it.
+    """Rewrite one segment.
 
-    At the log's end the new segments end where the old one does, though its last batches may be gone: an offset is
-    never given twice. Where no batch is left that ends there, an empty segment begins there.
+    The new segments of the last segment end where it does, even if its last batches go: no offset is assigned twice.
+    If no batch is left that ends there, an empty segment begins there.
 
     Args:
-        rewriter: told of the segment by its own `begin`.
-        state: the log as it is.
-        segment: one of its segments.
+        rewriter: the rewriter, after its `begin` for the segment.
+        state: the state of the log.
+        segment: one of the log's segments.
         dry_run: measure, and write nothing.
-        progress: called with the bytes read since the last call.
-        output: the directory for what it makes; None: the log's.
-        is_changed: asked in the end; False: what was made is what was there, and is not kept.
+        progress: called with the number of bytes read since the last call.
+        output: the directory for the new segments; None for the log's.
+        is_changed: called at the end. If it returns False, the new segments are the same, and are not kept.
 
     Returns:
-        None: nothing was changed.
+        The new segments; None if nothing has changed.
 
     Raises:
         CorruptRecordError: the segment is damaged, or ends in the middle of a batch.
+        ValueError: a record or a batch cannot be rewritten.
     """
     with segment.open() as file:
         modified_ns = file.modified_ns()
@@ -108,12 +109,17 @@ def renew(
     return Renewed(Replacement(tuple(new.base_offsets), (segment.base_offset,)), new.size)
 
 
+def batches_size(segment: Segment) -> int:
+    """Return the size of a segment's batches: without the preallocated zeros of an active segment."""
+    return segment.extent().end_position if segment.is_last else segment.size
+
+
 def transaction_index(state: LogState, segment: Segment) -> bytes:
-    """Return the content of a segment's `.txnindex`; nothing if there is none.
+    """Return the content of a segment's `.txnindex`; empty without one.
 
     Raises:
-        CorruptRecordError: it is damaged.
-        UnsupportedFormatError: it is of another version.
+        CorruptRecordError: the index is damaged.
+        UnsupportedFormatError: the index has an unknown version.
     """
     if not segment.has_transaction_index:
         return b""
@@ -122,14 +128,14 @@ def transaction_index(state: LogState, segment: Segment) -> bytes:
     with located(path):
         _native.TransactionIndex(content, segment.base_offset).entries()
         if fitting(segment) is None:
-            raise CorruptRecordError("its entries are not of this segment; remove it and the .index, and run recover")
+            raise CorruptRecordError("the entries do not fit the segment; remove this file and the .index, run recover")
     return content
 
 
 def max_segment_bytes(state: LogState, segment: Segment) -> int:
-    """Return how large a new segment may be: one that came to be larger than the settings say may stay so.
+    """Return how large a new segment may be: as large as the settings allow, or as the old one is.
 
-    One of a tiered log is not divided: a broker uploads none that no producer snapshot begins behind.
+    A segment of a tiered log is not divided: a broker uploads only segments with a producer snapshot behind them.
     """
     if state.is_tiered:
         return _MAX_SEGMENT
@@ -137,13 +143,13 @@ def max_segment_bytes(state: LogState, segment: Segment) -> int:
 
 
 def feed_all(walk: Callable[[memoryview, int], int], needed: Callable[[], int], segment: Segment) -> Iterator[int]:
-    """Show all whole batches of a segment to `walk(data, position)`, and yield the bytes that it takes at a time.
+    """Feed all whole batches of a segment to `walk(data, position)`, and yield the number of bytes of each call.
 
     Raises:
         CorruptRecordError: the segment is damaged, or ends in the middle of a batch.
     """
     with segment.open() as file, located(segment.path):
-        # Behind the end of the active segment there may be zeros that were preallocated.
+        # Not the preallocated zeros of an active segment.
         size = segment.extent().end_position if segment.is_last else file.size()
         window = Window(file, 0, size)
         window.fill(0)
@@ -171,24 +177,24 @@ def _feed(rewriter: Rewriter, new: NewSegments, segment: Segment, progress: Prog
             while not rewriter.finish(new.output):
                 new.roll()
     except ValueError as error:
-        # What cannot be done to a record or a batch, in words that know its offset only.
+        # The rewriter names the record or batch by its offset only.
         raise ValueError(f"{segment.path}: {error}") from error
 
 
 class NewSegments:
-    """The segments that take the place of old ones, being written, or only measured.
+    """The new segments that will replace old ones, while they are written or, in a dry run, measured.
 
     Args:
-        directory: the partition's, or another one from which they are moved there.
-        base_offset: of the first one.
-        config: the topic's.
-        modified_ns: what they get for a modification time, ns since the epoch.
+        directory: the partition's directory, or another one from which they are moved there.
+        base_offset: the base offset of the first one.
+        config: the topic's settings.
+        modified_ns: the modification time for their `.log` files, ns since the epoch.
         dry_run: write nothing.
 
     Attributes:
-        base_offsets: theirs, ascending.
-        size: bytes of the batches of those that are finished.
-        next_offset: where these end.
+        base_offsets: their base offsets, ascending.
+        size: the size of the batches in finished segments, in bytes.
+        next_offset: where the finished segments end.
     """
 
     def __init__(
@@ -206,38 +212,38 @@ class NewSegments:
 
     @property
     def output(self) -> _native.SegmentOutput:
-        """Where batches go."""
+        """The output of the segment being written."""
         return self._all[-1].output
 
     def begin(self, base_offset: int) -> None:
-        """Begin the next one."""
+        """Begin the next segment."""
         self.base_offsets.append(base_offset)
         new = _Measured if self._dry_run else CleanedSegment
         self._all.append(new(self._directory, base_offset, self._config))
 
     def write(self, *, at_least: int = MAX_PENDING) -> None:
-        """Let what was pushed go to the files, if it is that many bytes."""
+        """Write the pushed batches if they have `at_least` bytes or more."""
         self._all[-1].write(at_least=at_least)
 
     def roll(self) -> None:
-        """Finish the one being written, and begin the next where it ends."""
+        """Finish the segment being written, and begin the next one where it ends."""
         self.finish()
         self.begin(self.next_offset)
 
     def finish(self) -> None:
-        """Complete the one being written; it is durable then."""
+        """Complete the segment being written, durably."""
         self._all[-1].finish(self._modified_ns)
         self.size += self.output.size
         self.next_offset = self.output.next_offset
 
     def abandon(self) -> None:
-        """Take all of them back."""
+        """Remove all new segments."""
         for segment in self._all:
             segment.abandon()
 
 
 class _Measured:
-    """A new segment of which nothing is kept but its size."""
+    """A new segment that is only measured."""
 
     def __init__(self, _directory: str, base_offset: int, config: TopicConfig) -> None:
         self.output = _native.SegmentOutput(

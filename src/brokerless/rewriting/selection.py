@@ -1,4 +1,4 @@
-"""The partitions that a user names, in log directories or each by itself."""
+"""Finding the partitions that a user names: in log directories, or by their own paths."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """The partitions that were named, of one log directory.
+    """The named partitions of one log directory.
 
     Attributes:
-        directories: the path of each.
-        root: the log directory whose checkpoints speak of them; one without files if there is none.
-        is_partition: the path was that of one partition.
-        is_alone: it is opened without its log directory, the lock and the marker there.
+        directories: the path of each partition.
+        root: the log directory with their checkpoints; without files if there is none.
+        is_partition: the user gave the path of one partition.
+        is_alone: the partition is outside any log directory, and opened without lock and marker.
     """
 
     directories: dict[Key, str]
@@ -36,27 +36,33 @@ class Selection:
 
 
 def select_partitions(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Selection]:
-    """Find what was named: in log directories these topics, and of them these partitions, all if there is none.
+    """Find the named partitions. Skip log directories that have none of them.
 
-    A partition's directory has to be of what else is named. A log directory with none of the topics is left out.
+    Args:
+        paths: log directories, and directories of partitions.
+        topics: the topics. Log directories need at least one.
+        partitions: the partitions of these topics; empty for all.
 
     Raises:
-        ValueError: no path; a topic or partition is nowhere; no topic is named; a path is no such directory.
+        ValueError: there is no path; a topic or partition is in no directory; a log directory is given without a topic;
+            a partition's directory belongs to none of the topics and partitions; or a path is no such directory.
         TypeError: a string in place of several topics, or of a partition's number.
     """
     check_several("topics", topics)
     check_several("partitions", partitions)
-    # What can be gone through only once would be nothing the second time.
+    # An iterator would be exhausted the second time.
     topics, partitions = tuple(topics), tuple(partitions)
     for number in partitions:
         check_partition(number)
     found = [_at(path, topics) for path in paths]
     if not found:
         raise ValueError("no path: a log directory or a partition directory is needed")
-    for topic, number in (key for place in found if place.is_partition for key in place.directories):
+    for topic, number in (key for selection in found if selection.is_partition for key in selection.directories):
         if (topics and topic not in topics) or (partitions and number not in partitions):
-            raise ValueError(f"{topic}-{number} is not of the topics and partitions named: leave these out for it")
-    known = {key for place in found for key in place.directories}
+            raise ValueError(
+                f"{topic}-{number} is none of the named topics and partitions: name neither with its directory"
+            )
+    known = {key for selection in found for key in selection.directories}
     for topic in topics:
         if topic not in {name for name, _ in known}:
             raise unknown("topic", topic, (name for name, _ in known))
@@ -65,8 +71,8 @@ def select_partitions(paths: Iterable[str], topics: Collection[str], partitions:
         if number not in {partition for _, partition in named}:
             raise unknown_partition(number, {partition for _, partition in named})
     chosen = {key for key in named if not partitions or key[1] in partitions}
-    narrowed = [place if place.is_partition else _of(place, chosen) for place in found]
-    return [place for place in narrowed if place.directories]
+    narrowed = [selection if selection.is_partition else _narrow(selection, chosen) for selection in found]
+    return [selection for selection in narrowed if selection.directories]
 
 
 def _at(path: str, topics: Collection[str]) -> Selection:
@@ -76,21 +82,21 @@ def _at(path: str, topics: Collection[str]) -> Selection:
         path, is_alone = _own_path(path)
         topic, partition, leftover = file_names.parse_directory_name(os.path.basename(path))
         if leftover or topic == file_names.METADATA_TOPIC:
-            raise ValueError(f"cannot rewrite {path}: it is no partition of a topic")
+            raise ValueError(f"cannot rewrite {path}: it is not a partition of a topic")
         return Selection(
             {(topic, partition): path}, LogDirFiles(os.path.dirname(path)), is_partition=True, is_alone=is_alone
         )
     if not LogDirFiles.is_root(names):
         raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
     if not topics:
-        raise ValueError(f"no topic named: {path} is a log directory; say which of its topics are to be rewritten")
+        raise ValueError(f"no topic named: {path} is a log directory; name the topics to rewrite")
     return Selection(_partitions(path), LogDirFiles(path))
 
 
 def _own_path(path: str) -> tuple[str, bool]:
-    """Return the path of a partition's directory in its log directory, and whether it is in none.
+    """Return the path of a partition's directory, and whether it is outside any log directory.
 
-    Behind a link it has the lock, the checkpoints and the name of where it is, if that is a log directory.
+    For a symbolic link that is the path of the target, if that is in a log directory: its lock and checkpoints count.
     """
     path = os.path.abspath(path)
     for own in (os.path.realpath(path), path) if storage.is_link(path) else (path, os.path.realpath(path)):
@@ -109,5 +115,6 @@ def _partitions(path: str) -> dict[Key, str]:
     return known
 
 
-def _of(place: Selection, chosen: set[Key]) -> Selection:
-    return Selection({key: place.directories[key] for key in sorted(place.directories) if key in chosen}, place.root)
+def _narrow(selection: Selection, chosen: set[Key]) -> Selection:
+    directories = {key: path for key, path in sorted(selection.directories.items()) if key in chosen}
+    return Selection(directories, selection.root)

@@ -1,33 +1,36 @@
-"""The work on one partition as calls: one, or step by step several that may be made at the same time.
+"""The work on partitions as calls, and the scheduler that hands the calls to a pool.
 
-Where calls may be made elsewhere, and more than once, each gets a directory of its own for what it writes, and a verb
-that can be divided (`Divisible`) is, if the log is large.
+The work on a partition is one call, or several steps of calls that may be made at the same time. A pool may make a call
+elsewhere, and more than once. Each attempt then gets its own directory for what it writes, and an operation that can be
+divided (`Divisible`) is divided if the log is large.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from brokerless.append.operation import Divisible, ReportT
 from brokerless.rewriting import attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
     from typing import TypeAlias
 
     from brokerless.append.operation import Outcome, PlanT, Progress, RewriteOperation, StagedCall, Steps
-    from brokerless.io.workers import Call
+    from brokerless.io.workers import Call, Pool
 
     _Calls: TypeAlias = Generator[Sequence[Call[Any]], list[Any], Outcome[ReportT]]
 
 
-class Running(Generic[ReportT]):
-    """The work on a partition while it is done.
+class PartitionWork(Generic[ReportT]):
+    """The work on one partition, from its first step to its outcome.
 
     Attributes:
-        calls: those of the step that it is at, to be made in any order.
-        outcome: what it came to; None: it is not done.
+        calls: the calls of the present step, which may be made in any order.
+        outcome: the outcome; None until the last step is done.
     """
 
     def __init__(self, steps: _Calls[ReportT]) -> None:
@@ -36,8 +39,8 @@ class Running(Generic[ReportT]):
         self.outcome: Outcome[ReportT] | None = None
         self.calls = next(steps)
 
-    def take(self, number: int, result: Any) -> bool:  # noqa: ANN401 - the verb's
-        """Take the result of one of the calls; True: it was the last one, and there are others, or the outcome."""
+    def take(self, number: int, result: Any) -> bool:  # noqa: ANN401 - depends on the operation
+        """Take the result of one call. Return whether the step is done, so that there are new calls or the outcome."""
         self._results[number] = result
         if len(self._results) < len(self.calls):
             return False
@@ -50,42 +53,116 @@ class Running(Generic[ReportT]):
         return True
 
 
-def in_place(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> Running[ReportT]:
-    """Return work that writes beside the old segments, if it writes: one call."""
-    return Running(_one(partial(operation.work, plan, dry_run=dry_run)))
+class Task(Protocol[ReportT]):
+    """A partition to be worked on."""
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+
+    def begin(self) -> PartitionWork[ReportT]:
+        """Open the log, plan the work, and return it with the calls of its first step."""
 
 
-def staged(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, place: str, share: int) -> Running[ReportT]:
-    """Return work whose calls may be made more than once, and anywhere.
+_TaskT = TypeVar("_TaskT", bound=Task[Any])
+
+
+class _PendingCall(NamedTuple, Generic[_TaskT]):
+    task: _TaskT
+    work: PartitionWork[Any]
+    number: int
+
+
+class Scheduler(Generic[_TaskT]):
+    """Hands the calls of many partitions to a pool, which makes `pool.jobs` of them at a time.
+
+    - The next partition is the next one of `tasks`. It begins, which opens its log, only when the pool has room
+      and no call of an earlier partition is ready. So as few logs as possible are open at a time.
+    - The calls of a partition's first step are ready as soon as the partition has begun. The calls of a later step are
+      ready when all calls of the step before have returned. Ready calls are submitted in the order in which they became
+      ready.
+    - A partition is finished when its last step has returned. `run` then yields the outcome, and the caller puts it
+      into force before any other call is submitted.
 
     Args:
-        operation: what is done.
-        plan: the verb's.
-        place: of `attempts.make`.
-        share: bytes of old segments for one call, about.
+        pool: where the calls are made. It has to be entered already.
+        tasks: the partitions, in order.
+    """
+
+    def __init__(self, pool: Pool[Any], tasks: Iterable[_TaskT]) -> None:
+        self._pool = pool
+        self._waiting = deque(tasks)
+        self._ready: deque[_PendingCall[_TaskT]] = deque()
+        self._pending: dict[Future[Any], _PendingCall[_TaskT]] = {}
+
+    def run(self) -> Iterator[tuple[_TaskT, Outcome[Any]]]:
+        """Work on all partitions, and yield each with its outcome once it is finished."""
+        while self._waiting or self._ready or self._pending:
+            while (self._waiting or self._ready) and len(self._pending) < self._pool.jobs:
+                if not self._ready:
+                    task = self._waiting.popleft()
+                    self._add_calls(task, task.begin())
+                self._submit(self._ready.popleft())
+            task, work = self._complete_one()
+            if work.outcome is not None:
+                yield task, work.outcome
+
+    def _add_calls(self, task: _TaskT, work: PartitionWork[Any]) -> None:
+        self._ready.extend(_PendingCall(task, work, number) for number in range(len(work.calls)))
+
+    def _submit(self, call: _PendingCall[_TaskT]) -> None:
+        future = self._pool.submit(call.task.name, call.work.calls[call.number])
+        self._pending[future] = call
+
+    def _complete_one(self) -> tuple[_TaskT, PartitionWork[Any]]:
+        """Wait until a call has returned, and make the calls of the next step ready if it was the last of its step."""
+        future, result = self._pool.first_completed(self._pending)
+        task, work, number = self._pending.pop(future)
+        if work.take(number, result):
+            self._add_calls(task, work)
+        return task, work
+
+
+def in_place(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> PartitionWork[ReportT]:
+    """Return work of one call, which writes beside the old segments unless it is a dry run."""
+    return PartitionWork(_single_call(partial(operation.work, plan, dry_run=dry_run)))
+
+
+def staged(
+    operation: RewriteOperation[PlanT, ReportT], plan: PlanT, attempts_directory: str, share: int
+) -> PartitionWork[ReportT]:
+    """Return work whose calls may be made anywhere, and more than once.
+
+    Args:
+        operation: the operation.
+        plan: the operation's plan.
+        attempts_directory: the directory for attempts (`attempts.make`).
+        share: the bytes of old segments for one call, about.
     """
     steps = operation.steps(plan, share) if isinstance(operation, Divisible) else None
     if steps is None:
-        return Running(_one(partial(_attempt, partial(operation.work, plan, dry_run=False), place)))
-    return Running(_attempted(steps, place))
+        return PartitionWork(
+            _single_call(partial(_attempt, partial(operation.work, plan, dry_run=False), attempts_directory))
+        )
+    return PartitionWork(_with_attempts(steps, attempts_directory))
 
 
-def _one(call: Call[Outcome[ReportT]]) -> _Calls[ReportT]:
-    (outcome,) = yield [call]
-    done: Outcome[ReportT] = outcome
-    return done
+def _single_call(call: Call[Outcome[ReportT]]) -> _Calls[ReportT]:
+    (result,) = yield [call]
+    outcome: Outcome[ReportT] = result
+    return outcome
 
 
-def _attempted(steps: Steps[ReportT], place: str) -> _Calls[ReportT]:
-    """Let each attempt at each call have a directory of its own."""
+def _with_attempts(steps: Steps[ReportT], attempts_directory: str) -> _Calls[ReportT]:
+    """Give each attempt at each call its own directory."""
     try:
         calls = next(steps)
         while True:
-            calls = steps.send((yield [partial(_attempt, call, place) for call in calls]))
+            calls = steps.send((yield [partial(_attempt, call, attempts_directory) for call in calls]))
     except StopIteration as done:
         outcome: Outcome[ReportT] = done.value
         return outcome
 
 
-def _attempt(call: StagedCall, place: str, *, progress: Progress) -> Any:  # noqa: ANN401 - the verb's
-    return call(progress=progress, output=attempts.begin(place))
+def _attempt(call: StagedCall, attempts_directory: str, *, progress: Progress) -> Any:  # noqa: ANN401 - the operation's
+    return call(progress=progress, output=attempts.begin(attempts_directory))

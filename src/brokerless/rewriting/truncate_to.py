@@ -1,6 +1,6 @@
-"""A log as it was at some moment: without what was appended since.
+"""Truncating a log to its state at an earlier time or offset.
 
-Kafka has no such thing, but truncation: the rules of what stays are those of a follower that had more than its leader.
+Kafka has truncation only: the rules are those of a follower that had more than its leader.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "is_valid
 
 @dataclass(frozen=True)
 class TruncateReport:
-    """What cutting the end off a log does.
+    """What truncation does to one log.
 
     Attributes:
-        end_before: the log end offset as it is.
-        log_end_offset: the log end offset then: no record from here on is left.
-        size: bytes of batches before.
-        cut_size: bytes of the batches that go.
-        open_transactions: how many were open there: nobody knows of them any more, so that nobody would end them, and
-            `read_committed` would stop there for ever.
-        are_aborted: they are ended with ABORT markers; else the log ends before the first of them.
+        end_before: the present log end offset.
+        log_end_offset: the new log end offset: no record from here on is left.
+        size: the size of all batches before, in bytes.
+        cut_size: the size of the deleted batches, in bytes.
+        open_transactions: the number of transactions open at the cut. Their coordinator no longer knows them, so nobody
+            would end them, and `read_committed` would stop there for ever.
+        are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them.
     """
 
     end_before: int
@@ -46,11 +46,11 @@ class TruncateReport:
     are_aborted: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it."""
+        """Return the report as a dict for JSON."""
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return it in words; of a dry run, what would be done."""
+        """Return the report in words, line by line; of a dry run, what would be done."""
         if self.log_end_offset == self.end_before:
             lines = [f"nothing is cut: the log ends at {self.end_before}"]
         else:
@@ -65,20 +65,19 @@ class TruncateReport:
 
 @dataclass(frozen=True, kw_only=True)
 class TruncateTo:
-    """Take from a log what was appended since some moment: it is as it was then. Meant for a copy.
+    """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
     Attributes:
-        timestamp: ms since the epoch; the first batch with a record of that time or later, and all behind it, go.
-            A batch was appended as a whole, so it goes as a whole.
-        offset: instead of a time: where the log ends then. A batch that it lies in goes as a whole.
-        open_transactions: what becomes of those that were open then. "abort": ABORT markers end them, behind the cut;
-            "cut": the log ends where none was open any more, so that decided records behind it go, too.
-        sole_replica: no other broker has a replica, or none that matters. Else a log itself, unlike a copy, is not cut
-            below its high watermark.
+        timestamp: ms since the epoch. Delete the first batch with a record of that time or later, and all behind it.
+        offset: the new log end offset, instead of a time. A batch that it lies in is deleted as a whole.
+        open_transactions: how to treat transactions that are open at the cut. "abort": end them with ABORT markers
+            behind the cut. "cut": cut before the first of them, which may delete decided records, too.
+        sole_replica: no other broker has a replica that matters. Otherwise the cluster's own log, unlike a copy, is not
+            cut below its high watermark.
 
     Raises:
-        ValueError: not one of the two is given, or it is negative.
-        TypeError: it is no integer.
+        ValueError: neither or both of `timestamp` and `offset` are given, or one is negative.
+        TypeError: `timestamp` or `offset` is not an integer.
 
     >>> import brokerless as bl
     >>> [done.report.log_end_offset for done in bl.rewrite(TruncateTo(offset=100), SAMPLE, dry_run=True)]
@@ -94,23 +93,23 @@ class TruncateTo:
 
     def __post_init__(self) -> None:
         if (self.timestamp is None) == (self.offset is None):
-            raise ValueError("until when: a timestamp or an offset is needed, and not both")
+            raise ValueError("give either a timestamp or an offset to truncate to")
         for name, value in (("timestamp", self.timestamp), ("offset", self.offset)):
             if value is not None:
-                check_number(f"until when: {name}", value, 0)
+                check_number(name, value, 0)
         if self.open_transactions not in ("abort", "cut"):
             raise ValueError(f"open_transactions is {self.open_transactions!r}: abort or cut expected")
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """No setting: what goes is what was asked for."""
+        """No setting: the options alone decide."""
         return ()
 
     def prepare(self, log: LogWriter) -> None:
-        """Nothing comes before."""
+        """Change nothing: the plan needs no preparation."""
 
     def plan(self, state: LogState) -> LogState:
-        """Nothing is refused yet."""
+        """Return the state: only `work` can refuse the log."""
         return state
 
     def work(
@@ -121,32 +120,33 @@ class TruncateTo:
         progress: Progress,
         output: str | None = None,  # noqa: ARG002
     ) -> Outcome[TruncateReport]:
-        """Find where the log is cut; nothing is written.
+        """Find where to cut the log; write nothing.
 
         Raises:
-            CorruptRecordError: batches in the segment that is cut are not in order, or the first that goes is damaged.
-            ValueError: a segment without timestamps (magic 0) was written to since. Or the cut is in what remote
+            CorruptRecordError: batches in the segment with the cut are out of order, or the first deleted one is
+                damaged.
+            ValueError: a segment without timestamps (magic 0) was written to since. Or the cut is in a part that remote
                 storage or other replicas may have.
         """
         state = plan
         sizes = [segment.extent().end_position for segment in state.segments]
-        number, end, position = _place(state, sizes, progress, self.timestamp, self.offset)
-        unstable = left = _open_transactions(state, end)
-        while left and self.open_transactions == "cut":
-            # A transaction begins with a batch: none is cut in two. But the marker of one before it may go, too.
-            number, end, position = _place(state, sizes, lambda _: None, None, min(left))
-            left = _open_transactions(state, end)
+        number, end, position = _find_cut(state, sizes, progress, self.timestamp, self.offset)
+        unstable = still_open = _open_transactions(state, end)
+        while still_open and self.open_transactions == "cut":
+            # A transaction begins with a batch, so this cuts no batch. But it may delete the marker of an earlier one.
+            number, end, position = _find_cut(state, sizes, lambda _: None, None, min(still_open))
+            still_open = _open_transactions(state, end)
         if end < state.log_end_offset and state.is_tiered:
             is_local = number == len(sizes) - 1 and (number or state.remote_offsets is None)
             if not is_local:
                 raise ValueError(
-                    f"cannot cut {state.directory} at {end}: it is tiered, and remote storage may have more of it; "
-                    f"only above {state.segments[-1].base_offset}, in the active segment, nothing is remote yet"
+                    f"cannot cut {state.directory} at {end}: it is tiered, and remote storage may have later offsets; "
+                    f"cut above {state.segments[-1].base_offset}, in the active segment, which is never remote"
                 )
         if end < state.high_watermark and state.is_original and state.others_from is not None and not self.sole_replica:
             raise ValueError(
                 f"cannot cut {state.directory} at {end}: other brokers may have replicas with the records below "
-                f"{state.high_watermark}; cut a copy (to), or, if no replica counts, say so: sole_replica"
+                f"{state.high_watermark}; cut a copy (to), or give sole_replica if no other replica matters"
             )
         are_aborted = bool(unstable) and self.open_transactions == "abort"
         cut_size = sum(sizes[number:]) - position
@@ -157,21 +157,23 @@ class TruncateTo:
         return Outcome(report=report, truncate_to=truncate_to, aborts_open_transactions=are_aborted, unread_from=0)
 
 
-def _place(
+def _find_cut(
     state: LogState, sizes: Sequence[int], progress: Progress, timestamp: int | None, offset: int | None
 ) -> tuple[int, int, int]:
-    """Return where the log is cut: the number of the segment, the offset, and the position in the segment."""
+    """Return where to cut the log: the number of the segment, the offset, and the position in the segment."""
     for number, segment in enumerate(state.segments):
         progress(sizes[number])
-        found = _found(segment, state, timestamp, offset)
+        found = _find_cut_in(segment, state, timestamp, offset)
         if found is not None:
             return number, max(found[0], state.log_start_offset), found[1]
     return len(sizes) - 1, state.log_end_offset, sizes[-1]
 
 
-def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int | None) -> tuple[int, int] | None:
+def _find_cut_in(
+    segment: Segment, state: LogState, timestamp: int | None, offset: int | None
+) -> tuple[int, int] | None:
     """Return the offset behind the last batch that stays, and its position, if the cut is in this segment."""
-    next_base = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+    next_base = segment.end_offset(state.log_end_offset)
     if offset is not None and next_base <= offset:
         return None
     is_empty = not segment.extent().end_position
@@ -185,14 +187,14 @@ def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int
             for position, base_offset, last_offset, max_timestamp, is_valid in zip(*columns, strict=True):
                 is_since = max_timestamp >= timestamp if timestamp is not None else last_offset >= offset
                 if last_offset < end:
-                    # Offsets decide where the log is cut, and no checksum covers them: check the part that goes, too.
+                    # Offsets decide where to cut, and no checksum covers them. So check the deleted part, too.
                     reason = f"offset {last_offset} is below {end}, where the segment goes on"
                     raise CorruptRecordError(reason, path=segment.path, position=position)
                 if is_since and found is None:
                     is_above = offset is not None and base_offset is not None and base_offset >= offset
                     if not is_valid and not is_above:
                         raise CorruptRecordError(
-                            f"crc mismatch: whether the batch with last offset {last_offset} is cut off is not known",
+                            f"crc mismatch: the batch with last offset {last_offset} may or may not be behind the cut",
                             path=segment.path,
                             position=position,
                         )
@@ -200,7 +202,7 @@ def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int
                 end = last_offset + 1
     if found is None and timestamp is not None:
         raise ValueError(
-            f"cannot tell what {segment.path} held at that time: it was written to since, and has no timestamps; "
+            f"cannot find the end of {segment.path} at that time: it was written to since, and has no timestamps; "
             "give an offset instead"
         )
     return found
@@ -208,7 +210,7 @@ def _found(segment: Segment, state: LogState, timestamp: int | None, offset: int
 
 def _check_order(state: LogState, segment: Segment) -> None:
     """Refuse a segment whose batches are out of order: their offsets decide where it is truncated."""
-    end_offset = state.log_end_offset if segment.next_base_offset is None else segment.next_base_offset
+    end_offset = segment.end_offset(state.log_end_offset)
     end = segment.base_offset
     with segment.open() as file:
         for batches in segment.batches_since(file, segment.base_offset):

@@ -233,7 +233,7 @@ def files_of(path):
 def test_what_is_decided_on_piece_by_piece_is_the_same(tmp_path, monkeypatch, piece):
     batches, answers = mixed_batches(), []
     for name, length in (("whole-0", 1 << 20), ("pieces-0", piece)):
-        monkeypatch.setattr("brokerless.append.open_log._PIECE", length)
+        monkeypatch.setattr("brokerless.append.writer._PIECE", length)
         with opened(tmp_path / name, segment_bytes=6000, index_interval_bytes=0) as log:
             answers.append(log.append_each(b"".join(batches) + batches[-1][:-1], leader_epoch=3))
             answers.append(log.append_each(b"".join(batches[-3:])))
@@ -251,7 +251,7 @@ def test_a_refusal_in_a_later_piece_says_where_it_is(tmp_path, monkeypatch):
     data = b"".join([*good, bad, *good])
     said = []
     for number, length in enumerate((1 << 20, len(good[0]))):
-        monkeypatch.setattr("brokerless.append.open_log._PIECE", length)
+        monkeypatch.setattr("brokerless.append.writer._PIECE", length)
         (tmp_path / str(number)).mkdir()
         log = opened(tmp_path / str(number) / "t-0")
         with pytest.raises(bl.errors.OutOfOrderSequenceError) as refused:
@@ -266,7 +266,7 @@ def test_a_refusal_in_a_later_piece_says_where_it_is(tmp_path, monkeypatch):
 def test_a_disk_error_in_any_piece_breaks_the_log(tmp_path, monkeypatch, written):
     """The pieces before it stay, and the log is of no more use."""
     batches = [batch(0, [b"%d" % i], timestamp=T) for i in range(6)]
-    monkeypatch.setattr("brokerless.append.open_log._PIECE", len(batches[0]))
+    monkeypatch.setattr("brokerless.append.writer._PIECE", len(batches[0]))
     log = opened(tmp_path / "t-0")
     write, calls = disk.Output.write_at, []
 
@@ -290,7 +290,7 @@ def test_a_disk_error_in_any_piece_breaks_the_log(tmp_path, monkeypatch, written
 
 def test_each_piece_is_flushed_as_the_settings_say(tmp_path, monkeypatch):
     batches = [batch(0, [b"%d" % i], timestamp=T) for i in range(6)]
-    monkeypatch.setattr("brokerless.append.open_log._PIECE", 2 * len(batches[0]))
+    monkeypatch.setattr("brokerless.append.writer._PIECE", 2 * len(batches[0]))
     log = opened(tmp_path / "t-0", flush_messages=2)
     flushed, flush = [], log.flush
     monkeypatch.setattr(log, "flush", lambda: (flush(), flushed.append(log.recovery_point)))

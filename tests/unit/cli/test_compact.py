@@ -113,7 +113,7 @@ def test_why_a_record_is_not_compacted_yet(data, run):
         log.append(batch(0, [b"5"], keys=[b"a"]))
     lines = explained(run, data, "a")
     newer = "; offset 7 is newer, but is not compacted yet (the active segment begins there)"
-    active = "from offset 5 on nothing is compacted: the active segment begins there"
+    active = "nothing is compacted from offset 5 on: the active segment begins there"
     assert lines[2:] == [
         f"offset 3 (segment 3) stays: the newest with its key{newer}",
         f"offset 5 (segment 5) stays: {active}; offset 7 is newer",

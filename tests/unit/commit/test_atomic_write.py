@@ -43,7 +43,7 @@ def test_what_else_was_written_meanwhile_comes_first(tmp_path):
 def test_tasks_have_to_see_the_directory(tmp_path):
     _, staging = begin(tmp_path / "d")
     (tmp_path / "d").rename(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="a directory that the driver and all executors share"):
+    with pytest.raises(ValueError, match="the driver and all executors must share the directory"):
         staging.writer()
 
 

@@ -83,7 +83,7 @@ def test_offsets_have_to_be_apart(tmp_path):
     write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     late, early = send(staging, 7, 9, offset=[7, 9]), send(staging, 2, 3, offset=[2, 3])
     between = send(staging, 8, offset=[8])
-    with pytest.raises(ValueError, match="offsets 8 to 8 of t-0 are to come behind 9"):
+    with pytest.raises(ValueError, match="offsets 8 to 8 of t-0 do not follow 9"):
         write.commit([*late, *early, *between])
     write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     write.commit([*send(staging, 7, 9, offset=[7, 9]), *send(staging, 2, 3, offset=[2, 3])])
@@ -101,7 +101,7 @@ def test_a_part_that_is_cut_is_refused(tmp_path):
     (part,) = send(staging, 2)
     with open(part.path, "r+b") as file:
         file.truncate(part.size - 1)
-    with pytest.raises(ValueError, match=f"has {part.size - 1} bytes, and its task wrote {part.size}"):
+    with pytest.raises(ValueError, match=f"has {part.size - 1} bytes, but its task wrote {part.size}"):
         write.commit([part])
     assert values(tmp_path / "d") == [1]
 
@@ -138,7 +138,7 @@ def test_a_part_that_is_cut_while_it_is_read(small, monkeypatch):
         return found
 
     monkeypatch.setattr(storage.File, "size", cut_behind_it)
-    with pytest.raises(ValueError, match="is cut while it is read"):
+    with pytest.raises(ValueError, match="was truncated while it was read"):
         write.commit([part])
 
 
@@ -149,7 +149,7 @@ def test_a_part_in_the_log_is_kept_only_for_a_write_that_can_be_gone_on_with(tmp
     parts = [*send(staging, 1), *send(staging, 2)]
     content = Path(parts[1].path).read_bytes()
     os.truncate(parts[1].path, len(content) - 1)
-    with pytest.raises(ValueError, match="and its task wrote"):
+    with pytest.raises(ValueError, match="but its task wrote"):
         write.commit(parts)
     assert [Path(part.path).exists() for part in parts] == [resumes, True]
     if resumes:

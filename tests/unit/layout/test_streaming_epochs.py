@@ -129,7 +129,9 @@ def test_what_a_query_left_is_removed_by_its_next_epoch_and_by_no_other(tmp_path
     other.commit(of_other.finish(), epoch=Epoch("other", 0))
     assert values(tmp_path / "d") == [0, 1, 1]
     # one that is still at it is told
-    with pytest.raises(ValueError, match=f"{left.staging} is gone: .* or the streaming query a second time"):
+    with pytest.raises(
+        ValueError, match=f"{left.staging} is gone: .* or the streaming query was started a second time"
+    ):
         late.finish()
 
 

@@ -154,7 +154,7 @@ def test_erasing_here_alone_says_what_stays(data):
     (result,) = rewrite(bl.Erase(key_prefixes=(b"k",), local_only=True), data, topics=["tiered-plain"])
     active = bl.Log(data / "tiered-plain-0").segments[-1].base_offset
     assert result.report.remote_offsets == (0, active)
-    said = f"not looked into: remote storage, which may have offsets 0 to {active - 1}: what is there stays"
+    said = f"not searched: remote storage, which may have offsets 0 to {active - 1} and keeps them"
     assert said in result.report.lines()
 
 
@@ -210,7 +210,7 @@ def test_the_metadata_say_that_all_of_a_log_may_be_remote_too(tiered):
 def test_truncating_below_what_is_here_is_refused(data):
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log = log_dir.log("tiered-plain", 0)
-        with pytest.raises(ValueError, match=r"cannot truncate .* to 100: what is below 290 is in remote storage"):
+        with pytest.raises(ValueError, match=r"cannot truncate .* to 100: offsets below 290 are in remote storage"):
             log.truncate_to(100)
 
 

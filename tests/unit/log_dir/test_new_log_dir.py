@@ -127,7 +127,7 @@ def test_a_topic_id_that_a_started_cluster_gave_to_another_topic(tmp_path):
     new = NewTopic(topic_id=topic_id)
     with pytest.raises(ValueError, match=f"topic id {topic_id} is that of topic 't'"):
         AtomicWrite(path=str(tmp_path / "d"), topics={"u": new}, sole_replica=True).begin()
-    with pytest.raises(ValueError, match="two topics with one id"):
+    with pytest.raises(ValueError, match="two topics have the same id"):
         AtomicWrite(
             path=str(tmp_path / "d"), topics={"v": NewTopic(topic_id="B" * 22), "w": NewTopic(topic_id="B" * 22)}
         )

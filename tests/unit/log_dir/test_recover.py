@@ -158,7 +158,7 @@ def test_a_snapshot_that_does_not_hold_any_more_says_why_it_goes(tmp_path):
     log = tmp_path / "d" / "t-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-7])
     [(_, steps)] = planned(str(tmp_path / "d"))
-    why = "a producer snapshot of what is above 0, where the log is not believed"
+    why = "a producer snapshot above 0, where the log is not trusted"
     assert f"remove {2:020d}.snapshot: {why}" in steps
 
 

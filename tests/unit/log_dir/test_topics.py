@@ -27,7 +27,7 @@ def test_no_rows_still_make_the_topic(tmp_path):
     ("begins", "message"),
     [
         (begin, "topic 't' has 1 partitions, not 3"),
-        (begin_any, "divided among 3 partitions of topic 't', and now there are 1"),
+        (begin_any, "divided among 3 partitions of topic 't', which now has 1"),
     ],
 )
 def test_a_topic_with_other_partitions_than_rows_were_divided_among_is_refused(tmp_path, begins, message):
@@ -82,8 +82,8 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
         ({"config": {"segment_bytes": 1 << 20}}, "has segment_bytes=1073741824, not 1048576"),
         ({"overwrite": True, "topic_id": TOPIC_ID}, "is that of the old topic"),
         ({"config": {"segment_bytes": 1}}, "segment_bytes"),
-        ({"overwrite": True, "others": NewTopic()}, "only topics that are named are overwritten"),
-        ({"others": NewTopic(topic_id=TOPIC_ID)}, "is one topic's: name the topic"),
+        ({"overwrite": True, "others": NewTopic()}, "cannot overwrite topics that rows name"),
+        ({"others": NewTopic(topic_id=TOPIC_ID)}, "belongs to one topic: name that topic"),
     ):
         with pytest.raises(ValueError, match=message):
             begin(tmp_path / "d", **options)
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
             begin(tmp_path / "d", topic)
     with pytest.raises(ValueError, match="cannot write to s3://"):
         begin("s3://bucket/d")
-    with pytest.raises(ValueError, match="a write to no topic"):
+    with pytest.raises(ValueError, match="the write has no topic"):
         AtomicWrite(path=str(tmp_path / "d"))
     with bl.open_log_dir(tmp_path / "d"), pytest.raises(bl.errors.LogInUseError):
         begin(tmp_path / "d")
@@ -103,7 +103,7 @@ def test_a_cluster_that_has_started_gives_the_id(tmp_path, golden):
     shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "d")
     with pytest.raises(ValueError, match="needs the id that it has in cluster"):
         begin(tmp_path / "d", sole_replica=True)
-    with pytest.raises(ValueError, match="rows cannot go to topic 't': it is not there"):
+    with pytest.raises(ValueError, match="rows cannot go to topic 't': it does not exist"):
         send(begin_any(tmp_path / "d", sole_replica=True)[1], 1, topic=["t"])
 
 

@@ -309,7 +309,7 @@ def test_a_high_watermark_never_moves_over_what_other_replicas_may_not_have(copi
         assert log.state().high_watermark == log.replicated_end
         verb = Convert(batch_size=1 << 16)
         if end == 0:
-            with pytest.raises(ValueError, match=r"may end inside such a batch.*--sole-replica"):
+            with pytest.raises(ValueError, match=r"may end inside a joined batch.*--sole-replica"):
                 perform(verb, log)
             assert perform(Convert(batch_size=1 << 16, sole_replica=True), log).apart_batches == 0
         else:
@@ -325,7 +325,7 @@ def test_messages_of_old_formats_are_not_made_a_batch_each(copied):
     path = copied("kafka-2.8-v1", "codec-none-0")
     with (
         LogWriter.open(str(path), config=TopicConfig(), is_clean=True, replication=Replication(0, None)) as log,
-        pytest.raises(ValueError, match=r"messages that stand alone"),
+        pytest.raises(ValueError, match=r"messages outside any wrapper"),
     ):
         perform(Convert(magic=2), log)
     assert {row["magic"] for rows in bl.Log(path).scan() for row in rows.to_pylist()} == {1}

@@ -145,7 +145,7 @@ def test_older_states_beside_the_log_are_named(log):
     gone.mkdir()
     report = erase(log, Erase(keys=(b"anna",)))
     assert report.leftovers == (str(gone),)
-    assert f"not looked into: {gone}" in report.lines()
+    assert f"not searched: {gone}" in report.lines()
 
 
 def test_nothing_found_changes_nothing(log):

@@ -266,7 +266,7 @@ def test_what_is_staged_and_changes_is_not_committed(exported, tmp_path, monkeyp
         shutil.rmtree(f"{staging}/two-0")
 
     monkeypatch.setattr(Restoration, "stage", spoiled)
-    with pytest.raises(ValueError, match="has changed since its commit was begun"):
+    with pytest.raises(ValueError, match="has changed during its commit"):
         restore(Here(), exported, str(tmp_path / "d"))
     assert bl.LogDirs(tmp_path / "d").topics() == []
 

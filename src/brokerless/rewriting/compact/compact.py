@@ -1,4 +1,4 @@
-"""Compacting a log as a broker's cleaner does (LogCleaner): of each key the last record stays."""
+"""Compacting a log as a broker's cleaner does (LogCleaner): the last record of each key stays."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
 from brokerless.log.transactions import aborted_index
-from brokerless.rewriting.compact import distributed as apart
+from brokerless.rewriting.compact import distributed
 from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, merged, rewrite
 from brokerless.rewriting.compact.plan import cleanable, groups
 from brokerless.rewriting.compact.record_selection import Verdicts
 from brokerless.rewriting.compact.report import CompactionReport
+from brokerless.rewriting.segment_rewrite import batches_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,30 +28,30 @@ if TYPE_CHECKING:
     from brokerless.rewriting.compact.plan import Cleanable
     from brokerless.rewriting.compact.report import Counts, SegmentReport
 
-# Those of a topic by which records go; and those by which a cleaner takes a log up.
+# The topic's settings that decide which records go, and those that decide which logs a cleaner cleans.
 _OF_RECORDS = ("min_compaction_lag_ms", "delete_retention_ms")
 _OF_DUE_LOGS = ("cleanup_policy", "min_cleanable_dirty_ratio", "max_compaction_lag_ms")
 SETTINGS = (*_OF_RECORDS, *_OF_DUE_LOGS, "segment_bytes")
-"""The settings of a topic that a compaction uses, but for those of indexes."""
+"""The topic's settings that a compaction uses, except those of indexes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compact:
-    """Compact a log as a broker's cleaner does: of each key the last record stays.
+    """Compact a log as a broker's cleaner does: the last record of each key stays.
 
     Args:
-        roll: roll the active segment first, as a broker's time roll would: it is never cleaned.
-        drop_null_keys: let records without a key go. Else a log where some would is refused.
-        ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty: tombstones whose time has
-            come go, too, of keys that nothing was written to since.
-        only_due: leave logs alone that a broker's cleaner would leave alone, as of topics whose cleanup.policy does
-            not say compact.
-        min_compaction_lag_ms: in place of the topic's.
-        delete_retention_ms: in place of the topic's.
-        release: the Kafka whose cleaner it is. A batch without records is kept that ends the log, at the high
-            watermark; before 4.4, one that ends what is compacted.
-        memory: bytes that the process may take, more or less; half of them at least are for keys. With less memory the
-            log is read more often.
+        roll: roll the active segment first, as a broker does after some time. The active segment is never cleaned.
+        drop_null_keys: drop records that have no key. Without this option, a log that would lose any is refused.
+        ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty. This also removes expired
+            tombstones of keys that nothing was written to since.
+        only_due: skip logs that a broker's cleaner would skip, such as those of topics whose cleanup.policy does not
+            include "compact".
+        min_compaction_lag_ms: overrides the topic's setting.
+        delete_retention_ms: overrides the topic's setting.
+        release: the Kafka release whose cleaner to follow. A batch that ends at the high watermark stays, even without
+            records; before 4.4, the batch that ends the compacted part stays.
+        memory: about how many bytes the process may take; at least half of them are for keys. With less memory the log
+            is read more often.
 
     >>> import brokerless as bl
     >>> with bl.Producer(NEW, "users") as producer:
@@ -79,26 +80,26 @@ class Compact:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The settings of lag and retention that are the topic's; and those that say what is due, if that matters."""
+        """The topic's settings of lag and retention, unless overridden; with `only_due`, those of due logs, too."""
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 
     def prepare(self, log: LogWriter) -> None:
-        """Roll, if that is asked for and the active segment has anything."""
+        """Roll the log if `roll` is set and the active segment has batches."""
         if self.roll and log.state().segments[-1].extent().end_position:
             log.roll()
 
     def plan(self, state: LogState) -> Plan:
-        """Say what is to be cleaned.
+        """Plan what to clean.
 
         Raises:
-            ValueError: the log is tiered: no cleaner takes such a one up.
+            ValueError: the log is tiered: brokers never clean such a log.
             CorruptRecordError: a segment is damaged where a transaction's marker may be.
         """
         given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
         config, active = state.config.with_keywords(given), state.segments[-1]
-        # It was rolled, unless this is a dry run.
-        active_bytes = active.extent().end_position
+        # `prepare` has rolled the log, unless this is a dry run.
+        active_bytes = batches_size(active)
         is_rolled = self.roll and active_bytes > 0
         found = cleanable(
             state,
@@ -130,7 +131,7 @@ class Compact:
             delete_retention_ms=config.delete_retention_ms,
             is_due=is_due,
             skip_reason="" if found.cleanable_bytes and (is_due or not self.only_due) else _skip_reason(found, config),
-            bytes=sum(segment.size for segment in state.segments if not segment.is_last) + active_bytes,
+            bytes=sum(batches_size(segment) for segment in state.segments),
             active=(active.base_offset, active_bytes),
             is_rolled=is_rolled,
         )
@@ -138,13 +139,13 @@ class Compact:
     def work(
         self, plan: Plan, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[CompactionReport]:
-        """Decide, in as many passes as the memory asks for, and rewrite.
+        """Decide in as many passes as the memory requires, then rewrite.
 
         Raises:
             ValueError: records without a key would go.
             CorruptRecordError: a segment is damaged.
-            UnsupportedFormatError: a message of magic 0 or 1 that goes is the one to be kept without records: Kafka's
-                cleaner fails.
+            UnsupportedFormatError: a batch would have to stay without records, but it is a message of magic 0 or 1.
+                Kafka's cleaner fails on it, too.
         """
         if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))
@@ -159,32 +160,34 @@ class Compact:
         report = _report(plan, [decided], [report for _, of_group in done for report in of_group])
         if dry_run:
             return Outcome(report=report)
+        replacements = tuple(replacement for replacement, _ in done)
         return Outcome(
             report=report,
-            replacements=tuple(replacement for replacement, _ in done),
-            outputs=() if output is None else (output,) * len(done),
+            replacements=replacements,
+            outputs=outputs_of(replacements, output),
             first_dirty_offset=plan.found.first_uncleanable_offset,
             unread_from=plan.found.segments[-1].next_base_offset,
         )
 
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
-        """Decide by ranges of hashes, rewrite by groups of segments; see `verb.Divisible`."""
+        """Decide by ranges of hashes, rewrite by groups of segments; see `Divisible`."""
         is_small = sum(segment.size for segment in plan.found.segments) <= share
         return None if plan.skip_reason or is_small else self._steps(plan, share)
 
     def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
-        decided: list[Decided] = yield [partial(apart.decide, plan, ALL_HASHES, self.memory, passes=1)]
+        decided: list[Decided] = yield [partial(distributed.decide, plan, ALL_HASHES, self.memory, passes=1)]
         remaining = decided[0].next_hash_range
         if remaining is not None:
-            # The first one tells how many hashes fit into the memory.
-            ranges = apart.divided(remaining)
-            decided += yield [partial(apart.decide, plan, some, self.memory) for some in ranges]
+            # The first pass shows how many hashes fit into the memory.
+            ranges = distributed.divided(remaining)
+            decided += yield [partial(distributed.decide, plan, hash_range, self.memory) for hash_range in ranges]
         counts = merged(decided).counts
         if not self.drop_null_keys:
             _refuse_unkeyed(plan, counts.values())
-        places = [one.place for one in decided]
-        done: list[apart.GroupResult] = yield [
-            partial(apart.rewrite, plan, groups, places, counts, self.memory) for groups in apart.shares(plan, share)
+        verdict_directories = [result.place for result in decided]
+        done: list[distributed.GroupResult] = yield [
+            partial(distributed.rewrite, plan, groups, verdict_directories, counts, self.memory)
+            for groups in distributed.shares(plan, share)
         ]
         return Outcome(
             report=_report(plan, decided, [report for part in done for report in part.reports]),
@@ -199,7 +202,7 @@ def _skip_reason(found: Cleanable, config: TopicConfig) -> str:
     if not found.cleanable_bytes:
         return f"nothing to compact below offset {found.first_uncleanable_offset}: {found.limit}"
     if not config.is_compacted:
-        return f"not due: cleanup.policy is {config.cleanup_policy or 'none'}, as far as the log directory tells"
+        return f"not due: cleanup.policy is {config.cleanup_policy or 'none'}, as far as the log directory shows"
     wanted = f"above {config.min_cleanable_dirty_ratio:g}"
     return f"not due: {found.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
 
@@ -211,7 +214,7 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
         first = min(of.first_unkeyed for of in found if of.first_unkeyed is not None)
         raise ValueError(
             f"cannot compact {plan.directory}: {unkeyed} records without a key would go, the first at offset {first}; "
-            "ask for that with drop_null_keys (--drop-null-keys)"
+            "to drop them, give drop_null_keys (--drop-null-keys)"
         )
 
 
@@ -231,8 +234,8 @@ def _report(plan: Plan, decided: Sequence[Decided], segments: Sequence[SegmentRe
         active_base_offset=plan.active[0],
         active_bytes=plan.active[1],
         is_rolled=plan.is_rolled,
-        passes=sum(one.passes for one in decided),
-        keys=sum(one.keys for one in decided),
+        passes=sum(result.passes for result in decided),
+        keys=sum(result.keys for result in decided),
         segments=tuple(segments),
         settings=plan.config.used(SETTINGS),
     )

@@ -1,6 +1,6 @@
-"""A large log's compaction in calls that any process can make: deciding by ranges of hashes, rewriting by groups.
+"""Compacting a large log in calls for any process: deciding by ranges of hashes, rewriting by groups of segments.
 
-Verdicts go from the one to the other by files, in the directories that the calls have for what they write.
+The deciding calls save their verdicts in their output directories, where the rewriting calls read them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _HASHES = 1 << 64
 
 
 class GroupResult(NamedTuple):
-    """What became of some groups.
+    """The result of rewriting some groups.
 
     Attributes:
-        replacements: the new segments that stand for them, one a group.
-        reports: of all old segments.
-        output: the directory of the new ones.
+        replacements: the replacement of each group.
+        reports: the reports of all old segments.
+        output: the directory of the new segments.
     """
 
     replacements: tuple[Replacement, ...]
@@ -41,7 +41,7 @@ class GroupResult(NamedTuple):
 
 
 def divided(remaining: tuple[int, int]) -> list[tuple[int, int]]:
-    """Cut the hashes that a first pass has left into ranges as large as the one that it did."""
+    """Divide the hashes that a first pass has left into ranges as large as the one it decided."""
     first, many = remaining
     count = -(-many // max(1, _HASHES - many))
     size = -(-many // count)
@@ -51,7 +51,7 @@ def divided(remaining: tuple[int, int]) -> list[tuple[int, int]]:
 def decide(
     plan: Plan, hash_range: tuple[int, int], memory: int, *, passes: int | None = None, progress: Progress, output: str
 ) -> Decided:
-    """Decide a range of hashes, in at most so many passes, and save the verdicts."""
+    """Decide a range of hashes in at most `passes` passes, and save the verdicts."""
     with Verdicts(memory // VERDICTS_SHARE) as verdicts:
         decided = decide_all(plan, verdicts, hash_range, memory=memory, progress=progress, passes=passes)
         verdicts.save(output)
@@ -59,7 +59,7 @@ def decide(
 
 
 def shares(plan: Plan, share: int) -> list[tuple[Group, ...]]:
-    """Put neighbouring groups of segments together, about `share` bytes of them."""
+    """Combine neighbouring groups of segments into shares of about `share` bytes."""
     return in_shares(plan.groups, lambda group: sum(segment.size for segment in group), share)
 
 
@@ -73,7 +73,7 @@ def rewrite(
     progress: Progress,
     output: str,
 ) -> GroupResult:
-    """Rewrite some groups by the verdicts that were saved, in any of these places."""
+    """Rewrite some groups by the verdicts that are saved in these directories."""
     replacements, reports = [], []
     for group in groups:
         with Verdicts(memory // VERDICTS_SHARE) as verdicts:

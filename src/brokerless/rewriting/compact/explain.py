@@ -1,4 +1,4 @@
-"""Why each record with some key is still there, and what the next compaction would do about it."""
+"""Explaining why each record of a key still exists, and whether the next compaction would remove it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExplainedRecord:
-    """A record with the key.
+    """A record of the key.
 
     Attributes:
-        offset: its own.
-        timestamp: ms since the epoch.
-        is_tombstone: its value is null.
-        base_offset: of its segment.
-        goes: the next compaction drops it.
-        why: why it does, or does not.
+        offset: the record's offset.
+        timestamp: the record's timestamp, ms since the epoch.
+        is_tombstone: the value is null.
+        base_offset: the base offset of its segment.
+        goes: the next compaction removes the record.
+        why: the reason why it goes or stays.
     """
 
     offset: int
@@ -47,14 +47,14 @@ class ExplainedRecord:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What there is of a key, oldest first; and the settings by which a compaction decides."""
+    """The records of a key, oldest first, and the settings by which a compaction decides."""
 
     key: bytes
     records: tuple[ExplainedRecord, ...]
     settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it; the key is text, what is no UTF-8 in it replaced."""
+        """Return the explanation as a dict for JSON. The key is text, with invalid UTF-8 replaced."""
         return {
             "key": self.key.decode(errors="replace"),
             "records": [asdict(record) for record in self.records],
@@ -62,7 +62,7 @@ class Explanation:
         }
 
     def lines(self, *, dry_run: bool = False) -> list[str]:  # noqa: ARG002 - it never changes a log
-        """Return it in words, a line a record."""
+        """Return the explanation in words, a line for each record."""
         if not self.records:
             return [f"no record with key {self.key!r}"]
         lines = [
@@ -81,11 +81,11 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Explain:
-    """The verb: it only looks.
+    """The operation that explains the records of a key. It changes nothing.
 
     Args:
-        key: whose records.
-        compact: the compaction that is asked about.
+        key: the key.
+        compact: the compaction to explain.
     """
 
     state_name: ClassVar[str] = "Explain"
@@ -102,7 +102,7 @@ class Explain:
         """Change nothing."""
 
     def plan(self, state: LogState) -> tuple[Plan, LogState]:
-        """Plan the compaction that is asked about."""
+        """Plan the compaction."""
         return self.compact.plan(state), state
 
     def work(
@@ -113,7 +113,7 @@ class Explain:
         progress: Progress,  # noqa: ARG002
         output: str | None = None,  # noqa: ARG002
     ) -> Outcome[Explanation]:
-        """Read the log for the key."""
+        """Read the records of the key, and explain each."""
         compaction, state = plan
         rows = self._rows(state)
         found = compaction.found
@@ -156,24 +156,24 @@ class Explain:
 
 
 def _why(row: _Row, plan: Plan, newest: int | None, last: int) -> tuple[bool, str]:
-    """Tell whether the record goes, and why, by the cleaner's rules in their order.
+    """Return whether the record goes, and why, by the cleaner's rules in their order.
 
     Args:
         row: the record.
-        plan: the compaction's.
-        newest: the last offset with this key in the dirty part.
-        last: the last offset with this key.
+        plan: the plan of the compaction.
+        newest: the last offset of the key in the dirty part; None without one.
+        last: the last offset of the key.
     """
     found = plan.found
     if row.offset >= found.first_uncleanable_offset:
-        until = f"from offset {found.first_uncleanable_offset} on nothing is compacted: {found.limit}"
+        until = f"nothing is compacted from offset {found.first_uncleanable_offset} on: {found.limit}"
         return False, f"{until}; offset {last} is newer" if row.offset < last else until
     if plan.skip_reason:
         why = "nothing would be compacted"
         if row.is_aborted:
             return False, f"{why}, although its transaction was aborted"
         if row.offset < last:
-            below = f"what is below {found.first_dirty_offset} was taken for compacted"
+            below = f"offsets below {found.first_dirty_offset} count as compacted"
             return False, f"{why}, although offset {last} is newer: {below}"
         what = "a tombstone, and the newest" if row.is_tombstone else "the newest"
         return False, f"{what} with its key; {why}"
@@ -183,7 +183,7 @@ def _why(row: _Row, plan: Plan, newest: int | None, last: int) -> tuple[bool, st
         return True, f"superseded by offset {newest}"
     behind = f"; offset {last} is newer, but is not compacted yet ({found.limit})" if row.offset < last else ""
     if newest is None and row.offset < last < found.first_uncleanable_offset:
-        behind = f"; offset {last} is newer, but both are below {found.first_dirty_offset}, taken for compacted"
+        behind = f"; offset {last} is newer, but offsets below {found.first_dirty_offset} count as compacted"
     if not row.is_tombstone:
         return False, f"the newest with its key{behind}"
     return _tombstone(row, plan, behind)
@@ -206,7 +206,7 @@ def _tombstone(row: _Row, plan: Plan, behind: str) -> tuple[bool, str]:
                         until = plan.delete_horizon_ms
                         return False, f"a tombstone without a delete horizon; the next pass sets {until}{behind}"
                     if horizon <= plan.now:
-                        return True, f"a tombstone whose delete horizon {horizon} has come"
+                        return True, f"a tombstone whose delete horizon {horizon} has passed"
                     return False, f"a tombstone until its delete horizon {horizon}{behind}"
     return False, "a tombstone"
 

@@ -1,8 +1,8 @@
-"""The two halves of a compaction: which records stay, and the segments that are left (Cleaner).
+"""The two halves of a compaction: decide which records stay, then rewrite the segments (Kafka's Cleaner).
 
-`decide` reads the log and finds out which records stay, for the keys of a range of hashes: with little memory it takes
-several of them. `rewrite` makes a new segment of a group of old ones by what was decided, and knows no keys. Plans and
-verdicts are picklable, and nothing that counts is changed, so any process may do a part.
+`decide` reads the log and decides the records whose keys hash into a range; with little memory, several ranges are
+needed. `rewrite` makes one new segment of a group of old ones. It follows the verdicts and knows no keys. Plans and
+verdicts are picklable and the log itself is not changed, so any process may do a part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from brokerless.rewriting.compact.report import Counts, SegmentReport
 from brokerless.rewriting.segment_rewrite import NewSegments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Literal, TypeAlias
 
     from brokerless.append.operation import Progress
@@ -34,42 +34,42 @@ if TYPE_CHECKING:
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite
 
 _MAX_BATCH = 256 << 20
-# Of the memory, the share of what is decided, a bit or two a record; and what else is there, whatever the log. The rest
+# Verdicts, a bit or two a record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The rest
 # is for keys, 24 bytes each.
 VERDICTS_SHARE = 8
 _OVERHEAD = 160 << 20
-# Bits of so many records are looked up in the map of keys at a time.
+# How many records are looked up in the map of keys at a time.
 _RECORDS_AT_ONCE = 1 << 26
 ALL_HASHES = (0, 0)
-# Of a file, for several threads: enough that each has many batches.
+# How much of a file is read at a time: enough that each of several threads has many batches.
 _WINDOW = 4 << 20
-# Of Kafka's times.
+# The latest timestamp that Kafka knows.
 _LATEST = (1 << 63) - 1
-# What waits to be written.
+# How many bytes wait before they are written.
 _PENDING = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be compacted. Picklable.
+    """The plan of one log's compaction. Picklable.
 
     Attributes:
-        directory: the partition's.
-        config: the topic's.
-        found: what may be cleaned.
-        groups: the segments that become one.
+        directory: the partition's directory.
+        config: the topic's settings.
+        found: the cleanable part of the log.
+        groups: the groups of segments; each group becomes one segment.
         aborted: the aborted transactions, as one transaction index for all segments.
-        log_start_offset: the first offset that counts.
+        log_start_offset: the log start offset.
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        kept_end_offset: the batch that ends here stays, be it empty.
-        hash_key: the key of the hash of keys: of this plan alone, so that nobody can make keys that collide.
-        now: the clock, ms since the epoch.
+        kept_end_offset: the batch that ends here stays, even without records.
+        hash_key: the key of the hash of keys. Each plan has its own, so that nobody can make keys that collide.
+        now: the time of the run, ms since the epoch.
         delete_retention_ms: how long tombstones and markers stay once they are stamped.
-        is_due: whether a broker's cleaner would take it up.
-        skip_reason: why it is to be left alone; empty: it is not.
-        bytes: of all segments.
+        is_due: whether a broker's cleaner would clean the log.
+        skip_reason: why the log is skipped; empty if it is not.
+        bytes: the size of all segments.
         active: base offset and size of the active segment, which stays as it is.
-        is_rolled: the plan takes the active segment for rolled, which it is not: a dry run.
+        is_rolled: the plan treats the active segment as rolled. In a dry run it is not.
     """
 
     directory: str
@@ -91,17 +91,17 @@ class Plan:
 
     @property
     def delete_horizon_ms(self) -> int:
-        """What tombstones and markers are stamped with: of a retention without end, the latest time there is."""
+        """The time that tombstones and markers are stamped with; the latest time there is for an endless retention."""
         return min(self.now + self.delete_retention_ms, _LATEST)
 
 
 class Decision(NamedTuple):
-    """What was found out for the keys of a range of hashes.
+    """The result of one pass, for the keys of a range of hashes.
 
     Attributes:
-        counts: of the records of each segment, by base offset.
-        keys: different ones, in the dirty part.
-        next_hash_range: what is left to decide: (first hash, how many); None: nothing.
+        counts: the counts of each segment's records, by base offset.
+        keys: the number of different keys in the dirty part.
+        next_hash_range: the range left to decide, as (first hash, number of hashes); None if nothing is left.
     """
 
     counts: dict[int, Counts]
@@ -117,14 +117,14 @@ def decide(
     memory: int,
     progress: Progress = lambda _: None,
 ) -> Decision:
-    """Find out which records stay, for the keys whose hashes are in a range.
+    """Decide which records stay, for the keys whose hashes are in a range.
 
     Args:
-        plan: what is to be compacted.
-        verdicts: where it is written down; what is there of other ranges stays.
-        hash_range: (first hash, how many); of these, as many as fit into the memory are done.
-        memory: bytes that the process may take.
-        progress: called with the bytes that were read since the last call.
+        plan: the plan of the compaction.
+        verdicts: receives the verdicts, and keeps those of other ranges.
+        hash_range: (first hash, number of hashes). The pass decides as many of them as fit into the memory.
+        memory: the number of bytes that the process may take.
+        progress: called with the number of bytes read since the last call.
     """
     scan = _native.CompactionScan(
         [plan.aborted],
@@ -137,41 +137,105 @@ def decide(
         max_batch_bytes=_MAX_BATCH,
         threads=threads(),
     )
-    segments, first_dirty = plan.found.segments, plan.found.first_dirty_offset
-    clean = [segment for segment in segments if segment.base_offset < first_dirty]
-    whole = [segment for segment in clean if _end(plan, segment) <= first_dirty]
-    counts: dict[int, Counts] = {}
-    for segment in whole:
-        scan.begin("follow")
-        _feed(scan, segment, scan.feed, progress)
-    dirty = [(segment, _scan(plan, scan, segment, "dirty", progress)) for segment in segments if segment not in whole]
-    for some in _some(dirty):
-        first = some[0][1].first_number
-        newest = scan.newest(first, some[-1][1].first_number + some[-1][1].records)
-        for segment, found in some:
-            start = (found.first_number - first) // 8
-            part = slice(start, start + -(-found.records // 8))
-            keep, stamp, expired = (bits[part] for bits in newest)
-            verdicts.add(segment.base_offset, found.keep, found.stamp, found.txnindex)
-            verdicts.add(segment.base_offset, keep, stamp)
-            counts[segment.base_offset] = Counts.of(found, expired=count(expired))
-    for segment in clean:
-        found = _scan(plan, scan, segment, "clean", progress)
-        # of a segment with a dirty part, the transaction index is known
-        verdicts.add(segment.base_offset, found.keep, found.stamp, found.txnindex if segment in whole else b"")
-        known = counts.get(segment.base_offset, Counts())
-        counts[segment.base_offset] = known + Counts.of(found, expired=found.expired)
-    return Decision(counts, scan.keys, scan.next_hash_range)
+    clean, straddling, dirty = _divide_at_first_dirty_offset(plan.found)
+    one_pass = _Pass(plan, verdicts, scan, progress)
+    one_pass.follow_transactions(clean)
+    one_pass.decide_dirty_records(straddling + dirty)
+    one_pass.decide_clean_records(clean + straddling)
+    return Decision(one_pass.counts, scan.keys, scan.next_hash_range)
+
+
+def _divide_at_first_dirty_offset(found: Cleanable) -> tuple[list[Segment], list[Segment], list[Segment]]:
+    """Return the clean segments, those with a clean and a dirty part (one at most), and the dirty ones."""
+    clean, straddling, dirty = [], [], []
+    for segment in found.segments:
+        if segment.end_offset(found.first_uncleanable_offset) <= found.first_dirty_offset:
+            clean.append(segment)
+        elif segment.base_offset < found.first_dirty_offset:
+            straddling.append(segment)
+        else:
+            dirty.append(segment)
+    return clean, straddling, dirty
+
+
+class _Pass:
+    """One pass over the log in three phases, which have to come in this order.
+
+    1. `follow_transactions` of the clean part: transactions may go on in the dirty part.
+    2. `decide_dirty_records`, which fills the map of keys.
+    3. `decide_clean_records`: a clean record goes where the map has its key.
+
+    Attributes:
+        counts: the counts of each segment's records, by base offset.
+    """
+
+    def __init__(self, plan: Plan, verdicts: Verdicts, scan: _native.CompactionScan, progress: Progress) -> None:
+        self._plan = plan
+        self._verdicts = verdicts
+        self._scan = scan
+        self._progress = progress
+        self.counts: dict[int, Counts] = {}
+
+    def follow_transactions(self, segments: Iterable[Segment]) -> None:
+        """Read the segments for their transactions only."""
+        for segment in segments:
+            self._scan.begin("follow")
+            _feed(self._scan, segment, self._scan.feed, self._progress)
+
+    def decide_dirty_records(self, segments: Iterable[Segment]) -> None:
+        """Decide the dirty records: of each key, the newest one stays. That is known once all of them were read."""
+        scanned = [(segment, self._scan_records(segment, "dirty")) for segment in segments]
+        for neighbours in _looked_up_together(scanned):
+            first, last = neighbours[0][1], neighbours[-1][1]
+            newest = self._scan.newest(first.first_number, last.first_number + last.records)
+            for segment, found in neighbours:
+                start = (found.first_number - first.first_number) // 8
+                own_bytes = slice(start, start + -(-found.records // 8))
+                keep, stamp, expired = (bits[own_bytes] for bits in newest)
+                self._verdicts.add(segment.base_offset, found.keep, found.stamp, found.txnindex)
+                self._verdicts.add(segment.base_offset, keep, stamp)
+                self.counts[segment.base_offset] = Counts.of(found, expired=count(expired))
+
+    def decide_clean_records(self, segments: Iterable[Segment]) -> None:
+        """Decide the clean records: those whose key no dirty record has stay."""
+        for segment in segments:
+            found = self._scan_records(segment, "clean")
+            dirty_counts = self.counts.get(segment.base_offset)
+            # The dirty part of a segment has already given its transaction index.
+            txnindex = found.txnindex if dirty_counts is None else b""
+            self._verdicts.add(segment.base_offset, found.keep, found.stamp, txnindex)
+            clean_counts = Counts.of(found, expired=found.expired)
+            self.counts[segment.base_offset] = (dirty_counts or Counts()) + clean_counts
+
+    def _scan_records(self, segment: Segment, phase: Literal["dirty", "clean"]) -> _native.SegmentVerdicts:
+        self._scan.begin(phase, keeps_legacy_tombstones=segment.modified > legacy_horizon(self._plan))
+        _feed(self._scan, segment, self._scan.feed, self._progress)
+        return self._scan.finish()
+
+
+def _looked_up_together(
+    scanned: Iterable[tuple[Segment, _native.SegmentVerdicts]],
+) -> Iterator[list[tuple[Segment, _native.SegmentVerdicts]]]:
+    """Yield neighbouring segments of at most `_RECORDS_AT_ONCE` records; a larger segment comes by itself."""
+    neighbours: list[tuple[Segment, _native.SegmentVerdicts]] = []
+    for segment, found in scanned:
+        end_number = found.first_number + found.records
+        if neighbours and end_number - neighbours[0][1].first_number > _RECORDS_AT_ONCE:
+            yield neighbours
+            neighbours = []
+        neighbours.append((segment, found))
+    if neighbours:
+        yield neighbours
 
 
 class Decided(NamedTuple):
-    """What was found out in several passes, each for a range of hashes of its own.
+    """The result of several passes, each for its own range of hashes.
 
     Attributes:
-        counts: of the records of each segment, by base offset.
-        keys: different ones, in the dirty part.
-        passes: how many.
-        next_hash_range: what is left to decide; None: nothing.
+        counts: the counts of each segment's records, by base offset.
+        keys: the number of different keys in the dirty part.
+        passes: the number of passes.
+        next_hash_range: the range left to decide; None if nothing is left.
         place: the directory with the verdicts, if they were saved.
     """
 
@@ -183,12 +247,12 @@ class Decided(NamedTuple):
 
 
 def merged(decided: Iterable[Decided]) -> Decided:
-    """Put together what was found out: expired tombstones are those of each range of keys, all else is the same."""
+    """Merge the results of passes: keys and expired tombstones add up, the other counts are the same in each pass."""
     counts: dict[int, Counts] = {}
     keys = passes = 0
-    for one in decided:
-        counts = {base: of.with_expired(one.counts[base].expired) for base, of in counts.items()} or one.counts
-        keys, passes = keys + one.keys, passes + one.passes
+    for result in decided:
+        counts = {base: of.with_expired(result.counts[base].expired) for base, of in counts.items()} or result.counts
+        keys, passes = keys + result.keys, passes + result.passes
     return Decided(counts, keys, passes)
 
 
@@ -201,7 +265,7 @@ def decide_all(
     progress: Progress,
     passes: int | None = None,
 ) -> Decided:
-    """Decide a range of hashes in as many passes as the memory asks for, or at most so many; see `decide`."""
+    """Decide a range of hashes in as many passes as the memory requires, or at most `passes`; see `decide`."""
     decided: list[Decided] = []
     remaining: tuple[int, int] | None = hash_range
     while remaining is not None and (passes is None or len(decided) < passes):
@@ -221,18 +285,18 @@ def rewrite(
     progress: Progress = lambda _: None,
     output: str | None = None,
 ) -> tuple[Replacement, list[SegmentReport]]:
-    """Make a new segment of a group of old ones, durably, under the names that a load drops.
+    """Write a new segment for a group of old ones, durably, under names that a load deletes.
 
-    Where it has no slot left in an index, another one goes on. Kafka's cleaner fails there.
+    Where an index of the new segment is full, another segment continues it. Kafka's cleaner fails there.
 
     Args:
-        plan: what is to be compacted.
-        group: one of the plan's.
-        verdicts: what was decided, for all hashes.
-        counts: what was counted, likewise.
-        dry_run: make it, and throw it away.
-        progress: called with the bytes that were read since the last call.
-        output: the directory for it; None: that of the old ones.
+        plan: the plan of the compaction.
+        group: one of the plan's groups.
+        verdicts: the verdicts of all hashes.
+        counts: the counts of all hashes.
+        dry_run: measure the new segment, and write nothing.
+        progress: called with the number of bytes read since the last call.
+        output: the directory for the new segment; None for the directory of the old ones.
     """
     native = _native.CompactionRewrite(
         plan.producers,
@@ -254,8 +318,8 @@ def rewrite(
             native.finish(new.output)
             if native.records != known.records_in_file:
                 raise CorruptRecordError(
-                    f"the segment has {native.records} records, {known.records_in_file} when it was looked at: "
-                    "something else writes to it",
+                    f"the segment has {native.records} records, and had {known.records_in_file} when they were "
+                    "decided: another process writes to it",
                     path=segment.path,
                 )
             kept_bytes = new.size + new.output.size - before
@@ -267,25 +331,17 @@ def rewrite(
     return Replacement(tuple(new.base_offsets), tuple(segment.base_offset for segment in group)), reports
 
 
-def _scan(
-    plan: Plan, scan: _native.CompactionScan, segment: Segment, phase: Literal["dirty", "clean"], progress: Progress
-) -> _native.SegmentVerdicts:
-    scan.begin(phase, keeps_legacy_tombstones=segment.modified > legacy_horizon(plan))
-    _feed(scan, segment, scan.feed, progress)
-    return scan.finish()
-
-
 def legacy_horizon(plan: Plan) -> int:
-    """Return the file time up to which tombstones of magic 0 and 1 go: these formats know no delete horizon."""
+    """Return the file time up to which tombstones of magic 0 and 1 go: these formats have no delete horizon."""
     clean = [segment for segment in plan.found.segments if segment.base_offset < plan.found.first_dirty_offset]
     return clean[-1].modified - plan.delete_retention_ms if clean else 0
 
 
 def _feed(native: _Walk, segment: Segment, walk: Callable[[memoryview, int], int], progress: Progress) -> None:
-    """Let a native walk see all of a segment.
+    """Feed a whole segment to a native walk.
 
     Raises:
-        CorruptRecordError: it is damaged, or its last batch is cut.
+        CorruptRecordError: the segment is damaged, or its last batch is incomplete.
     """
     with segment.open() as file, located(segment.path):
         size = file.size()
@@ -306,21 +362,3 @@ def _push(native: _native.CompactionRewrite, new: NewSegments, data: memoryview,
         taken += native.feed(data[taken:], position + taken, new.output)
     new.write(at_least=_PENDING)
     return taken
-
-
-def _end(plan: Plan, segment: Segment) -> int:
-    return segment.next_base_offset if segment.next_base_offset is not None else plan.found.first_uncleanable_offset
-
-
-def _some(
-    scanned: Sequence[tuple[Segment, _native.SegmentVerdicts]],
-) -> Iterable[list[tuple[Segment, _native.SegmentVerdicts]]]:
-    """Yield runs of segments whose bits are made at once; one by itself if it is that large."""
-    some: list[tuple[Segment, _native.SegmentVerdicts]] = []
-    for segment, found in scanned:
-        if some and found.first_number + found.records - some[0][1].first_number > _RECORDS_AT_ONCE:
-            yield some
-            some = []
-        some.append((segment, found))
-    if some:
-        yield some

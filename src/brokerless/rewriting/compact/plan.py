@@ -1,8 +1,13 @@
-"""What of a log its cleaner would take up (LogCleanerManager), and which segments become one (Cleaner).
+"""Finding the cleanable part of a log (LogCleanerManager), and grouping the segments that become one (Cleaner).
 
-The log is clean below the first dirty offset, which the cleaner has checkpointed, and uncleanable from where a
-transaction is open, the lag is not over or the active segment begins; between these it is dirty. A pass over the dirty
-part rewrites the clean part too: a newer record removes an older one there.
+A log has three parts:
+
+- The clean part is below the first dirty offset, which is the cleaner's checkpoint.
+- The dirty part is between the other two.
+- The uncleanable part begins at the first open transaction, at the first record within the compaction lag, or at the
+  active segment.
+
+A pass over the dirty part also rewrites the clean part, where newer records remove older ones.
 """
 
 from __future__ import annotations
@@ -26,15 +31,15 @@ _MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 class Cleanable(NamedTuple):
-    """What may be cleaned.
+    """The cleanable part of a log.
 
     Attributes:
-        segments: from the oldest on, up to the first uncleanable one.
+        segments: the segments from the oldest up to the first uncleanable one.
         first_dirty_offset: where the dirty part begins.
-        first_uncleanable_offset: where it ends: the base offset of the segment that stays as it is, and all behind it.
+        first_uncleanable_offset: where the dirty part ends: the base offset of the first segment that stays as it is.
         limit: why it ends there, in a few words.
-        clean_bytes: in segments that begin in the clean part.
-        cleanable_bytes: in segments with a dirty part; one with both counts in both.
+        clean_bytes: the size of the segments that begin in the clean part.
+        cleanable_bytes: the size of the segments with dirty records. A segment with both parts counts in both.
         is_overdue: records have waited for max_compaction_lag_ms.
     """
 
@@ -52,27 +57,27 @@ class Cleanable(NamedTuple):
         return self.cleanable_bytes / max(1, self.clean_bytes + self.cleanable_bytes)
 
     def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
-        """Whether a broker's cleaner would take it up."""
+        """Return whether a broker's cleaner would clean the log."""
         return self.cleanable_bytes > 0 and (self.is_overdue or self.dirty_ratio > min_cleanable_dirty_ratio)
 
 
 def cleanable(
     state: LogState, *, active_base_offset: int, min_compaction_lag_ms: int, ignore_checkpoint: bool
 ) -> Cleanable:
-    """Work out what may be cleaned.
+    """Find the cleanable part of a log.
 
     Args:
-        state: the log.
-        active_base_offset: where the active segment begins; the log end offset if it is thought of as rolled.
-        min_compaction_lag_ms: a segment with a record younger than this is uncleanable, and all behind it.
-        ignore_checkpoint: take all for dirty, whatever the cleaner's checkpoint says.
+        state: the state of the log.
+        active_base_offset: where the active segment begins; the log end offset to treat it as rolled.
+        min_compaction_lag_ms: the first segment with a younger record is uncleanable, and so are all behind it.
+        ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty.
     """
     inactive = [segment for segment in state.segments if segment.base_offset < active_base_offset]
     checkpoint = state.first_dirty_offset
     first_dirty = state.log_start_offset
     if not ignore_checkpoint and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
         first_dirty = checkpoint
-    dirty = [segment for segment in inactive if _end(segment, active_base_offset) > first_dirty]
+    dirty = [segment for segment in inactive if segment.end_offset(active_base_offset) > first_dirty]
     active = (active_base_offset, "the active segment begins there")
     limits = [
         (state.last_stable_offset, "a transaction is open from there on"),
@@ -84,13 +89,14 @@ def cleanable(
         limits += [(segment.base_offset, "records are younger than min_compaction_lag_ms") for segment in young][:1]
     offset, limit = min(limits, key=lambda found: found[0])
     offset = max(offset, first_dirty)
-    behind = (segment for segment in inactive if _end(segment, active_base_offset) > offset)
+    behind = (segment for segment in inactive if segment.end_offset(active_base_offset) > offset)
     uncleanable = next((segment.base_offset for segment in behind), active_base_offset)
     if uncleanable == active_base_offset:
         limit = active[1]
     segments = tuple(segment for segment in inactive if segment.base_offset < uncleanable)
-    # From the segment that holds the lower of the two on: where all is clean, that is none.
-    cleaned = [segment for segment in segments if _end(segment, active_base_offset) > min(first_dirty, uncleanable)]
+    # The segments with dirty records: none if the whole log is clean.
+    dirty_from = min(first_dirty, uncleanable)
+    cleaned = [segment for segment in segments if segment.end_offset(active_base_offset) > dirty_from]
     return Cleanable(
         segments,
         first_dirty,
@@ -103,7 +109,7 @@ def cleanable(
 
 
 def groups(found: Cleanable, directory: str, config: TopicConfig) -> tuple[tuple[Segment, ...], ...]:
-    """Group segments that fit into one, by what they were before (Cleaner.groupSegmentsBySize)."""
+    """Group segments that fit into one by their sizes before the compaction (Cleaner.groupSegmentsBySize)."""
     grouped: list[list[Segment]] = []
     sizes = [0, 0, 0]
     ends = [*(segment.base_offset for segment in found.segments[1:]), found.first_uncleanable_offset]
@@ -134,10 +140,6 @@ def _is_overdue(state: LogState, dirty: Sequence[Segment]) -> bool:
         if first is not None and first["max_timestamp"] > 0:
             first_timestamps.append(first["max_timestamp"])
     return min(first_timestamps, default=state.now) < state.now - state.config.max_compaction_lag_ms
-
-
-def _end(segment: Segment, active_base_offset: int) -> int:
-    return active_base_offset if segment.next_base_offset is None else segment.next_base_offset
 
 
 def _size(segment: Segment, directory: str, kind: int) -> int:

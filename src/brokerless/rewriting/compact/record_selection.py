@@ -1,7 +1,7 @@
-"""`Verdicts`: which records of which segments stay, and no more of it in memory than was asked for.
+"""`Verdicts`: which records of each segment stay, in a limited amount of memory.
 
-A segment's verdict is a bit for each of its records, in the order of the file, the first record the lowest bit of the
-first byte; bits behind the last byte are 0. Verdicts of several ranges of keys are put together by OR.
+The verdict of a segment is a bit for each of its records in the order of the file. The first record is the lowest bit
+of the first byte; bits behind the last byte are 0. Verdicts of several ranges of keys are merged by OR.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _PARTS = ("keep", "stamp", "txnindex")
 
 
 class Verdicts:
-    r"""Verdicts by segment. Picklable; to be closed.
+    r"""The verdicts of segments. Picklable; has to be closed.
 
     Args:
-        max_bytes: beyond these they are in a temporary file.
+        max_bytes: larger verdicts go to a temporary file.
 
     >>> with Verdicts() as verdicts:
     ...     verdicts.add(42, b"\x01", b"")
@@ -39,21 +39,21 @@ class Verdicts:
         self.close()
 
     def close(self) -> None:
-        """Let go of what was added."""
+        """Delete the verdicts."""
         self._file.close()
 
     def add(self, base_offset: int, keep: bytes, stamp: bytes, txnindex: bytes = b"") -> None:
-        """Add to what is said of a segment.
+        """Add to the verdict of a segment.
 
         Args:
-            base_offset: the segment's.
+            base_offset: the segment's base offset.
             keep: the bits of the records that stay.
-            stamp: of those, the bits of the ones for which their batch gets a delete horizon.
-            txnindex: the entries of its new transaction index; what was given last holds.
+            stamp: the bits of those that stay and give their batch a delete horizon.
+            txnindex: the entries of the new transaction index; they replace earlier ones, unless they are empty.
         """
         if base_offset in self._places:
             known_keep, known_stamp, known_txnindex = self.of(base_offset)
-            keep, stamp, txnindex = _either(known_keep, keep), _either(known_stamp, stamp), txnindex or known_txnindex
+            keep, stamp, txnindex = _or(known_keep, keep), _or(known_stamp, stamp), txnindex or known_txnindex
         places = []
         old = self._places.get(base_offset, ((0, 0),) * 3)
         for (position, length), content in zip(old, (keep, stamp, txnindex), strict=True):
@@ -64,10 +64,10 @@ class Verdicts:
         self._places[base_offset] = tuple(places)
 
     def of(self, base_offset: int) -> tuple[bytes, bytes, bytes]:
-        """Return what `add` was given for a segment, all of it together.
+        """Return the merged verdict of a segment: `keep`, `stamp` and `txnindex`.
 
         Raises:
-            KeyError: nothing was.
+            KeyError: the segment has no verdict.
         """
         contents = []
         for position, length in self._places[base_offset]:
@@ -76,14 +76,14 @@ class Verdicts:
         return contents[0], contents[1], contents[2]
 
     def save(self, directory: str) -> None:
-        """Write all of it into a directory, three files a segment."""
+        """Write the verdicts into a directory, three files for each segment."""
         for base_offset in self._places:
             for part, content in zip(_PARTS, self.of(base_offset), strict=True):
                 with disk.create(_path(directory, base_offset, part)) as file:
                     file.append(content)
 
     def add_saved(self, directory: str, base_offset: int) -> None:
-        """Add what was saved in a directory of a segment."""
+        """Add the verdict of a segment that was saved in a directory."""
         keep, stamp, txnindex = (storage.read_all(_path(directory, base_offset, part)) for part in _PARTS)
         self.add(base_offset, keep, stamp, txnindex)
 
@@ -92,13 +92,13 @@ def _path(directory: str, base_offset: int, part: str) -> str:
     return f"{directory}/{base_offset:020d}.{part}"
 
 
-def _either(one: bytes, other: bytes) -> bytes:
-    together = int.from_bytes(one, "little") | int.from_bytes(other, "little")
-    return together.to_bytes(max(len(one), len(other)), "little")
+def _or(left: bytes, right: bytes) -> bytes:
+    bits = int.from_bytes(left, "little") | int.from_bytes(right, "little")
+    return bits.to_bytes(max(len(left), len(right)), "little")
 
 
 def count(bits: bytes) -> int:
-    r"""Return how many bits are set.
+    r"""Return the number of set bits.
 
     >>> count(b"\x81\x01")
     3

@@ -1,4 +1,4 @@
-"""What a compaction did, or would do, segment by segment."""
+"""The report of a compaction, segment by segment."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted of a segment's records before it was rewritten.
+    """The counts of a segment's records before it is rewritten.
 
     Attributes:
-        records_in_file: all of them, the same whichever were looked at.
-        aborted: of aborted transactions; they go.
+        records_in_file: all records, whichever part of the segment was decided.
+        aborted: records of aborted transactions, which go.
         control: control records that stay.
         discarded: control records that go.
-        unkeyed: without a key; they go.
-        first_unkeyed: offset of the first of these.
-        tombstones: with a null value.
-        expired: of these, the newest of their key whose time has come; they go.
+        unkeyed: records without a key, which go.
+        first_unkeyed: the offset of the first record without a key.
+        tombstones: records with a null value.
+        expired: tombstones that are the newest of their key and have expired, so that they go.
     """
 
     records_in_file: int = 0
@@ -41,7 +41,7 @@ class Counts:
 
     @classmethod
     def of(cls, found: _native.SegmentVerdicts, *, expired: int) -> Self:
-        """Take over what a scan has counted."""
+        """Return the counts of a scan."""
         return cls(
             found.records,
             found.aborted,
@@ -54,7 +54,7 @@ class Counts:
         )
 
     def __add__(self, other: Counts) -> Counts:
-        """Put together what was counted of the clean and of the dirty part."""
+        """Add the counts of the clean and of the dirty part of a segment."""
         first = [offset for offset in (self.first_unkeyed, other.first_unkeyed) if offset is not None]
         return Counts(
             max(self.records_in_file, other.records_in_file),
@@ -68,26 +68,26 @@ class Counts:
         )
 
     def with_expired(self, more: int) -> Counts:
-        """Count expired tombstones of other keys, too."""
+        """Return the counts with `more` expired tombstones, of other keys."""
         return replace(self, expired=self.expired + more)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentReport:
-    """One old segment.
+    """What a compaction did to one old segment. Numbers of records, unless said otherwise.
 
     Attributes:
-        base_offset: its own.
-        cleaned_base_offset: of the new segment that stands for it, and perhaps for others.
-        bytes: of its `.log`.
-        cleaned_bytes: what of the new segment comes from it.
-        records: in it, control records among them.
-        kept: of these, those that stay.
-        superseded: a newer record has their key; they go.
-        tombstones: with a null value, whether they stay or not.
-        expired: tombstones that go although they are the newest with their key.
-        aborted: of aborted transactions; they go.
-        unkeyed: without a key; they go.
+        base_offset: the segment's base offset.
+        cleaned_base_offset: the base offset of the new segment that replaces it, and perhaps others.
+        bytes: the size of its `.log`.
+        cleaned_bytes: the bytes of the new segment that come from it.
+        records: all records, including control records.
+        kept: records that stay.
+        superseded: records that go because a newer one has their key.
+        tombstones: records with a null value, whether they stay or not.
+        expired: tombstones that go although they are the newest of their key.
+        aborted: records that go because their transaction was aborted.
+        unkeyed: records that go because they have no key.
         markers: control records that stay.
         discarded_markers: control records that go.
     """
@@ -108,7 +108,7 @@ class SegmentReport:
 
     @classmethod
     def of(cls, segment: Segment, cleaned_base_offset: int, counts: Counts, kept: int, cleaned_bytes: int) -> Self:
-        """Put together what was counted before and after."""
+        """Return the report of a segment from its counts and the result of the rewrite."""
         gone = counts.aborted + counts.discarded + counts.unkeyed + counts.expired
         return cls(
             base_offset=segment.base_offset,
@@ -129,26 +129,26 @@ class SegmentReport:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionReport:
-    """One log. Sizes in bytes.
+    """What a compaction did to one log, or would do. Sizes in bytes.
 
     Attributes:
-        skip_reason: why it was left alone; empty: it was not.
-        bytes_before: of all its segments' `.log` files, the active one's too.
-        bytes_after: likewise.
+        skip_reason: why the log was skipped; empty if it was not.
+        bytes_before: the size of all segments before, including the active one.
+        bytes_after: the size of all segments after, including the active one.
         first_dirty_offset: where the part begins that was not compacted before.
-        first_uncleanable_offset: what is from here on stays as it is.
-        limit: why it ends there.
-        clean_bytes: in segments that begin below the first dirty offset.
-        cleanable_bytes: in segments with dirty records.
-        dirty_ratio: their share.
-        is_due: a broker's cleaner would take it up.
-        active_base_offset: of the active segment, which is never cleaned.
-        active_bytes: in it.
-        is_rolled: it is counted as if it were rolled, which a dry run does not do.
-        passes: over the log, each for a part of the keys; 0: nothing was to be done.
-        keys: different ones in the dirty part.
-        segments: the old ones.
-        settings: those by which it was decided, each with its source.
+        first_uncleanable_offset: where the part begins that stays as it is.
+        limit: why it begins there.
+        clean_bytes: the size of the segments that begin below the first dirty offset.
+        cleanable_bytes: the size of the segments with dirty records.
+        dirty_ratio: the share of `cleanable_bytes`.
+        is_due: a broker's cleaner would clean the log.
+        active_base_offset: the base offset of the active segment, which is never cleaned.
+        active_bytes: the size of the active segment.
+        is_rolled: the report treats the active segment as rolled, which a dry run does not do.
+        passes: the number of passes over the log, each for a part of the keys; 0 if there was nothing to do.
+        keys: the number of different keys in the dirty part.
+        segments: the reports of the old segments.
+        settings: the settings that decided, each with its source.
     """
 
     skip_reason: str
@@ -174,11 +174,11 @@ class CompactionReport:
         return sum(int(getattr(segment, name)) for segment in self.segments)
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON takes it."""
+        """Return the report as a dict for JSON."""
         return {**asdict(self), "segments": [asdict(segment) for segment in self.segments]}
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return it in words, the most important line first; of a dry run, what would be done."""
+        """Return the report in words, the most important line first; of a dry run, what would be done."""
         if self.skip_reason:
             lines = [self.skip_reason]
         else:
