@@ -4,8 +4,8 @@
 mod support;
 
 use brokerless_core::{
-    CompactionRewrite, CompactionScan, HashRange, Kind, Phase, Result, RewriteOptions, ScanOptions,
-    SegmentOutput, SegmentVerdicts, TransactionIndex,
+    CompactionRewrite, CompactionScan, ErrorKind, HashRange, Phase, Result, RewriteOptions,
+    ScanOptions, SegmentOutput, SegmentVerdicts, TransactionIndex,
 };
 use support::{batch, message, record, row, wrapper};
 
@@ -126,7 +126,10 @@ fn a_count_that_no_payload_bears_out_costs_no_memory() {
     for attributes in [0, 0x10] {
         let claims = batch(2, attributes, i32::MAX, 0, &[0; 20]);
         let error = compacted(&claims, &aborted(2, 3)).unwrap_err();
-        assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(2)));
+        assert_eq!(
+            (error.kind, error.base_offset),
+            (ErrorKind::Corrupt, Some(2))
+        );
     }
     let (found, left) = compacted(&batch(2, 0, 0, 0, &[]), &[]).unwrap();
     assert_eq!((found.records, left.len()), (0, 0));
@@ -154,7 +157,7 @@ fn a_wrapper_that_was_moved_in_among_the_messages_before_is_damage() {
     let error = compacted(&log(2), b"").unwrap_err();
     assert_eq!(
         (error.kind, error.position),
-        (Kind::Corrupt, keyed(0, 0, &["a", "b"]).len() as u64)
+        (ErrorKind::Corrupt, keyed(0, 0, &["a", "b"]).len() as u64)
     );
     compacted(&log(3), b"").unwrap();
 }

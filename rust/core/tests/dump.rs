@@ -3,7 +3,7 @@
 //! inner checksum), `data/dump.txt` what the tool made of it with `--print-data-log`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use brokerless_core::{BytesFormat, JsonDump, Kind, LogDump, crc32c};
+use brokerless_core::{BytesFormat, ErrorKind, JsonDump, LogDump, crc32c};
 
 const LOG: &[u8] = include_bytes!("data/dump.log");
 const TEXT: &str = include_str!("data/dump.txt");
@@ -99,7 +99,10 @@ fn what_can_be_read_of_a_damaged_batch_is_shown_before_its_error() {
     let error = dump
         .feed(&log[at..], at as u64, &mut Vec::new())
         .unwrap_err();
-    assert_eq!((error.kind, error.position), (Kind::Corrupt, at as u64));
+    assert_eq!(
+        (error.kind, error.position),
+        (ErrorKind::Corrupt, at as u64)
+    );
     assert_eq!(error.next_position, Some(log.len() as u64));
 
     // The same where nothing comes before it: text without progress.
@@ -127,7 +130,7 @@ fn json_of_a_damaged_batch_has_no_records_but_its_header() {
         dump.feed(&log[at..], at as u64, &mut Vec::new())
             .unwrap_err()
             .kind,
-        Kind::Corrupt
+        ErrorKind::Corrupt
     );
 }
 
@@ -174,6 +177,6 @@ fn a_batch_that_blows_up_is_refused_not_written() {
     };
     let (length, kind) = refusal(100, true);
     assert!(length < 1000, "{length}");
-    assert_eq!(kind, Some(Kind::Unsupported));
+    assert_eq!(kind, Some(ErrorKind::Unsupported));
     assert_eq!(refusal(100, false).1, None);
 }

@@ -4,8 +4,8 @@
 mod support;
 
 use brokerless_core::{
-    BatchBuilder, BatchFilter, BatchOptions, Codec, Compression, Compressor, Header, Headers, Kind,
-    NewRecord, Retention, TimestampType, Verdict,
+    BatchBuilder, BatchFilter, BatchOptions, Codec, Compression, Compressor, ErrorKind, Header,
+    Headers, NewRecord, Retention, TimestampType, Verdict,
 };
 use support::{batch, field, framed, message, record, row, rows, varint};
 
@@ -244,7 +244,7 @@ fn a_message_cannot_stay_empty() {
     let error = filtered(&single, retention, "d").unwrap_err();
     assert_eq!(
         (error.kind, error.base_offset),
-        (Kind::Unsupported, Some(40))
+        (ErrorKind::Unsupported, Some(40))
     );
 }
 
@@ -259,7 +259,10 @@ fn damage_is_an_error_and_the_next_batch_is_not_touched_by_it() {
         let error = filter
             .filter(&parsed, &short, Retention::default(), |_| Verdict::Keep)
             .unwrap_err();
-        assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(10)));
+        assert_eq!(
+            (error.kind, error.base_offset),
+            (ErrorKind::Corrupt, Some(10))
+        );
         let keep_last = |number| {
             if number == 2 {
                 Verdict::Keep

@@ -4,7 +4,8 @@
 mod support;
 
 use brokerless_core::{
-    AbortedTransaction, Decompressor, Found, HeaderWalk, Kind, Target, Transactions, find_timestamp,
+    AbortedTransaction, Decompressor, ErrorKind, HeaderWalk, TimestampMatch, TimestampQuery,
+    Transactions, find_timestamp,
 };
 use support::{batch, message, record, row};
 
@@ -95,7 +96,7 @@ fn a_cut_tail_ends_the_walk_at_the_last_whole_batch() {
 #[test]
 fn zeros_are_damage_for_whoever_knows_no_better() {
     let error = walk(&[data(0, 0, 2), vec![0; 100]].concat(), 128).unwrap_err();
-    assert_eq!(error.kind, Kind::Corrupt);
+    assert_eq!(error.kind, ErrorKind::Corrupt);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_transaction_open_in_the_snapshot_goes_on() {
     assert_eq!(walk.transactions.open(), [(8, 0)]);
 }
 
-fn search(log: &[u8], window: usize, target: Target) -> Option<Found> {
+fn search(log: &[u8], window: usize, target: TimestampQuery) -> Option<TimestampMatch> {
     let mut decompressor = Decompressor::new(1 << 20);
     let (mut at, mut size) = (0, window);
     while at < log.len() {
@@ -167,7 +168,7 @@ fn times_are_found_by_record_not_by_batch() {
             search(
                 &log,
                 window,
-                Target {
+                TimestampQuery {
                     timestamp,
                     start_offset,
                     exact,

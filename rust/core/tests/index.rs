@@ -10,7 +10,8 @@
 mod support;
 
 use brokerless_core::{
-    AbortedTxn, Kind, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,
+    AbortedTxn, ErrorKind, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset,
+    TransactionIndex,
 };
 use support::hex;
 
@@ -153,9 +154,12 @@ fn offset_sanity_is_kafkas() {
     check("00000000000000000000000000000000").unwrap();
     check("").unwrap();
     let odd = check("0000000500000064000000").unwrap_err();
-    assert_eq!((odd.kind, odd.position), (Kind::Corrupt, 8));
+    assert_eq!((odd.kind, odd.position), (ErrorKind::Corrupt, 8));
     assert!(odd.message.contains("11 bytes"), "{odd}");
-    assert_eq!(check("ffffffff00000064").unwrap_err().kind, Kind::Corrupt);
+    assert_eq!(
+        check("ffffffff00000064").unwrap_err().kind,
+        ErrorKind::Corrupt
+    );
     assert_eq!(
         OffsetIndex::new(&hex("ffffffff00000064"), 45, true).last_offset(),
         44
@@ -258,7 +262,7 @@ fn time_sanity_is_kafkas() {
         "000000000000000a00000005000000000000000900000006",
         "000000000000000affffffff",
     ] {
-        assert_eq!(check(bad).unwrap_err().kind, Kind::Corrupt, "{bad}");
+        assert_eq!(check(bad).unwrap_err().kind, ErrorKind::Corrupt, "{bad}");
     }
 }
 
@@ -343,13 +347,13 @@ fn transaction_index_versions_and_lengths_are_judged_as_kafka_judges_them() {
     let newer = format!("{entry}0100{}", &entry[4..]);
     let index = transaction_index(&newer, 0);
     let error = index.sanity_check().unwrap_err();
-    assert_eq!((error.kind, error.position), (Kind::Unsupported, 34));
+    assert_eq!((error.kind, error.position), (ErrorKind::Unsupported, 34));
     assert!(index.collect(0, 100).is_err());
 
     assert_eq!(transaction_index(&format!("{entry}00000000"), 0).len(), 1);
     assert!(transaction_index("", 0).is_empty());
     transaction_index("", 0).sanity_check().unwrap();
     let error = transaction_index(entry, 43).sanity_check().unwrap_err();
-    assert_eq!(error.kind, Kind::Corrupt);
+    assert_eq!(error.kind, ErrorKind::Corrupt);
     transaction_index(entry, 42).sanity_check().unwrap();
 }

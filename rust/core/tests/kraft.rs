@@ -3,7 +3,7 @@
 
 mod support;
 
-use brokerless_core::{Header, Next, kraft_snapshot, next};
+use brokerless_core::{Header, NextBatch, kraft_snapshot, next_batch};
 use support::hex;
 
 /// ms.
@@ -23,7 +23,7 @@ const FORMATTED: &str = "0000000000000000000000470000000002525c27be0020000000000
 fn batches(mut content: &[u8]) -> Vec<(Header, Vec<u8>)> {
     let mut batches = vec![];
     while !content.is_empty() {
-        let Next::Batch(header, batch) = next(content, 0).unwrap() else {
+        let NextBatch::Batch(header, batch) = next_batch(content, 0).unwrap() else {
             panic!("cut")
         };
         header.check_crc(batch).unwrap();

@@ -1,16 +1,17 @@
 //! Appends and recoveries.
 
 use brokerless_core::{
-    ActiveSegment, Codec, Compression, Effects, Ended, LeaderEpochs, LogAppender, Next, Origin,
-    Producers, Request, Rules, SegmentIndexes, SegmentRecovery, Settings, TimestampType,
-    TransactionIndexEnd, crc32c, headers_alone, next, place_headers,
+    ActiveSegment, AppendOrigin, AppendRequest, Codec, Compression, Effects, LeaderEpochs,
+    LogAppender, LogConfig, NextBatch, Producers, SegmentIndexes, SegmentRecovery, TimestampType,
+    TransactionIndexEnd, ValidationRules, WalkEnd, crc32c, headers_alone, next_batch,
+    place_headers,
 };
 
 use super::MAX_BATCH_BYTES;
 
 const NOW: i64 = 1_700_000_000_000;
 
-fn settings(choice: u8) -> Settings {
+fn settings(choice: u8) -> LogConfig {
     let codecs = [
         None,
         Some(Compression::None),
@@ -21,8 +22,8 @@ fn settings(choice: u8) -> Settings {
         compression,
         level: None,
     });
-    Settings {
-        rules: Rules {
+    LogConfig {
+        rules: ValidationRules {
             message_format: [2, 2, 1, 0][usize::from(choice >> 2 & 3)],
             codec,
             timestamp_type: match choice & 16 {
@@ -33,7 +34,7 @@ fn settings(choice: u8) -> Settings {
             timestamp_after_max_ms: i64::MAX,
             is_compacted: choice & 32 != 0,
             max_message_bytes: 1 << 20,
-            max_decompressed_message_bytes: Rules::NO_RECORD_LIMIT,
+            max_decompressed_message_bytes: ValidationRules::NO_RECORD_LIMIT,
         },
         segment_bytes: 1 << 20,
         segment_ms: 1000,
@@ -46,8 +47,8 @@ fn settings(choice: u8) -> Settings {
     }
 }
 
-fn log(settings: Settings) -> LogAppender {
-    let Settings {
+fn log(settings: LogConfig) -> LogAppender {
+    let LogConfig {
         index_interval_bytes,
         segment_index_bytes,
         ..
@@ -64,8 +65,8 @@ fn log(settings: Settings) -> LogAppender {
     LogAppender::new(settings, segment, producers, epochs, 0, 0)
 }
 
-fn request(origin: Origin) -> Request {
-    Request {
+fn request(origin: AppendOrigin) -> AppendRequest {
+    AppendRequest {
         origin,
         leader_epoch: i32::MAX,
         now: NOW,
@@ -78,7 +79,7 @@ fn request(origin: Origin) -> Request {
 fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     let mut sealed = data.to_vec();
     let mut at = 0;
-    while let Ok(Next::Batch(header, entry)) = next(&data[at..], at as u64) {
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[at..], at as u64) {
         let crc_at = at + if header.magic == 2 { 17 } else { 12 };
         let crc = header.computed_crc(entry).to_be_bytes();
         sealed[crc_at..crc_at + 4].copy_from_slice(&crc);
@@ -91,11 +92,11 @@ fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
 }
 
 /// Headers alone, whatever they say, are all taken or none, and say where the segment ends.
-fn append_in_place(headers: &[u8], settings: Settings) {
+fn append_in_place(headers: &[u8], settings: LogConfig) {
     let (mut log, mut effects) = (log(settings), Effects::default());
-    let request = Request {
+    let request = AppendRequest {
         is_encoded_here: true,
-        ..request(Origin::Client)
+        ..request(AppendOrigin::Client)
     };
     let Ok(answers) = log.append_in_place(headers, request, &mut effects) else {
         assert_eq!(effects, Effects::default());
@@ -114,12 +115,12 @@ fn append_in_place(headers: &[u8], settings: Settings) {
 pub(crate) fn append(data: &[u8]) {
     let choice = crc32c(data) as u8;
     let origin = [
-        Origin::Client,
-        Origin::Coordinator,
-        Origin::Client,
-        Origin::Replication,
+        AppendOrigin::Client,
+        AppendOrigin::Coordinator,
+        AppendOrigin::Client,
+        AppendOrigin::Replication,
     ][usize::from(choice >> 6)];
-    let data = &sealed(data, origin != Origin::Replication)[..];
+    let data = &sealed(data, origin != AppendOrigin::Replication)[..];
     append_in_place(data, settings(choice));
     append_in_place(&headers_alone(data).unwrap_or_default().0, settings(choice));
     let mut leader = log(settings(choice));
@@ -136,14 +137,14 @@ pub(crate) fn append(data: &[u8]) {
     assert!(answers.consumed <= data.len() && answers.duplicates <= answers.count);
     assert!(leader.last_stable_offset() <= leader.high_watermark());
     // Only a client's batches are sure to lie one behind the other.
-    if origin != Origin::Client {
+    if origin != AppendOrigin::Client {
         return;
     }
     let mut follower = log(settings(choice));
     let stored: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
     let stored = stored.concat();
     let mut copied = Effects::default();
-    let answers = follower.append_each(&stored, request(Origin::Replication), &mut copied);
+    let answers = follower.append_each(&stored, request(AppendOrigin::Replication), &mut copied);
     assert_eq!((answers.refused, answers.consumed), (None, stored.len()));
     let copied: Vec<_> = copied.writes.iter().map(|write| &write.log[..]).collect();
     assert_eq!(copied.concat(), stored);
@@ -164,15 +165,15 @@ fn recovered_alike(data: &[u8]) {
         assert_eq!(recovered(data, window), whole, "window {window}");
     }
     let (ended, valid, ..) = whole;
-    if matches!(ended, Ended::Whole | Ended::Cut(_)) {
+    if matches!(ended, WalkEnd::Whole | WalkEnd::Cut(_)) {
         let (again, valid_again, ..) = recovered(&data[..valid], valid.max(1));
         // A bad marker stays, and is met again.
-        assert!(again == Ended::Whole || again == ended);
+        assert!(again == WalkEnd::Whole || again == ended);
         assert_eq!(valid_again, valid);
     }
 }
 
-type Recovered = (Ended, usize, i64, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+type Recovered = (WalkEnd, usize, i64, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn recovered(data: &[u8], window: usize) -> Recovered {
     let mut recovery = SegmentRecovery::new(0, 64, 1 << 10);

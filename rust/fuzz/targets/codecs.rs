@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use brokerless_core::{Compression, Decompressor, Kind};
+use brokerless_core::{Compression, Decompressor, ErrorKind};
 
 use super::MAX_BATCH_BYTES;
 
@@ -37,7 +37,10 @@ fn decompress(codec: Compression, data: &[u8]) {
         "fewer checks, same bytes"
     );
     if let Some(less) = fresh.len().checked_sub(1) {
-        assert_eq!(with_cap(less, false).unwrap_err().kind, Kind::Unsupported);
+        assert_eq!(
+            with_cap(less, false).unwrap_err().kind,
+            ErrorKind::Unsupported
+        );
     }
 }
 

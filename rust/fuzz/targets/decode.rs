@@ -1,8 +1,8 @@
 //! Rows: of a log, of one batch's records, of what a wrapper message holds.
 
 use brokerless_core::{
-    BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, Next, Selection, Taken,
-    crc32c, next,
+    BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, NextBatch, Progress,
+    Selection, crc32c, next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -20,7 +20,7 @@ struct Decoded {
     list_offsets: Vec<i32>,
     offsets: Vec<i64>,
     timestamps: Vec<i64>,
-    runs: Vec<(u64, i64, usize)>,
+    batches: Vec<(u64, i64, usize)>,
     end: usize,
     error: Option<Error>,
 }
@@ -36,13 +36,13 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     columns.sequences = (!is_fast).then(Vec::new);
     let mut fetch = Fetch::new(Selection::new(&[]), check_crcs, MAX_BATCH_BYTES);
     let (mut end, mut error) = (0, None);
-    while let Ok(Next::Batch(header, entry)) = next(&data[end..], end as u64)
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[end..], end as u64)
         && columns.rows() < MAX_ROWS
     {
         match fetch.batch(&header, entry, &mut columns) {
-            Ok(Taken::All) => end += header.size(),
-            Ok(Taken::Part) => {}
-            Ok(Taken::NoRoom) => panic!("no room in memory for {} rows", columns.rows()),
+            Ok(Progress::Complete) => end += header.size(),
+            Ok(Progress::Partial) => {}
+            Ok(Progress::ColumnsFull) => panic!("no room in memory for {} rows", columns.rows()),
             Err(failed) => {
                 error = Some(failed);
                 break;
@@ -69,7 +69,10 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
             .sequences
             .is_none_or(|sequences| sequences.len() == rows)
     );
-    assert_eq!(columns.runs.iter().map(|run| run.rows).sum::<usize>(), rows);
+    assert_eq!(
+        columns.batches.iter().map(|run| run.rows).sum::<usize>(),
+        rows
+    );
     for (column, rows) in [
         (&keys, rows),
         (&values, rows),
@@ -95,8 +98,8 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
         list_offsets,
         offsets,
         timestamps,
-        runs: columns
-            .runs
+        batches: columns
+            .batches
             .iter()
             .map(|run| (run.header.position, run.first_offset, run.rows))
             .collect(),

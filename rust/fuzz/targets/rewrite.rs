@@ -2,8 +2,8 @@
 
 use brokerless_core::{
     Codec, CompactionRewrite, CompactionScan, Compression, Conversion, Converter, Eraser,
-    ErasureScan, HashRange, Next, Phase, RecordMatcher, Result, Rewrite, RewriteOptions, Rewriter,
-    ScanOptions, SegmentOutput, SpaceEstimate, TransactionIndex, next,
+    ErasureScan, HashRange, NextBatch, Phase, RecordMatcher, Result, Rewrite, RewriteOptions,
+    Rewriter, ScanOptions, SegmentOutput, SpaceEstimate, TransactionIndex, next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -41,7 +41,7 @@ fn records(data: &[u8], prefix: u8) -> Option<(u64, u64, Vec<u8>)> {
 
 fn check_crcs(log: &[u8]) {
     let mut at = 0;
-    while let Ok(Next::Batch(header, entry)) = next(&log[at..], at as u64) {
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&log[at..], at as u64) {
         assert_eq!(header.check_crc(entry), Ok(()), "a wrong checksum");
         at += entry.len();
     }
@@ -78,7 +78,8 @@ pub(crate) fn convert(data: &[u8]) {
         let (Some(before), Some(after)) = (records(data, 0), records(&log, 0)) else {
             continue;
         };
-        let is_whole = matches!(next(data, 0), Ok(Next::Batch(..))) && log.len() < 8 << 20;
+        let is_whole =
+            matches!(next_batch(data, 0), Ok(NextBatch::Batch(..))) && log.len() < 8 << 20;
         assert!(after.0 <= before.0 && (!is_whole || after.0 == before.0));
         if conversion.batch_size.is_none() && log.len() < 8 << 20 {
             let again = rewritten(&mut converter(), &log);

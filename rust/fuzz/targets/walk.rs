@@ -1,8 +1,8 @@
 //! Framing, header walks and searches by time.
 
 use brokerless_core::{
-    Decompressor, Error, Header, HeaderWalk, Next, Result, Target, Transactions, find_batch,
-    find_timestamp, next,
+    Decompressor, Error, Header, HeaderWalk, NextBatch, Result, TimestampQuery, Transactions,
+    find_batch, find_timestamp, next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -11,13 +11,13 @@ use super::MAX_BATCH_BYTES;
 fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     let (mut headers, mut at) = (Vec::new(), 0);
     loop {
-        match next(&data[at..], at as u64) {
-            Ok(Next::Batch(header, entry)) => {
+        match next_batch(&data[at..], at as u64) {
+            Ok(NextBatch::Batch(header, entry)) => {
                 assert_eq!(entry, &data[at..at + header.size()]);
                 at += header.size();
                 headers.push(header);
             }
-            Ok(Next::NeedMore(needed)) => {
+            Ok(NextBatch::NeedMore(needed)) => {
                 assert!(
                     needed == 0 || needed > data.len() - at,
                     "asks for what is there"
@@ -43,7 +43,7 @@ pub(crate) fn walk(data: &[u8]) {
         assert_eq!(walked(data, window), whole, "window {window}");
     }
     for exact in [false, true] {
-        let target = Target {
+        let target = TimestampQuery {
             timestamp: 1_500_000_000_000,
             start_offset: 3,
             exact,
@@ -78,7 +78,11 @@ fn walked(data: &[u8], window: usize) -> Walked {
     (error, end, walk.next_offset, walk.batches, open, aborted)
 }
 
-fn found(data: &[u8], window: usize, target: Target) -> (Option<Error>, Option<(i64, i64)>) {
+fn found(
+    data: &[u8],
+    window: usize,
+    target: TimestampQuery,
+) -> (Option<Error>, Option<(i64, i64)>) {
     let mut decompressor = Decompressor::new(MAX_BATCH_BYTES);
     let mut answer = None;
     let error = windows(data, window, |bytes, position, end| {

@@ -1,6 +1,6 @@
 //! `Appended`, `SegmentWrite` and `Closing`: what an append, or a close, leaves to be written.
 
-use brokerless_core::{Answers, Effects, Refused, SegmentWrite as Write};
+use brokerless_core::{AppendInfos, Effects, Refused, SegmentWrite as Write};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -77,7 +77,7 @@ pub(crate) struct Appended {
 }
 
 impl Appended {
-    pub(crate) fn new(py: Python<'_>, answers: Answers, effects: Effects) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, answers: AppendInfos, effects: Effects) -> PyResult<Self> {
         let last = answers.last;
         let writes = effects.writes.into_iter();
         let writes = writes.map(|write| Py::new(py, SegmentWrite::new(py, write)?));

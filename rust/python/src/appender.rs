@@ -1,8 +1,9 @@
 //! `Appender`: the broker on produce, for one log.
 
 use brokerless_core::{
-    ActiveSegment, Answer, Answers, Effects, Error, LogAppender, Next, Origin, Request, Rules,
-    SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, next, topic_codec,
+    ActiveSegment, AppendInfo, AppendInfos, AppendOrigin, AppendRequest, Effects, Error,
+    LogAppender, LogConfig, NextBatch, SegmentIndexes, TimestampType, TransactionIndexEnd,
+    ValidationRules, next_batch, topic_codec,
 };
 use pyo3::prelude::*;
 
@@ -68,7 +69,7 @@ impl Appender {
         );
         let settings = topic_codec(compression_type, gzip, lz4, zstd)
             .and_then(|codec| {
-                let rules = Rules {
+                let rules = ValidationRules {
                     message_format,
                     codec,
                     timestamp_type: timestamp_type(message_timestamp_type)?,
@@ -78,7 +79,7 @@ impl Appender {
                     max_message_bytes,
                     max_decompressed_message_bytes,
                 };
-                Ok(Settings {
+                Ok(LogConfig {
                     rules,
                     segment_bytes: i64::from(segment_bytes),
                     segment_ms: match is_compacted {
@@ -120,7 +121,7 @@ impl Appender {
         may_be_cut: bool,
         transaction_version: i8,
     ) -> PyResult<Appended> {
-        let request = Request {
+        let request = AppendRequest {
             transaction_version,
             ..request(py, origin, leader_epoch, now)?
         };
@@ -150,7 +151,7 @@ impl Appender {
         position: u64,
         is_encoded_here: bool,
     ) -> PyResult<Appended> {
-        let request = Request {
+        let request = AppendRequest {
             is_encoded_here,
             ..request(py, origin, leader_epoch, now)?
         };
@@ -171,7 +172,7 @@ impl Appender {
         now: i64,
         origin: &str,
     ) -> PyResult<Appended> {
-        let request = Request {
+        let request = AppendRequest {
             is_encoded_here: true,
             ..request(py, origin, leader_epoch, now)?
         };
@@ -190,7 +191,7 @@ impl Appender {
         self.0
             .roll(now, &mut effects)
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, one(Answer::EMPTY, 0), effects)
+        Appended::new(py, one(AppendInfo::EMPTY, 0), effects)
     }
 
     fn close(&mut self, py: Python<'_>) -> PyResult<Closing> {
@@ -285,14 +286,14 @@ fn timestamp_type(name: &str) -> brokerless_core::Result<TimestampType> {
         })
 }
 
-fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResult<Request> {
-    let found = Origin::from_name(origin).ok_or_else(|| {
+fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResult<AppendRequest> {
+    let found = AppendOrigin::from_name(origin).ok_or_else(|| {
         Error::invalid(format!(
             "origin is {origin:?}, not one of client, coordinator, replication, raft_leader"
         ))
     });
     let origin = found.map_err(|error| to_py(py, error))?;
-    Ok(Request {
+    Ok(AppendRequest {
         origin,
         leader_epoch,
         now,
@@ -301,7 +302,7 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
     })
 }
 
-fn active(settings: &Settings, state: &SegmentState) -> ActiveSegment {
+fn active(settings: &LogConfig, state: &SegmentState) -> ActiveSegment {
     let (interval, max_bytes) = (settings.index_interval_bytes, settings.segment_index_bytes);
     let mut indexes = SegmentIndexes::new(state.base_offset, interval, max_bytes)
         .reopened(&state.index, &state.timeindex);
@@ -325,10 +326,10 @@ fn check_whole(data: &[u8]) -> Result<(), Error> {
     let mut position = 0;
     loop {
         let rest = data.get(position..).unwrap_or_default();
-        match next(rest, position as u64) {
-            Ok(Next::Batch(header, _)) => position += header.size(),
-            Ok(Next::NeedMore(_)) if rest.is_empty() => return Ok(()),
-            Ok(Next::NeedMore(_)) => {
+        match next_batch(rest, position as u64) {
+            Ok(NextBatch::Batch(header, _)) => position += header.size(),
+            Ok(NextBatch::NeedMore(_)) if rest.is_empty() => return Ok(()),
+            Ok(NextBatch::NeedMore(_)) => {
                 let message = format!(
                     "the last batch is cut, {} bytes are left of it; nothing was appended",
                     rest.len()
@@ -341,8 +342,8 @@ fn check_whole(data: &[u8]) -> Result<(), Error> {
     }
 }
 
-fn one(answer: Answer, consumed: usize) -> Answers {
-    Answers {
+fn one(answer: AppendInfo, consumed: usize) -> AppendInfos {
+    AppendInfos {
         count: u64::from(answer.last_offset >= 0),
         duplicates: u64::from(answer.is_duplicate),
         last: answer,

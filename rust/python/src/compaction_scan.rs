@@ -4,8 +4,8 @@
 //! by the first of them, while the others are at the next batches.
 
 use brokerless_core::{
-    CompactionScan as Scan, HashRange, Hashed, KeyHasher, Phase, Result, ScanOptions,
-    SegmentVerdicts as Verdicts, Task, TransactionIndex,
+    BatchTask, CompactionScan as Scan, HashRange, HashedBatches, KeyHasher, Phase, Result,
+    ScanOptions, SegmentVerdicts as Verdicts, TransactionIndex,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -93,7 +93,7 @@ pub(crate) struct CompactionScan {
     scan: Scan,
     hashers: Vec<KeyHasher>,
     /// What was found by the last call.
-    waiting: Vec<Hashed>,
+    waiting: Vec<HashedBatches>,
 }
 
 impl CompactionScan {
@@ -104,7 +104,10 @@ impl CompactionScan {
 
     fn feed_all(&mut self, data: &[u8], position: u64) -> Result<usize> {
         let (taken, tasks) = self.scan.walk(data, position)?;
-        let records = tasks.iter().map(Task::records_count).sum::<Option<u64>>();
+        let records = tasks
+            .iter()
+            .map(BatchTask::records_count)
+            .sum::<Option<u64>>();
         let is_small = records.is_some_and(|records| records <= MAX_RECORDS);
         if self.hashers.is_empty() || !is_small {
             self.take_waiting();

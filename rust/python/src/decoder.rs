@@ -3,8 +3,8 @@
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
-    AbortedTransaction, Error, Fetch, Header, Next, Selection, Taken, check_first_offset,
-    check_place, framing_holds, next,
+    AbortedTransaction, Error, Fetch, Header, NextBatch, Progress, Selection, check_first_offset,
+    check_offset_range, framing_holds, next_batch,
 };
 use pyo3::prelude::*;
 
@@ -119,9 +119,13 @@ impl Decoder {
             self.order,
             Header::parse(data.as_slice(), position).ok().flatten(),
         ) {
-            (Some((next_offset, limit)), Some(header)) => check_place(&header, next_offset, limit)
-                .and_then(|()| check_first_offset(first_offset.unwrap_or(i64::MAX), next_offset))
-                .map_err(|error| to_py(py, error.at(position, Some(header.base_offset)))),
+            (Some((next_offset, limit)), Some(header)) => {
+                check_offset_range(&header, next_offset, limit)
+                    .and_then(|()| {
+                        check_first_offset(first_offset.unwrap_or(i64::MAX), next_offset)
+                    })
+                    .map_err(|error| to_py(py, error.at(position, Some(header.base_offset))))
+            }
             _ => Ok(()),
         }
     }
@@ -135,9 +139,9 @@ impl Decoder {
         while self.rows.columns.rows() < self.max_rows && self.rows.columns.bytes() < self.max_bytes
         {
             let rest = data.get(consumed..).unwrap_or_default();
-            let (header, entry) = match next(rest, position + consumed as u64) {
-                Ok(Next::Batch(header, entry)) => (header, entry),
-                Ok(Next::NeedMore(bytes)) => {
+            let (header, entry) = match next_batch(rest, position + consumed as u64) {
+                Ok(NextBatch::Batch(header, entry)) => (header, entry),
+                Ok(NextBatch::NeedMore(bytes)) => {
                     self.needed = bytes;
                     break;
                 }
@@ -148,7 +152,7 @@ impl Decoder {
                 .is_in_order(&header, entry)
                 .and_then(|()| self.fetch.batch(&header, rest, &mut self.rows.columns));
             match taken {
-                Ok(Taken::All) => {
+                Ok(Progress::Complete) => {
                     consumed += header.size();
                     self.next_offset = header.next_offset();
                     if let Some((next_offset, _)) = &mut self.order {
@@ -157,8 +161,8 @@ impl Decoder {
                     }
                 }
                 // The next call goes on with it. Where none of its rows was wanted, there is nothing to hand out yet.
-                Ok(Taken::Part) if self.rows.columns.rows() == 0 => {}
-                Ok(Taken::Part | Taken::NoRoom) => break,
+                Ok(Progress::Partial) if self.rows.columns.rows() == 0 => {}
+                Ok(Progress::Partial | Progress::ColumnsFull) => break,
                 // What came before the damage is good: hand that out first, the next call meets it again.
                 Err(_) if self.has_progress(consumed) => break,
                 Err(mut error) => {
@@ -185,7 +189,7 @@ impl Decoder {
         let Some((next_offset, limit)) = self.order else {
             return Ok(());
         };
-        check_place(header, next_offset, limit).map_err(|error| {
+        check_offset_range(header, next_offset, limit).map_err(|error| {
             let summed = if self.check_crcs {
                 header.check_crc(entry)
             } else {

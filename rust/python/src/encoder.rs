@@ -6,8 +6,8 @@ use arrow_array::{Array, UInt8Array};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
-    BatchOptions, BatchWriter, Codec, Compression, Cut, Error, Headers, HeadersBuffer, NewRecord,
-    Place, PlainRows, TimestampType,
+    BatchLimits, BatchOptions, BatchWriter, Codec, Compression, Error, Headers, HeadersBuffer,
+    NewRecord, PlainRows, SourceFields, TimestampType,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -113,7 +113,7 @@ impl Encoder {
                 is_transactional,
                 ..BatchOptions::default()
             };
-            let cut = Cut {
+            let cut = BatchLimits {
                 batch_size,
                 max_records: max_records.unwrap_or(i32::MAX),
             };
@@ -328,7 +328,7 @@ impl Places {
         })
     }
 
-    fn get(&self, row: usize) -> Result<(i64, Place), Error> {
+    fn get(&self, row: usize) -> Result<(i64, SourceFields), Error> {
         let Some(offset) = self.offsets.get(row) else {
             return Err(Error::invalid("offset is null"));
         };
@@ -339,7 +339,7 @@ impl Places {
                     .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))
             })
             .transpose()?;
-        let place = Place {
+        let place = SourceFields {
             leader_epoch: known(&self.leader_epochs),
             timestamp_type,
         };

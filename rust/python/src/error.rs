@@ -1,15 +1,15 @@
 //! Core errors as the exceptions of `brokerless.errors`. The caller who knows the file adds its path there.
 
-use brokerless_core::{Error, Kind, Refused};
+use brokerless_core::{Error, ErrorKind, Refused};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub(crate) fn to_py(py: Python<'_>, error: Error) -> PyErr {
     let class = match error.kind {
-        Kind::Corrupt => "CorruptRecordError",
-        Kind::Unsupported => "UnsupportedFormatError",
-        Kind::Invalid => return PyValueError::new_err(error.message),
+        ErrorKind::Corrupt => "CorruptRecordError",
+        ErrorKind::Unsupported => "UnsupportedFormatError",
+        ErrorKind::Invalid => return PyValueError::new_err(error.message),
     };
     raise(py, class, error).unwrap_or_else(|failure| failure)
 }

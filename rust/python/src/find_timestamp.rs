@@ -1,6 +1,6 @@
 //! `find_timestamp`: the broker's look-up of an offset by time, inside one segment.
 
-use brokerless_core::{Decompressor, Target};
+use brokerless_core::{Decompressor, TimestampQuery};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
@@ -23,7 +23,7 @@ pub(crate) fn find_timestamp(
     start_offset: i64,
     exact: bool,
 ) -> PyResult<(Found, u64)> {
-    let target = Target {
+    let target = TimestampQuery {
         timestamp: target,
         start_offset,
         exact,

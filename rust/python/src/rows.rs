@@ -10,7 +10,7 @@ use arrow_array::{
     RecordBatchOptions, StringArray, TimestampMicrosecondArray, TimestampMillisecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use brokerless_core::{Columns, Error, Result, Run};
+use brokerless_core::{BatchRows, Columns, Error, Result};
 
 use crate::arrays::{binary_array, headers_array, headers_type};
 
@@ -195,7 +195,7 @@ impl RowBuilder {
 
     fn array(&mut self, column: Column, rows: usize) -> std::result::Result<ArrayRef, ArrowError> {
         let absent = || ArrowError::InvalidArgumentError("column was not asked for".into());
-        let runs = &self.columns.runs;
+        let batches = &self.columns.batches;
         Ok(match column {
             Column::Key => {
                 let keys = self.columns.keys.as_mut().ok_or_else(absent)?;
@@ -228,9 +228,9 @@ impl RowBuilder {
                 Arc::new(Int32Array::from_iter(sequences.into_iter().map(known)))
             }
             Column::TimestampType => {
-                let timestamp_type = |run: &Run| run.header.timestamp_type() as i32;
-                match runs.first().map(timestamp_type) {
-                    Some(first) if runs.iter().all(|run| timestamp_type(run) == first) => {
+                let timestamp_type = |batch: &BatchRows| batch.header.timestamp_type() as i32;
+                match batches.first().map(timestamp_type) {
+                    Some(first) if batches.iter().all(|batch| timestamp_type(batch) == first) => {
                         if self.timestamp_type != Some(first) {
                             self.timestamp_type = Some(first);
                             self.timestamp_types = Repeated::default();
@@ -238,28 +238,30 @@ impl RowBuilder {
                         self.timestamp_types
                             .rows(rows, |rows| Arc::new(Int32Array::from(vec![first; rows])))
                     }
-                    _ => Arc::new(Int32Array::from(expand(runs, timestamp_type))),
+                    _ => Arc::new(Int32Array::from(expand(batches, timestamp_type))),
                 }
             }
-            Column::LeaderEpoch => Arc::new(Int32Array::from(expand(runs, |run| {
-                known(run.header.partition_leader_epoch)
+            Column::LeaderEpoch => Arc::new(Int32Array::from(expand(batches, |batch| {
+                known(batch.header.partition_leader_epoch)
             }))),
-            Column::BaseOffset => Arc::new(Int64Array::from(expand(runs, |run| run.first_offset))),
-            Column::Position => Arc::new(Int64Array::from(expand(runs, |run| {
-                run.header.position as i64
+            Column::BaseOffset => Arc::new(Int64Array::from(expand(batches, |batch| {
+                batch.first_offset
             }))),
-            Column::Magic => Arc::new(Int8Array::from(expand(runs, |run| run.header.magic))),
-            Column::Compression => Arc::new(StringArray::from(expand(runs, |run| {
-                run.header.compression().ok().map(|codec| codec.name())
+            Column::Position => Arc::new(Int64Array::from(expand(batches, |batch| {
+                batch.header.position as i64
             }))),
-            Column::ProducerId => Arc::new(Int64Array::from(expand(runs, |run| {
-                known(run.header.producer_id)
+            Column::Magic => Arc::new(Int8Array::from(expand(batches, |batch| batch.header.magic))),
+            Column::Compression => Arc::new(StringArray::from(expand(batches, |batch| {
+                batch.header.compression().ok().map(|codec| codec.name())
             }))),
-            Column::ProducerEpoch => Arc::new(Int16Array::from(expand(runs, |run| {
-                known(run.header.producer_epoch)
+            Column::ProducerId => Arc::new(Int64Array::from(expand(batches, |batch| {
+                known(batch.header.producer_id)
             }))),
-            Column::IsTransactional => Arc::new(BooleanArray::from(expand(runs, |run| {
-                run.header.is_transactional()
+            Column::ProducerEpoch => Arc::new(Int16Array::from(expand(batches, |batch| {
+                known(batch.header.producer_epoch)
+            }))),
+            Column::IsTransactional => Arc::new(BooleanArray::from(expand(batches, |batch| {
+                batch.header.is_transactional()
             }))),
         })
     }
@@ -285,10 +287,10 @@ impl RowBuilder {
 }
 
 /// One value a Kafka batch, repeated for each of its rows.
-fn expand<T: Clone>(runs: &[Run], value: impl Fn(&Run) -> T) -> Vec<T> {
-    let mut values = Vec::with_capacity(runs.iter().map(|run| run.rows).sum());
-    for run in runs {
-        values.resize(values.len() + run.rows, value(run));
+fn expand<T: Clone>(batches: &[BatchRows], value: impl Fn(&BatchRows) -> T) -> Vec<T> {
+    let mut values = Vec::with_capacity(batches.iter().map(|batch| batch.rows).sum());
+    for batch in batches {
+        values.resize(values.len() + batch.rows, value(batch));
     }
     values
 }

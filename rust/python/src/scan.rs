@@ -7,7 +7,7 @@ use arrow_array::{
 };
 use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{DataType, Field, Schema};
-use brokerless_core::{Decompressor, Error, Header, Next, first_offset, next};
+use brokerless_core::{Decompressor, Error, Header, NextBatch, first_offset, next_batch};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
@@ -53,11 +53,11 @@ fn batches(
     let mut found = Vec::new();
     let mut consumed = 0;
     while found.len() < most {
-        match next(
+        match next_batch(
             data.get(consumed..).unwrap_or_default(),
             position + consumed as u64,
         ) {
-            Ok(Next::Batch(header, entry)) => {
+            Ok(NextBatch::Batch(header, entry)) => {
                 found.push(Batch {
                     header,
                     first_offset: first_offset(&header, entry, &mut decompressor).ok(),
@@ -65,7 +65,7 @@ fn batches(
                 });
                 consumed += header.size();
             }
-            Ok(Next::NeedMore(_)) => return Ok((found, consumed)),
+            Ok(NextBatch::NeedMore(_)) => return Ok((found, consumed)),
             Err(_) if consumed > 0 => return Ok((found, consumed)),
             Err(error) => return Err(error),
         }

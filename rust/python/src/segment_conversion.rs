@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use brokerless_core::{
-    AbortedTransaction, Codec, Compression, Conversion, Converted, Converter, Error, Header, Next,
-    Result, Rewriter, TransactionIndex, next,
+    AbortedTransaction, Codec, Compression, Conversion, Converted, Converter, Error, Header,
+    NextBatch, Result, Rewriter, TransactionIndex, next_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -73,7 +73,7 @@ impl SegmentConversion {
         for (part, made) in parts.iter().zip(&made) {
             let mut start = 0;
             for (piece, end) in part.iter().zip(&made.ends) {
-                self.converter.check_place(&piece.header)?;
+                self.converter.check_offset_range(&piece.header)?;
                 let batch = match *end {
                     Some(end) => made.bytes.get(std::mem::replace(&mut start, end)..end),
                     None => data.get(piece.at.clone()),
@@ -97,8 +97,8 @@ impl SegmentConversion {
     fn independent(&self, data: &[u8], position: u64) -> Result<Vec<Vec<Piece>>> {
         let mut parts: Vec<Vec<Piece>> = Vec::new();
         let (mut at, mut free) = (0, 0_usize);
-        while let Next::Batch(header, entry) =
-            next(data.get(at..).unwrap_or_default(), position + at as u64)?
+        while let NextBatch::Batch(header, entry) =
+            next_batch(data.get(at..).unwrap_or_default(), position + at as u64)?
         {
             if !self.converter.is_independent(&header) {
                 return Ok(Vec::new());

@@ -4,11 +4,9 @@
 
 use std::fmt;
 
-use crate::format::batch::Header;
-
 /// Whose fault it is, in the sense of Kafka's own exception families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// The bytes break the format: framing, checksum or structure.
     Corrupt,
     /// The bytes may be legal Kafka, but not a form that is read here: magic, codec, size cap.
@@ -21,7 +19,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// Whose fault it is.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// What is wrong: lower case, stored against computed where both are known.
     pub message: String,
     /// Byte position of the batch (or index entry) at fault, from the start of the file.
@@ -39,22 +37,22 @@ impl Error {
     /// The bytes break the format.
     #[cold]
     pub fn corrupt(message: impl Into<String>) -> Self {
-        Self::new(Kind::Corrupt, message.into())
+        Self::new(ErrorKind::Corrupt, message.into())
     }
 
     /// The bytes are in a form that is not read here.
     #[cold]
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(Kind::Unsupported, message.into())
+        Self::new(ErrorKind::Unsupported, message.into())
     }
 
     /// The caller's mistake.
     #[cold]
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::Invalid, message.into())
+        Self::new(ErrorKind::Invalid, message.into())
     }
 
-    fn new(kind: Kind, message: String) -> Self {
+    fn new(kind: ErrorKind, message: String) -> Self {
         Self {
             kind,
             message,
@@ -69,12 +67,6 @@ impl Error {
         self.position = position;
         self.base_offset = base_offset;
         self
-    }
-
-    /// The same, placed at a batch.
-    #[cold]
-    pub(crate) fn at_batch(self, header: &Header) -> Self {
-        self.at(header.position, Some(header.base_offset))
     }
 }
 

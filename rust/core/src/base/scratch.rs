@@ -5,12 +5,12 @@ const KEEP: usize = 8 << 20;
 
 /// Bytes written, then room for more. Room is zeroed once, when it grows, and written over from then on.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct ScratchBuffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
-impl Room {
+impl ScratchBuffer {
     /// All of `bytes`, whatever they hold.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, filled: 0 }

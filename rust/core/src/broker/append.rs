@@ -16,21 +16,23 @@ use std::fmt;
 
 use crate::broker::epochs::LeaderEpochs;
 use crate::broker::index_builder::{IndexError, relative_offset};
-use crate::broker::producers::{Duplicate, Origin, Producers, Update};
+use crate::broker::producers::{AppendOrigin, DuplicateBatch, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
-use crate::broker::validate::{Place, Placed, Validator, entry, not_in_place};
+use crate::broker::validate::{AppendContext, ValidatedBatch, Validator, entry, not_in_place};
 use crate::format::batch::TimestampType;
-use crate::format::walk::Next;
+use crate::format::walk::NextBatch;
 
 use analyse::{Analysis, framing};
-pub use config::{ActiveSegment, Answer, Answers, Effects, Request, SegmentWrite, Settings};
+pub use config::{
+    ActiveSegment, AppendInfo, AppendInfos, AppendRequest, Effects, LogConfig, SegmentWrite,
+};
 use in_place::Form;
 
 type Result<T> = std::result::Result<T, Refused>;
 
 /// One log, as its appends know it.
 pub struct LogAppender {
-    settings: Settings,
+    settings: LogConfig,
     segment: ActiveSegment,
     producers: Producers,
     epochs: LeaderEpochs,
@@ -41,8 +43,8 @@ pub struct LogAppender {
     /// None: it follows the log end.
     high_watermark: Option<i64>,
     validator: Validator,
-    batches: Vec<Placed>,
-    update: Update,
+    batches: Vec<ValidatedBatch>,
+    update: ProducersUpdate,
     index: Vec<u8>,
     timeindex: Vec<u8>,
 }
@@ -59,7 +61,7 @@ impl fmt::Debug for LogAppender {
 impl LogAppender {
     /// Goes on with a log as loading it left it.
     pub fn new(
-        settings: Settings,
+        settings: LogConfig,
         segment: ActiveSegment,
         mut producers: Producers,
         epochs: LeaderEpochs,
@@ -82,7 +84,7 @@ impl LogAppender {
             log_end_offset,
             high_watermark: None,
             batches: Vec::new(),
-            update: Update::default(),
+            update: ProducersUpdate::default(),
             index: Vec::new(),
             timeindex: Vec::new(),
         }
@@ -92,27 +94,30 @@ impl LogAppender {
     pub fn append(
         &mut self,
         data: &[u8],
-        request: Request,
+        request: AppendRequest,
         effects: &mut Effects,
-    ) -> Result<Answer> {
+    ) -> Result<AppendInfo> {
         self.take(data, request, Form::Whole, effects)
     }
 
     fn take(
         &mut self,
         data: &[u8],
-        request: Request,
+        request: AppendRequest,
         form: Form,
         effects: &mut Effects,
-    ) -> Result<Answer> {
+    ) -> Result<AppendInfo> {
         self.batches.clear();
         self.update.clear();
         let mut analysis = self.analyse(data, request, form)?;
         if self.batches.is_empty() {
-            return Ok(Answer::EMPTY);
+            return Ok(AppendInfo::EMPTY);
         }
         let mut is_rebuilt = false;
-        if matches!(request.origin, Origin::Client | Origin::Coordinator) {
+        if matches!(
+            request.origin,
+            AppendOrigin::Client | AppendOrigin::Coordinator
+        ) {
             is_rebuilt = self.assign(data, request, form, &mut analysis)?;
         } else {
             self.check_given_offsets(&analysis)?;
@@ -150,7 +155,7 @@ impl LogAppender {
                 ),
             ));
         }
-        let answer = Answer {
+        let answer = AppendInfo {
             first_offset: analysis.first_offset.unwrap_or(-1),
             last_offset: analysis.last_offset,
             log_append_time: self.log_append_time(request),
@@ -161,7 +166,7 @@ impl LogAppender {
             if form == Form::Headers {
                 return Err(not_in_place("it is in the log already"));
             }
-            return Ok(Answer {
+            return Ok(AppendInfo {
                 first_offset: duplicate.first_offset,
                 last_offset: duplicate.last_offset,
                 log_append_time: duplicate.timestamp,
@@ -184,21 +189,26 @@ impl LogAppender {
     }
 
     /// Takes every batch of `data` as a request of its own, up to the first that is refused.
-    pub fn append_each(&mut self, data: &[u8], request: Request, effects: &mut Effects) -> Answers {
+    pub fn append_each(
+        &mut self,
+        data: &[u8],
+        request: AppendRequest,
+        effects: &mut Effects,
+    ) -> AppendInfos {
         self.take_each(data, request, Form::Whole, effects)
     }
 
     fn take_each(
         &mut self,
         data: &[u8],
-        request: Request,
+        request: AppendRequest,
         form: Form,
         effects: &mut Effects,
-    ) -> Answers {
-        let mut answers = Answers {
+    ) -> AppendInfos {
+        let mut answers = AppendInfos {
             count: 0,
             duplicates: 0,
-            last: Answer::EMPTY,
+            last: AppendInfo::EMPTY,
             consumed: 0,
             refused: None,
         };
@@ -208,8 +218,8 @@ impl LogAppender {
             let rest = data.get(at..).unwrap_or_default();
             effects.expected = rest.len();
             let (size, taken) = match form.next(rest, 0) {
-                Ok(Next::NeedMore(_)) => break,
-                Ok(Next::Batch(_, entry)) => {
+                Ok(NextBatch::NeedMore(_)) => break,
+                Ok(NextBatch::Batch(_, entry)) => {
                     (entry.len(), self.take(entry, request, form, effects))
                 }
                 Err(error) => (0, Err(framing(error))),
@@ -238,11 +248,11 @@ impl LogAppender {
     fn assign(
         &mut self,
         data: &[u8],
-        request: Request,
+        request: AppendRequest,
         form: Form,
         analysis: &mut Analysis,
     ) -> Result<bool> {
-        let place = Place {
+        let place = AppendContext {
             origin: request.origin,
             leader_epoch: request.leader_epoch,
             first_offset: self.log_end_offset,
@@ -265,8 +275,8 @@ impl LogAppender {
         &mut self,
         data: &[u8],
         is_rebuilt: bool,
-        request: Request,
-    ) -> Result<Option<Duplicate>> {
+        request: AppendRequest,
+    ) -> Result<Option<DuplicateBatch>> {
         let Self {
             batches,
             update,
@@ -275,8 +285,8 @@ impl LogAppender {
             ..
         } = self;
         let bytes = if is_rebuilt { &validator.rebuilt } else { data };
-        for Placed { header, .. } in batches.iter().filter(|b| b.header.producer_id >= 0) {
-            if request.origin == Origin::Client
+        for ValidatedBatch { header, .. } in batches.iter().filter(|b| b.header.producer_id >= 0) {
+            if request.origin == AppendOrigin::Client
                 && let Some(duplicate) = producers.duplicate(header)
             {
                 return Ok(Some(duplicate));
@@ -300,7 +310,7 @@ impl LogAppender {
     ) -> std::result::Result<(), IndexError> {
         self.index.clear();
         self.timeindex.clear();
-        for Placed { header, .. } in &self.batches {
+        for ValidatedBatch { header, .. } in &self.batches {
             let position = segment.size + header.position;
             if segment.size + header.position == 0 {
                 segment.first_timestamp = Some(header.max_timestamp);
@@ -323,7 +333,7 @@ impl LogAppender {
     ) {
         self.segment = segment;
         self.segment.size += size as u64;
-        for Placed { header, .. } in &self.batches {
+        for ValidatedBatch { header, .. } in &self.batches {
             effects.has_new_epochs |= match header.magic {
                 2 => self
                     .epochs
@@ -351,7 +361,7 @@ impl LogAppender {
             write
                 .log
                 .extend_from_slice(data.get(..size).unwrap_or(data));
-            for Placed {
+            for ValidatedBatch {
                 header,
                 is_resummed,
             } in &mut self.batches
@@ -362,7 +372,7 @@ impl LogAppender {
                 };
                 let size = header.size().min(stored.len());
                 if let Some(entry) = stored.get_mut(..size) {
-                    header.write_over(entry, *is_resummed);
+                    header.write_changes(entry, *is_resummed);
                 }
             }
         }
@@ -375,8 +385,11 @@ impl LogAppender {
         }
     }
 
-    fn log_append_time(&self, request: Request) -> i64 {
-        let is_leader = matches!(request.origin, Origin::Client | Origin::Coordinator);
+    fn log_append_time(&self, request: AppendRequest) -> i64 {
+        let is_leader = matches!(
+            request.origin,
+            AppendOrigin::Client | AppendOrigin::Coordinator
+        );
         match self.settings.rules.timestamp_type {
             TimestampType::LogAppendTime if is_leader => request.now,
             _ => -1,

@@ -1,6 +1,6 @@
 //! What a log knows of its producers: sequences, epochs, open transactions (`ProducerStateManager`).
 //!
-//! An append first works on an [`Update`], a copy of the producers it touches, and only an append that is taken applies it:
+//! An append first works on an [`ProducersUpdate`], a copy of the producers it touches, and only an append that is taken applies it:
 //! a refused one leaves no trace. Kafka's transaction verification is off, as on a broker that does not verify.
 
 mod producer;
@@ -14,11 +14,11 @@ use crate::format::batch::Header;
 use crate::format::index::AbortedTxn;
 use crate::format::snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
 use crate::format::walk::for_each;
-use producer::{Batch, Completed, Producer, Recent, is_expired, marker};
+use producer::{BatchMetadata, CompletedTxn, Producer, RecentBatches, is_expired, marker};
 
 /// Who appends: what is checked depends on it (`AppendOrigin`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum AppendOrigin {
     /// A producer.
     Client,
     /// A group or transaction coordinator, whose markers these are.
@@ -29,7 +29,7 @@ pub enum Origin {
     Replication,
 }
 
-impl Origin {
+impl AppendOrigin {
     /// By its name in lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -66,7 +66,7 @@ fn cluster_id(producer_id: i64) -> Option<i64> {
 
 /// The answer to a batch that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Duplicate {
+pub struct DuplicateBatch {
     /// As it was stored.
     pub first_offset: i64,
     /// As it was stored.
@@ -77,15 +77,15 @@ pub struct Duplicate {
 
 /// What an append, not yet taken, does to the producers.
 #[derive(Debug, Default)]
-pub struct Update {
+pub struct ProducersUpdate {
     /// Producers touched; their batches are those of the append alone.
     touched: HashMap<i64, Producer>,
     /// First offset and producer of the transactions begun.
     begun: Vec<(i64, i64)>,
-    completed: Vec<Completed>,
+    completed: Vec<CompletedTxn>,
 }
 
-impl Update {
+impl ProducersUpdate {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.touched.clear();
@@ -136,10 +136,10 @@ impl Producers {
                 coordinator_epoch: entry.coordinator_epoch,
                 timestamp: entry.timestamp,
                 txn_first_offset: Some(entry.current_txn_first_offset).filter(|&first| first >= 0),
-                recent: Recent::default(),
+                recent: RecentBatches::default(),
             };
             if entry.last_offset >= 0 {
-                producer.recent.push(Batch {
+                producer.recent.push(BatchMetadata {
                     last_sequence: entry.last_sequence,
                     last_offset: entry.last_offset,
                     offset_delta: entry.offset_delta,
@@ -238,43 +238,48 @@ impl Producers {
     }
 
     /// The batch, if it is one of the producer's last five.
-    pub fn duplicate(&self, header: &Header) -> Option<Duplicate> {
+    pub fn duplicate(&self, header: &Header) -> Option<DuplicateBatch> {
         let producer = self.producers.get(&header.producer_id)?;
         if producer.epoch != header.producer_epoch {
             return None;
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
-        let same = |batch: &&Batch| batch.first_sequence() == first && batch.last_sequence == last;
-        producer.recent.iter().find(same).map(|batch| Duplicate {
-            first_offset: batch
-                .last_offset
-                .wrapping_sub(i64::from(batch.offset_delta)),
-            last_offset: batch.last_offset,
-            timestamp: batch.timestamp,
-        })
+        let same =
+            |batch: &&BatchMetadata| batch.first_sequence() == first && batch.last_sequence == last;
+        producer
+            .recent
+            .iter()
+            .find(same)
+            .map(|batch| DuplicateBatch {
+                first_offset: batch
+                    .last_offset
+                    .wrapping_sub(i64::from(batch.offset_delta)),
+                last_offset: batch.last_offset,
+                timestamp: batch.timestamp,
+            })
     }
 
     /// Checks the next batch of an append and notes in `update` what it does. Only of a marker is more than the header
     /// needed: `entry` is all of it. A batch without a producer does nothing. `transaction_version` is that of markers.
     pub fn prepare(
         &self,
-        update: &mut Update,
+        update: &mut ProducersUpdate,
         header: &Header,
         entry: &[u8],
-        origin: Origin,
+        origin: AppendOrigin,
         transaction_version: i8,
     ) -> std::result::Result<(), Refused> {
         if header.producer_id < 0 {
             return Ok(());
         }
-        let Update {
+        let ProducersUpdate {
             touched,
             begun,
             completed,
         } = update;
         let stored = self.producers.get(&header.producer_id);
         let stored = stored.copied().unwrap_or(Producer::UNKNOWN);
-        let recent = Recent::default();
+        let recent = RecentBatches::default();
         let working = touched
             .entry(header.producer_id)
             .or_insert(Producer { recent, ..stored });
@@ -297,7 +302,7 @@ impl Producers {
 
     /// Makes `update`, which is empty then, part of the state. Returns the entries for the transaction index: of the
     /// transactions that it aborts, in the order of their markers.
-    pub fn apply(&mut self, update: &mut Update) -> Vec<AbortedTxn> {
+    pub fn apply(&mut self, update: &mut ProducersUpdate) -> Vec<AbortedTxn> {
         let mut aborted = Vec::new();
         for (producer_id, next) in update.touched.drain() {
             let producer = self

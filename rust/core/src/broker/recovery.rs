@@ -9,13 +9,13 @@ use crate::broker::epochs::LeaderEpochs;
 use crate::broker::index_builder::{
     IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset,
 };
-use crate::broker::producers::{Origin, Producers, Update};
+use crate::broker::producers::{AppendOrigin, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, LOG_OVERHEAD, MAGIC_END};
 
 /// How the walk over a segment ended, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum WalkEnd {
     /// With its last whole batch; what follows is less than one.
     Whole,
     /// At a bad batch: the file is cut there.
@@ -29,7 +29,7 @@ pub enum Ended {
 }
 
 /// One batch of a file, or why there is none.
-enum Stored<'a> {
+enum StoredBatch<'a> {
     Batch(Header, &'a [u8]),
     /// So many bytes from here on are needed.
     NeedMore(usize),
@@ -38,45 +38,45 @@ enum Stored<'a> {
 }
 
 /// The batch at `position` of a file of `end` bytes, of which `bytes` are at hand from there on (`FileLogInputStream`).
-fn stored(bytes: &[u8], position: u64, end: u64) -> Stored<'_> {
+fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
     let left = end.saturating_sub(position);
     if left <= MAGIC_END as u64 {
-        return Stored::End;
+        return StoredBatch::End;
     }
     let length = bytes.get(8..LOG_OVERHEAD).and_then(|b| b.try_into().ok());
     let Some(length) = length.map(i32::from_be_bytes) else {
-        return Stored::NeedMore(MAGIC_END);
+        return StoredBatch::NeedMore(MAGIC_END);
     };
     let size = i64::from(length) + LOG_OVERHEAD as i64;
     if length >= 14 && size as u64 > left {
-        return Stored::End;
+        return StoredBatch::End;
     }
     match Header::parse_stored(bytes, position) {
-        Err(error) => Stored::Bad(error),
+        Err(error) => StoredBatch::Bad(error),
         Ok(Some(header)) => match bytes.get(..header.size()) {
-            Some(entry) => Stored::Batch(header, entry),
-            None => Stored::NeedMore(header.size()),
+            Some(entry) => StoredBatch::Batch(header, entry),
+            None => StoredBatch::NeedMore(header.size()),
         },
         // Only a header that is cut is none, and only by the window: the file holds all of it.
-        Ok(None) => Stored::NeedMore(size.max(0) as usize),
+        Ok(None) => StoredBatch::NeedMore(size.max(0) as usize),
     }
 }
 
 /// A walk along the batches of a file that comes in windows.
 #[derive(Debug)]
-pub struct Walk {
+pub struct BatchWalk {
     /// Where the last batch ends.
     pub position: u64,
     /// Bytes that the next one takes; 0 if not even that can be known.
     pub needed: usize,
     /// How it ended, once it has.
-    pub ended: Option<Ended>,
-    bad: fn(String) -> Ended,
+    pub ended: Option<WalkEnd>,
+    bad: fn(String) -> WalkEnd,
 }
 
-impl Walk {
+impl BatchWalk {
     /// `position` is that of a batch; `bad` says what a bad one means.
-    fn new(position: u64, bad: fn(String) -> Ended) -> Self {
+    fn new(position: u64, bad: fn(String) -> WalkEnd) -> Self {
         Self {
             position,
             needed: 0,
@@ -103,10 +103,10 @@ impl Walk {
         }
         let rest = window.get((self.position - start) as usize..)?;
         match stored(rest, self.position, end) {
-            Stored::End => self.ended = Some(Ended::Whole),
-            Stored::Bad(error) => self.ended = Some((self.bad)(error.message)),
-            Stored::NeedMore(needed) => self.needed = needed,
-            Stored::Batch(header, entry) => {
+            StoredBatch::End => self.ended = Some(WalkEnd::Whole),
+            StoredBatch::Bad(error) => self.ended = Some((self.bad)(error.message)),
+            StoredBatch::NeedMore(needed) => self.needed = needed,
+            StoredBatch::Batch(header, entry) => {
                 self.position += header.size() as u64;
                 return Some((header, entry));
             }
@@ -119,11 +119,11 @@ impl Walk {
 #[derive(Debug)]
 pub struct SegmentRecovery {
     /// Along its batches.
-    pub walk: Walk,
+    pub walk: BatchWalk,
     base_offset: i64,
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
-    update: Update,
+    update: ProducersUpdate,
     /// Where the last valid batch ends: what follows is to be cut off.
     pub valid_bytes: u64,
     /// The offset after the last valid batch; the base offset if there is none.
@@ -146,11 +146,11 @@ impl SegmentRecovery {
     /// Of the segment with this base offset: `interval` is `index.interval.bytes`, `max_bytes` `segment.index.bytes`.
     pub fn new(base_offset: i64, interval: i64, max_bytes: usize) -> Self {
         Self {
-            walk: Walk::new(0, Ended::Cut),
+            walk: BatchWalk::new(0, WalkEnd::Cut),
             base_offset,
             indexes: SegmentIndexes::new(base_offset, interval, max_bytes),
             transactions: TransactionIndexEnd::default(),
-            update: Update::default(),
+            update: ProducersUpdate::default(),
             valid_bytes: 0,
             next_offset: base_offset,
             highest_next_offset: base_offset,
@@ -189,10 +189,10 @@ impl SegmentRecovery {
         entry: &[u8],
         producers: &mut Producers,
         epochs: &mut LeaderEpochs,
-    ) -> std::result::Result<(), Ended> {
+    ) -> std::result::Result<(), WalkEnd> {
         header
             .check_crc(entry)
-            .map_err(|error| Ended::Cut(error.message))?;
+            .map_err(|error| WalkEnd::Cut(error.message))?;
         let last_offset = header.last_offset();
         if relative_offset(last_offset, self.base_offset).is_none() {
             let message = format!(
@@ -200,9 +200,9 @@ impl SegmentRecovery {
                 self.base_offset
             );
             return Err(if last_offset < self.base_offset {
-                Ended::Failed(message)
+                WalkEnd::Failed(message)
             } else {
-                Ended::Split(message)
+                WalkEnd::Split(message)
             });
         }
         self.indexes
@@ -224,17 +224,23 @@ impl SegmentRecovery {
         if epoch >= 0 && epochs.latest().is_none_or(|latest| epoch > latest) {
             epochs
                 .assign(epoch, header.base_offset)
-                .map_err(|error| Ended::Failed(error.message))?;
+                .map_err(|error| WalkEnd::Failed(error.message))?;
         }
         self.update.clear();
         // The batch itself stays: Kafka has counted its bytes by then.
         producers
-            .prepare(&mut self.update, header, entry, Origin::Replication, 0)
+            .prepare(
+                &mut self.update,
+                header,
+                entry,
+                AppendOrigin::Replication,
+                0,
+            )
             .map_err(of_refusal)?;
         for aborted in producers.apply(&mut self.update) {
             self.transactions
                 .append(&aborted, &mut self.txnindex)
-                .map_err(|error| Ended::Failed(error.to_string()))?;
+                .map_err(|error| WalkEnd::Failed(error.to_string()))?;
         }
         producers.set_end_offset(header.next_offset());
         self.producers_end = Some(header.next_offset());
@@ -242,13 +248,13 @@ impl SegmentRecovery {
     }
 
     /// Once it has ended: the indexes as that leaves them. What is wrong with them ends it otherwise.
-    fn finish(&mut self, mut ended: Ended) -> Ended {
-        if matches!(ended, Ended::Whole | Ended::Cut(_))
+    fn finish(&mut self, mut ended: WalkEnd) -> WalkEnd {
+        if matches!(ended, WalkEnd::Whole | WalkEnd::Cut(_))
             && let Err(error) = self.indexes.finish(&mut self.timeindex)
         {
             ended = of_index(error);
         }
-        if matches!(ended, Ended::Emptied(_)) {
+        if matches!(ended, WalkEnd::Emptied(_)) {
             self.valid_bytes = 0;
             self.next_offset = self.base_offset;
             self.highest_next_offset = self.base_offset;
@@ -264,17 +270,17 @@ impl SegmentRecovery {
     }
 }
 
-fn of_index(error: IndexError) -> Ended {
+fn of_index(error: IndexError) -> WalkEnd {
     match error {
-        IndexError::InvalidOffset(message) => Ended::Emptied(message),
-        IndexError::Full(message) | IndexError::Overflow(message) => Ended::Failed(message),
+        IndexError::InvalidOffset(message) => WalkEnd::Emptied(message),
+        IndexError::Full(message) | IndexError::Overflow(message) => WalkEnd::Failed(message),
     }
 }
 
-fn of_refusal(refused: Refused) -> Ended {
+fn of_refusal(refused: Refused) -> WalkEnd {
     match refused.refusal {
-        Refusal::InvalidRecord | Refusal::CorruptRecord => Ended::Cut(refused.message),
-        _ => Ended::Failed(refused.message),
+        Refusal::InvalidRecord | Refusal::CorruptRecord => WalkEnd::Cut(refused.message),
+        _ => WalkEnd::Failed(refused.message),
     }
 }
 
@@ -282,7 +288,7 @@ fn of_refusal(refused: Refused) -> Ended {
 #[derive(Debug)]
 pub struct SegmentEnd {
     /// Along its batches: it ends behind the last whole one, or where the load fails.
-    pub walk: Walk,
+    pub walk: BatchWalk,
     /// The offset behind the last whole batch; None: there is no batch.
     pub next_offset: Option<i64>,
 }
@@ -291,7 +297,7 @@ impl SegmentEnd {
     /// `position` is that of a batch.
     pub fn new(position: u64) -> Self {
         Self {
-            walk: Walk::new(position, Ended::Failed),
+            walk: BatchWalk::new(position, WalkEnd::Failed),
             next_offset: None,
         }
     }
@@ -310,18 +316,18 @@ impl SegmentEnd {
 #[derive(Debug)]
 pub struct ProducerReplay {
     /// Along its batches: it ends behind the last whole one, or where the load fails.
-    pub walk: Walk,
+    pub walk: BatchWalk,
     start_offset: i64,
-    update: Update,
+    update: ProducersUpdate,
 }
 
 impl ProducerReplay {
     /// Batches that end below `start_offset` are passed over.
     pub fn new(start_offset: i64) -> Self {
         Self {
-            walk: Walk::new(0, Ended::Failed),
+            walk: BatchWalk::new(0, WalkEnd::Failed),
             start_offset,
-            update: Update::default(),
+            update: ProducersUpdate::default(),
         }
     }
 
@@ -337,12 +343,18 @@ impl ProducerReplay {
         while let Some((header, entry)) = self.walk.next(data, position, end) {
             if header.last_offset() >= self.start_offset {
                 self.walk.ended = producers
-                    .prepare(&mut self.update, &header, entry, Origin::Replication, 0)
-                    .map_err(|refused| Ended::Failed(refused.message))
+                    .prepare(
+                        &mut self.update,
+                        &header,
+                        entry,
+                        AppendOrigin::Replication,
+                        0,
+                    )
+                    .map_err(|refused| WalkEnd::Failed(refused.message))
                     .err();
             }
         }
-        if self.walk.ended == Some(Ended::Whole) {
+        if self.walk.ended == Some(WalkEnd::Whole) {
             // The entries of the transaction index are in the file already.
             producers.apply(&mut self.update);
         }

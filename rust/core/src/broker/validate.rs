@@ -8,23 +8,23 @@
 //! Stricter than Kafka where what it lets pass could not be read again: the lengths of compressed records, and a wrapper
 //! whose last message is cut. How much a batch decompresses to is known, and capped, only where records are walked.
 
-mod walk;
+mod record_checks;
 
 use crate::base::error::Error;
-use crate::broker::producers::Origin;
+use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, TimestampType};
 use crate::format::compression::{Codec, Compression, Decompressor};
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
-use walk::Walk;
+use record_checks::RecordChecks;
 
 type Result<T> = std::result::Result<T, Refused>;
 
 /// A topic's rules for what it takes, under Kafka's names.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct ValidationRules {
     /// The magic that the topic stores: 2, on brokers before 4.0 also 1 or 0.
     pub message_format: i8,
     /// `compression.type` with its level; None is `producer`.
@@ -43,7 +43,7 @@ pub struct Rules {
     pub max_decompressed_message_bytes: i32,
 }
 
-impl Rules {
+impl ValidationRules {
     /// The default of `max.decompressed.message.bytes`, which is no limit.
     pub const NO_RECORD_LIMIT: i32 = i32::MAX - 8;
 }
@@ -75,7 +75,7 @@ pub fn topic_codec(
 /// A batch, with the header that it is stored with. Its `position` counts from the start of the request, or of the rebuilt
 /// bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed {
+pub(crate) struct ValidatedBatch {
     pub(crate) header: Header,
     /// What the checksum covers has changed.
     pub(crate) is_resummed: bool,
@@ -83,8 +83,8 @@ pub(crate) struct Placed {
 
 /// Where and by whom a request is appended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) origin: Origin,
+pub(crate) struct AppendContext {
+    pub(crate) origin: AppendOrigin,
     pub(crate) leader_epoch: i32,
     pub(crate) first_offset: i64,
     /// The broker's clock, ms.
@@ -97,7 +97,7 @@ pub(crate) struct Place {
 
 /// A request that may be appended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Validated {
+pub(crate) struct ValidationResult {
     /// The offset after its last record.
     pub(crate) next_offset: i64,
     /// Of its records; -1 for none.
@@ -127,17 +127,17 @@ impl Validator {
     /// `place.first_offset` on. `source` is the codec of the last compressed one.
     pub(crate) fn validate(
         &mut self,
-        rules: &Rules,
+        rules: &ValidationRules,
         data: &[u8],
-        batches: &mut Vec<Placed>,
+        batches: &mut Vec<ValidatedBatch>,
         source: Compression,
-        place: Place,
-    ) -> Result<Validated> {
+        place: AppendContext,
+    ) -> Result<ValidationResult> {
         let target = rules.codec.unwrap_or(Codec {
             compression: source,
             level: None,
         });
-        let Some(&Placed { header: first, .. }) = batches.first() else {
+        let Some(&ValidatedBatch { header: first, .. }) = batches.first() else {
             return Err(Refused::new(
                 Refusal::InvalidRecord,
                 "there is no batch to append",
@@ -163,7 +163,7 @@ impl Validator {
                 && first.magic == rules.message_format
                 && rules.message_format > 0
         };
-        let mut walk = Walk::new(rules, place);
+        let mut walk = RecordChecks::new(rules, place);
         for batch in batches.iter_mut() {
             let header = batch.header;
             let entry = entry(data, &header);
@@ -176,7 +176,7 @@ impl Validator {
                 .map_err(|refused| refused.at(header.position, header.base_offset))?;
             let next_offset = place.first_offset.wrapping_add(walk.ordinal);
             let header = &mut batch.header;
-            header.place_at(next_offset.wrapping_sub(1), place.leader_epoch);
+            header.set_last_offset_and_epoch(next_offset.wrapping_sub(1), place.leader_epoch);
             let max_timestamp = match rules.timestamp_type {
                 TimestampType::LogAppendTime => place.now,
                 _ => walk.max_batch_timestamp,
@@ -187,7 +187,7 @@ impl Validator {
             }
         }
         if may_stay && (stays_plain || walk.is_in_order) {
-            return Ok(Validated {
+            return Ok(ValidationResult {
                 next_offset: place.first_offset.wrapping_add(walk.ordinal),
                 max_timestamp: match rules.timestamp_type {
                     TimestampType::LogAppendTime => place.now,
@@ -210,13 +210,13 @@ impl Validator {
     /// Makes one new batch (of uncompressed magic 0 and 1: messages) of all records.
     fn rebuild(
         &mut self,
-        rules: &Rules,
+        rules: &ValidationRules,
         data: &[u8],
-        batches: &mut Vec<Placed>,
+        batches: &mut Vec<ValidatedBatch>,
         first: &Header,
         codec: Codec,
-        place: Place,
-    ) -> Result<Validated> {
+        place: AppendContext,
+    ) -> Result<ValidationResult> {
         if first.is_control() {
             return Err(Refused::new(
                 Refusal::Append,
@@ -254,7 +254,7 @@ impl Validator {
             })
             .map_err(refused)?;
         let mut offset = place.first_offset;
-        for Placed { header, .. } in batches.iter() {
+        for ValidatedBatch { header, .. } in batches.iter() {
             // As it came: what it is stored with has been written into the one in hand.
             let entry = entry(data, header);
             let came = Header::parse(entry, header.position).ok().flatten();
@@ -270,17 +270,17 @@ impl Validator {
         let built = builder.finish(rebuilt).map_err(refused)?;
         batches.clear();
         let mut at = 0;
-        while let Ok(crate::format::walk::Next::Batch(header, _)) =
-            crate::format::walk::next(rebuilt.get(at..).unwrap_or_default(), at as u64)
+        while let Ok(crate::format::walk::NextBatch::Batch(header, _)) =
+            crate::format::walk::next_batch(rebuilt.get(at..).unwrap_or_default(), at as u64)
         {
             check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
             at += header.size();
-            batches.push(Placed {
+            batches.push(ValidatedBatch {
                 header,
                 is_resummed: false,
             });
         }
-        Ok(Validated {
+        Ok(ValidationResult {
             next_offset: offset,
             max_timestamp: built.max_timestamp,
             is_rebuilt: true,
@@ -303,7 +303,7 @@ pub(crate) fn not_in_place(why: &str) -> Refused {
 }
 
 /// A batch may not be above `max.message.bytes`.
-pub(crate) fn check_size(header: &Header, rules: &Rules, when: &str) -> Result<()> {
+pub(crate) fn check_size(header: &Header, rules: &ValidationRules, when: &str) -> Result<()> {
     let size = header.size() as i64;
     if size <= rules.max_message_bytes {
         return Ok(());
@@ -317,7 +317,12 @@ pub(crate) fn check_size(header: &Header, rules: &Rules, when: &str) -> Result<(
     ))
 }
 
-fn check_batch(first: &Header, header: &Header, rules: &Rules, origin: Origin) -> Result<()> {
+fn check_batch(
+    first: &Header,
+    header: &Header,
+    rules: &ValidationRules,
+    origin: AppendOrigin,
+) -> Result<()> {
     let invalid = |message: String| Err(Refused::new(Refusal::InvalidRecord, message));
     if header.magic != first.magic {
         return invalid(format!(
@@ -325,7 +330,7 @@ fn check_batch(first: &Header, header: &Header, rules: &Rules, origin: Origin) -
             header.magic, first.magic
         ));
     }
-    if origin == Origin::Client {
+    if origin == AppendOrigin::Client {
         if let Some(count) = header.records_count {
             let delta = header.last_offset_delta;
             if delta < 0 || count <= 0 || i64::from(count) != i64::from(delta) + 1 {

@@ -81,7 +81,7 @@ pub struct Header {
 }
 
 /// What a header has that does not say otherwise.
-const NOTHING_SAID: Header = Header {
+const UNSET: Header = Header {
     position: 0,
     base_offset: 0,
     batch_length: 0,
@@ -170,7 +170,7 @@ impl Header {
             batch_length,
             magic,
             crc: word,
-            ..NOTHING_SAID
+            ..UNSET
         };
         if magic == 2 {
             header.partition_leader_epoch = word as i32;
@@ -232,7 +232,7 @@ impl Header {
 
     /// Timestamp and offset of one of the batch's records.
     #[inline]
-    pub fn place(&self, record: &Record<'_>) -> (i64, i64) {
+    pub fn timestamp_and_offset(&self, record: &Record<'_>) -> (i64, i64) {
         let timestamp = match self.log_append_time() {
             Some(timestamp) => timestamp,
             None => self.base_timestamp.wrapping_add(record.timestamp_delta),
@@ -257,7 +257,7 @@ impl Header {
 
     /// The same with a leader epoch, the lowest, if it is or becomes a batch of magic 2 without one: a follower that fetches
     /// such a batch fails for good (`LeaderEpochFileCache.assign`).
-    pub(crate) fn with_leader_epoch(self) -> Self {
+    pub(crate) fn with_valid_leader_epoch(self) -> Self {
         Self {
             partition_leader_epoch: self.partition_leader_epoch.max(0),
             ..self
@@ -265,16 +265,16 @@ impl Header {
     }
 
     /// Gives the batch its last offset and, in magic 2, its leader epoch: no checksum covers these.
-    pub(crate) fn place_at(&mut self, last_offset: i64, leader_epoch: i32) {
+    pub(crate) fn set_last_offset_and_epoch(&mut self, last_offset: i64, leader_epoch: i32) {
         self.base_offset = last_offset.wrapping_sub(i64::from(self.last_offset_delta));
         if self.magic == 2 {
             self.partition_leader_epoch = leader_epoch;
         }
     }
 
-    /// Writes what [`Header::place_at`] and, with `is_resummed`, [`Header::set_max_timestamp`] changed into `entry`, the
+    /// Writes what [`Header::set_last_offset_and_epoch`] and, with `is_resummed`, [`Header::set_max_timestamp`] changed into `entry`, the
     /// whole entry. With the latter, the checksum is computed anew.
-    pub(crate) fn write_over(&mut self, entry: &mut [u8], is_resummed: bool) {
+    pub(crate) fn write_changes(&mut self, entry: &mut [u8], is_resummed: bool) {
         put(entry, 0, self.base_offset.to_be_bytes());
         if self.magic == 2 {
             put(entry, 12, self.partition_leader_epoch.to_be_bytes());
@@ -335,6 +335,12 @@ impl Header {
         batch
     }
 
+    /// Adds this batch's position and base offset to `error`.
+    #[cold]
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        error.at(self.position, Some(self.base_offset))
+    }
+
     /// Compares the stored checksum with the bytes of `entry`, the whole entry.
     pub fn check_crc(&self, entry: &[u8]) -> Result<()> {
         let computed = self.computed_crc(entry);
@@ -359,7 +365,7 @@ pub fn empty_batch(offset: i64, leader_epoch: i32) -> [u8; BATCH_OVERHEAD] {
     let header = Header {
         base_offset: offset,
         partition_leader_epoch: leader_epoch,
-        ..NOTHING_SAID
+        ..UNSET
     };
     header.without_records()
 }

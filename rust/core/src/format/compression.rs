@@ -15,7 +15,7 @@ mod zstd;
 use std::fmt;
 
 use crate::base::error::Result;
-use output::Output;
+use output::OutputBuffer;
 
 pub use compressor::{Codec, Compressor};
 
@@ -63,7 +63,7 @@ impl Compression {
 
 /// Decodes payloads one after another into one reused buffer.
 pub struct Decompressor {
-    output: Output,
+    output: OutputBuffer,
     gzip: gzip::Gzip,
     snappy: snap::raw::Decoder,
     zstd: zstd::Zstd,
@@ -79,7 +79,7 @@ impl Decompressor {
     /// Refuses payloads that decode to more than `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         Self {
-            output: Output::new(max_bytes),
+            output: OutputBuffer::new(max_bytes),
             gzip: gzip::Gzip::default(),
             snappy: snap::raw::Decoder::new(),
             zstd: zstd::Zstd::default(),
@@ -108,7 +108,7 @@ impl Decompressor {
     }
 
     /// All of the buffer that the last payload decoded to starts with.
-    pub(crate) fn room(&self) -> &[u8] {
+    pub(crate) fn buffer(&self) -> &[u8] {
         self.output.all()
     }
 }

@@ -12,8 +12,6 @@ use crate::base::error::{Error, Result};
 use crate::base::json::Json;
 use crate::base::primitives::Reader;
 use crate::base::utf8::java_utf8;
-use crate::format::record::Headers;
-use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
 /// What a control record marks (`ControlRecordType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,52 +77,19 @@ pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
     Ok(epoch)
 }
 
-/// The marker that ends a producer's transaction in a partition: a batch of one control record, 78 bytes.
-///
-/// Of `options` the base offset, the leader epoch and the producer's id and epoch count; a marker has no sequence, and
-/// is never compressed.
-pub fn end_transaction_marker(
-    options: &BatchOptions,
-    commit: bool,
-    coordinator_epoch: i32,
-    timestamp: i64,
-) -> Result<Vec<u8>> {
-    let mut builder = BatchBuilder::new();
-    builder.begin(BatchOptions {
-        base_offset: options.base_offset,
-        partition_leader_epoch: options.partition_leader_epoch,
-        producer_id: options.producer_id,
-        producer_epoch: options.producer_epoch,
-        is_transactional: true,
-        is_control: true,
-        ..BatchOptions::default()
-    })?;
-    let [a, b, c, d] = coordinator_epoch.to_be_bytes();
-    builder.append(&NewRecord {
-        offset: options.base_offset,
-        timestamp,
-        key: Some(&[0, 0, 0, u8::from(commit)]),
-        value: Some(&[0, 0, a, b, c, d]),
-        headers: Headers::NONE,
-    })?;
-    let mut marker = Vec::new();
-    builder.finish(&mut marker)?;
-    Ok(marker)
-}
-
 impl ControlType {
     /// Writes a KRaft value as Kafka's JSON converters do. Types without such a value write null.
     pub fn value_json(self, value: &[u8], json: &mut Json<'_>) -> Result<()> {
-        let mut message = Message {
+        let mut message = KRaftMessage {
             reader: Reader::new(value),
             json,
         };
         let written = match self {
-            Self::LeaderChange => message.structure(Message::leader_change),
-            Self::SnapshotHeader => message.structure(Message::snapshot_header),
+            Self::LeaderChange => message.structure(KRaftMessage::leader_change),
+            Self::SnapshotHeader => message.structure(KRaftMessage::snapshot_header),
             Self::SnapshotFooter => message.structure(|m| m.int16("version")),
-            Self::KRaftVersion => message.structure(Message::kraft_version),
-            Self::KRaftVoters => message.structure(Message::kraft_voters),
+            Self::KRaftVersion => message.structure(KRaftMessage::kraft_version),
+            Self::KRaftVoters => message.structure(KRaftMessage::kraft_voters),
             Self::Abort | Self::Commit | Self::Unknown(_) => {
                 message.json.null();
                 Ok(())
@@ -140,12 +105,12 @@ impl ControlType {
 }
 
 /// A generated message on its way from bytes to JSON.
-struct Message<'a, 'json, 'out> {
+struct KRaftMessage<'a, 'json, 'out> {
     reader: Reader<'a>,
     json: &'json mut Json<'out>,
 }
 
-impl Message<'_, '_, '_> {
+impl KRaftMessage<'_, '_, '_> {
     fn structure(&mut self, fields: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.json.begin_object();
         fields(self)?;

@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use crate::format::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT};
+use crate::format::record::MIN_BYTES;
 
 /// The attributes of magic 2 that have a meaning.
 const KNOWN_ATTRIBUTES: i16 = 0x7f;
-/// The bytes that a record of magic 2 takes at least.
-const MIN_RECORD: usize = 7;
 /// What seems to be a larger batch most likely is none, and to try it takes a checksum of all of it.
 const MAX_SIZE: usize = 16 << 20;
 
@@ -38,7 +37,7 @@ pub fn find_batch(bytes: &[u8], position: u64, end: u64, offsets: &Range<i64>) -
 
 fn is_batch(header: &Header, count: i32) -> bool {
     let is_packed = header.compression_id() != 0;
-    let room = (header.size() - BATCH_OVERHEAD) / MIN_RECORD;
+    let room = (header.size() - BATCH_OVERHEAD) / MIN_BYTES;
     (0..=KNOWN_ATTRIBUTES).contains(&header.attributes)
         && (0..=i64::from(header.last_offset_delta) + 1).contains(&i64::from(count))
         && (is_packed || count as usize <= room)

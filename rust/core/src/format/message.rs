@@ -71,21 +71,6 @@ pub enum MessageSet<'a> {
     Wrapper(Header, &'a [u8], i64),
 }
 
-/// The messages that `entry` is or wraps.
-pub fn open<'a>(
-    header: &Header,
-    entry: &'a [u8],
-    decompressor: &'a mut Decompressor,
-) -> Result<MessageSet<'a>> {
-    let outer = Message::parse(*header, entry)?;
-    let Some(codec) = wrapper_codec(header)? else {
-        return Ok(MessageSet::Single(outer));
-    };
-    // Kafka up to 0.9 summed the LZ4 frame header wrongly; with magic 0 any sum is accepted (KAFKA-3160).
-    let payload = decompressor.decompress(codec, outer.wrapped()?, header.magic == 0)?;
-    MessageSet::of_wrapper(header, payload)
-}
-
 /// The codec of a wrapper, None for a message that is none.
 pub(crate) fn wrapper_codec(header: &Header) -> Result<Option<Compression>> {
     match header.compression()? {
@@ -96,6 +81,21 @@ pub(crate) fn wrapper_codec(header: &Header) -> Result<Option<Compression>> {
 }
 
 impl<'a> MessageSet<'a> {
+    /// The messages that `entry` is or wraps.
+    pub fn open(
+        header: &Header,
+        entry: &'a [u8],
+        decompressor: &'a mut Decompressor,
+    ) -> Result<Self> {
+        let outer = Message::parse(*header, entry)?;
+        let Some(codec) = wrapper_codec(header)? else {
+            return Ok(Self::Single(outer));
+        };
+        // Kafka up to 0.9 summed the LZ4 frame header wrongly; with magic 0 any sum is accepted (KAFKA-3160).
+        let payload = decompressor.decompress(codec, outer.wrapped()?, header.magic == 0)?;
+        Self::of_wrapper(header, payload)
+    }
+
     /// The messages in the decompressed `payload` of a wrapper.
     pub(crate) fn of_wrapper(header: &Header, payload: &'a [u8]) -> Result<Self> {
         let shift = offset_shift(header, last_inner_offset(payload)?)?;
@@ -233,7 +233,7 @@ pub fn first_offset(header: &Header, entry: &[u8], decompressor: &mut Decompress
     if header.magic == 2 || header.compression()? == Compression::None {
         return Ok(header.base_offset);
     }
-    open(header, entry, decompressor).map(|set| set.first_offset())
+    MessageSet::open(header, entry, decompressor).map(|set| set.first_offset())
 }
 
 /// A message to be written: what its header says, and its fields.

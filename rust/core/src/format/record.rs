@@ -9,6 +9,8 @@ mod outline;
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::{Reader, Writer, varint_size, varlong_size};
+use crate::format::batch::{BATCH_OVERHEAD, Header};
+use crate::format::compression::{Compression, Decompressor};
 
 pub(crate) use outline::{for_each_outline, outline};
 
@@ -117,6 +119,19 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
 }
 
+/// The records of a magic 2 batch, decompressed.
+pub fn payload<'a>(
+    header: &Header,
+    entry: &'a [u8],
+    decompressor: &'a mut Decompressor,
+) -> Result<&'a [u8]> {
+    let stored = entry.get(BATCH_OVERHEAD..).unwrap_or_default();
+    match header.compression()? {
+        Compression::None => Ok(stored),
+        codec => decompressor.decompress(codec, stored, false),
+    }
+}
+
 /// Calls `visit` with each of the `count` records that `payload` must hold, no byte more.
 pub(crate) fn for_each<'a>(
     payload: &'a [u8],
@@ -127,7 +142,7 @@ pub(crate) fn for_each<'a>(
     for index in 0..check_count(count)? {
         parse(payload, &mut at)
             .and_then(&mut visit)
-            .map_err(|error| numbered(error, index, count))?;
+            .map_err(|error| at_record(error, index, count))?;
     }
     check_end(payload, at, count)
 }
@@ -149,7 +164,7 @@ pub(crate) fn check_end(payload: &[u8], at: usize, count: i32) -> Result<()> {
 
 /// The error, with the record it is about.
 #[cold]
-pub(crate) fn numbered(mut error: Error, index: usize, count: i32) -> Error {
+pub(crate) fn at_record(mut error: Error, index: usize, count: i32) -> Error {
     error.message = format!("record {index} of {count}: {}", error.message);
     error
 }

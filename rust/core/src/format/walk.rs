@@ -1,15 +1,14 @@
 //! Bytes to entries, header first.
 //!
 //! A log is entries back to back, with no count and no padding. A cut tail is not an error here but a
-//! value, [`Next::NeedMore`]: whether it may be cut is the caller's to judge.
+//! value, [`NextBatch::NeedMore`]: whether it may be cut is the caller's to judge.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT, MAGIC_END};
-use crate::read::fetch::is_before;
 
 /// What `bytes` start with.
 #[derive(Debug, Clone, Copy)]
-pub enum Next<'a> {
+pub enum NextBatch<'a> {
     /// A whole entry: its header and all its bytes.
     Batch(Header, &'a [u8]),
     /// Not one whole entry: this many bytes are needed, or 0 where even that cannot be told.
@@ -18,13 +17,13 @@ pub enum Next<'a> {
 
 /// The entry at the start of `bytes`, whose place in the file is `position`.
 #[inline]
-pub fn next(bytes: &[u8], position: u64) -> Result<Next<'_>> {
+pub fn next_batch(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     let Some(header) = Header::parse(bytes, position)? else {
-        return Ok(Next::NeedMore(declared_size(bytes)));
+        return Ok(NextBatch::NeedMore(declared_size(bytes)));
     };
     Ok(match bytes.get(..header.size()) {
-        Some(entry) => Next::Batch(header, entry),
-        None => Next::NeedMore(header.size()),
+        Some(entry) => NextBatch::Batch(header, entry),
+        None => NextBatch::NeedMore(header.size()),
     })
 }
 
@@ -38,10 +37,10 @@ pub(crate) fn for_each<'a>(
     let mut taken = 0;
     loop {
         let rest = bytes.get(taken..).unwrap_or_default();
-        match next(rest, position + taken as u64)? {
-            Next::NeedMore(needed) => return Ok((taken, needed)),
-            Next::Batch(header, entry) => {
-                take(&header, entry).map_err(|error| error.at_batch(&header))?;
+        match next_batch(rest, position + taken as u64)? {
+            NextBatch::NeedMore(needed) => return Ok((taken, needed)),
+            NextBatch::Batch(header, entry) => {
+                take(&header, entry).map_err(|error| header.locate(error))?;
                 taken += entry.len();
             }
         }
@@ -53,7 +52,8 @@ pub(crate) fn for_each<'a>(
 pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
     let mut headers = Vec::new();
     let mut rest = bytes;
-    while let Next::Batch(header, entry) = next(rest, (bytes.len() - rest.len()) as u64)? {
+    while let NextBatch::Batch(header, entry) = next_batch(rest, (bytes.len() - rest.len()) as u64)?
+    {
         header.check_crc(entry)?;
         match entry.get(..BATCH_OVERHEAD) {
             Some(alone) if header.magic == 2 => headers.extend_from_slice(alone),
@@ -71,7 +71,7 @@ pub type PlacedHeaders<'a> = (Vec<(u64, &'a [u8])>, u64);
 pub fn place_headers(headers: &[u8]) -> Result<PlacedHeaders<'_>> {
     let (mut placed, mut end) = (Vec::new(), 0);
     for alone in headers.chunks_exact(BATCH_OVERHEAD) {
-        if let Next::Batch(header, alone) = next_alone(alone, end)? {
+        if let NextBatch::Batch(header, alone) = next_alone(alone, end)? {
             placed.push((end, alone.get(..MAGIC_AT).unwrap_or_default()));
             end += header.size() as u64;
         }
@@ -80,12 +80,12 @@ pub fn place_headers(headers: &[u8]) -> Result<PlacedHeaders<'_>> {
 }
 
 /// The first of such headers; its batch is as long as it says, and elsewhere.
-pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<Next<'_>> {
+pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     let Some(alone) = bytes.get(..BATCH_OVERHEAD) else {
-        return Ok(Next::NeedMore(BATCH_OVERHEAD));
+        return Ok(NextBatch::NeedMore(BATCH_OVERHEAD));
     };
     match Header::parse(alone, position)? {
-        Some(header) if header.magic == 2 => Ok(Next::Batch(header, alone)),
+        Some(header) if header.magic == 2 => Ok(NextBatch::Batch(header, alone)),
         _ => Err(Error::invalid("headers stand alone in magic 2 only").at(position, None)),
     }
 }
@@ -110,11 +110,17 @@ pub fn framing_holds(rest: &[u8], end: u64, base_offset: i64) -> bool {
 }
 
 /// The first offset that a header tells: of a wrapper of magic 0 or 1 the last one, the first is inside.
-pub(crate) fn first_known(header: &Header) -> i64 {
+pub(crate) fn first_known_offset(header: &Header) -> i64 {
     match header.magic {
         2 => header.base_offset,
         _ => header.last_offset(),
     }
+}
+
+/// Below an exclusive end. The greatest number stands for no end, and so is before it: an offset may be it.
+#[inline]
+pub(crate) fn is_before(value: i64, end: i64) -> bool {
+    value < end || end == i64::MAX
 }
 
 /// So far above the end of a batch, none follows in its segment: its indexes hold 31 bits.
@@ -122,7 +128,7 @@ const MAX_GAP: i64 = 1 << 31;
 
 /// Refuses a batch that begins below `next_offset`, where the one before it ends.
 pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
-    check_first_offset(first_known(header), next_offset)
+    check_first_offset(first_known_offset(header), next_offset)
 }
 
 /// The same of a wrapper, whose first offset is inside.
@@ -137,7 +143,7 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
 
 /// Refuses a batch that does not lie between `next_offset`, where the one before it ends, and `limit`, where its segment
 /// has to end. The greatest number stands for no limit.
-pub fn check_place(header: &Header, next_offset: i64, limit: i64) -> Result<()> {
+pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Result<()> {
     check_offset(header, next_offset)?;
     let last = header.last_offset();
     if !is_before(last, limit) {
@@ -145,7 +151,7 @@ pub fn check_place(header: &Header, next_offset: i64, limit: i64) -> Result<()> 
             "offset {last} is not below {limit}, where the segment has to end"
         )));
     }
-    let first = first_known(header);
+    let first = first_known_offset(header);
     if next_offset >= 0 && first - next_offset >= MAX_GAP {
         return Err(Error::corrupt(format!(
             "offset {first} is not below {}, as far as a segment reaches from {next_offset} on",

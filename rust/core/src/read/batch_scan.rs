@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::format::batch::{CRC_END, Header};
-use crate::format::walk::check_place;
+use crate::format::walk::check_offset_range;
 use crate::read::transactions::Transactions;
 
 /// What the headers of a log, or of a part of one, say together.
@@ -82,7 +82,7 @@ impl HeaderWalk {
                 return Ok(at);
             }
             self.verify(&header, entry.unwrap_or_default(), may_be_marker)
-                .map_err(|error| error.at_batch(&header))?;
+                .map_err(|error| header.locate(error))?;
             self.take(&header, entry.unwrap_or_default())?;
             self.last = rest.first_chunk().map(|start| (at, *start));
             at = header.end_position();
@@ -111,7 +111,7 @@ impl HeaderWalk {
             header.check_crc(entry)?;
         }
         if let Some((next_offset, limit)) = self.order {
-            check_place(header, next_offset, limit)?;
+            check_offset_range(header, next_offset, limit)?;
             self.order = Some((header.next_offset(), limit));
         }
         Ok(())

@@ -8,14 +8,16 @@ use std::borrow::Cow;
 use crate::base::error::{Error, Result};
 use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
-use crate::format::record::Headers;
-use crate::read::fast_decode;
+use crate::format::record::{self, Headers};
 
 /// The offset behind a null value carries this bit, until [`BinaryColumn::take`] turns the bits into a bitmap.
 pub(crate) const NULL: i32 = i32::MIN;
 
+/// Bytes by which a copy of `fast_decode` may overrun its source and its column.
+pub(crate) const SLACK: usize = 128;
+
 /// A column must end below Arrow's 32-bit offsets, with room for a copy that runs over.
-const MAX_BYTES: usize = i32::MAX as usize - fast_decode::SLACK;
+const MAX_BYTES: usize = i32::MAX as usize - SLACK;
 
 /// A nullable column of byte strings, one after the other.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ impl BinaryColumn {
     /// Makes room for `rows` more with `bytes` in all, as the kernel needs it.
     fn reserve(&mut self, rows: usize, bytes: usize) {
         self.offsets.reserve(rows);
-        self.data.reserve(bytes + fast_decode::SLACK);
+        self.data.reserve(bytes + SLACK);
     }
 
     fn push(&mut self, field: Option<&[u8]>) -> Result<()> {
@@ -177,7 +179,7 @@ pub(crate) struct Row<'a> {
 
 /// What is the same for all rows of one Kafka batch, and how many there are.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct BatchRows {
     /// The batch's.
     pub header: Header,
     /// Offset of the batch's first record as produced.
@@ -202,7 +204,7 @@ pub struct Columns {
     /// Sequences, -1 for none.
     pub sequences: Option<Vec<i32>>,
     /// The batches that the rows came from, in order.
-    pub runs: Vec<Run>,
+    pub batches: Vec<BatchRows>,
     pub(crate) rows: usize,
     /// Rows when the batch at hand began.
     rows_before: usize,
@@ -231,7 +233,7 @@ impl Columns {
 
     /// Forgets the rows whose columns have been taken.
     pub fn clear(&mut self) {
-        self.runs.clear();
+        self.batches.clear();
         self.rows = 0;
         self.rows_before = 0;
     }
@@ -244,7 +246,7 @@ impl Columns {
         }
         self.rows_before = self.rows;
         // A record takes seven bytes at least, whatever the header claims.
-        let rows = rows.min(payload / 7 + 1);
+        let rows = rows.min(payload / record::MIN_BYTES + 1);
         for column in [&mut self.keys, &mut self.values].into_iter().flatten() {
             column.reserve(rows, payload);
         }
@@ -290,7 +292,7 @@ impl Columns {
     pub(crate) fn end(&mut self, header: &Header, first_offset: i64) {
         let rows = self.rows - self.rows_before;
         if rows > 0 {
-            self.runs.push(Run {
+            self.batches.push(BatchRows {
                 header: *header,
                 first_offset,
                 rows,

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
 use crate::format::control::ControlType;
-use crate::format::walk::{Next, next};
+use crate::format::walk::{NextBatch, next_batch};
 
 /// A call returns once it has written this much, looked at after each batch.
 const ENOUGH: usize = 4 << 20;
@@ -24,13 +24,13 @@ const TEXT_TO_PAYLOAD: usize = 4;
 
 /// What both forms share: batch after batch, and an error kept until its place comes first.
 #[derive(Debug)]
-struct Batches {
+struct BatchDump {
     decompressor: Decompressor,
     max_text: usize,
     failed: Option<Error>,
 }
 
-impl Batches {
+impl BatchDump {
     fn new(max_batch_bytes: usize) -> Self {
         Self {
             decompressor: Decompressor::new(max_batch_bytes),
@@ -47,20 +47,20 @@ impl Batches {
         bytes: &[u8],
         position: u64,
         out: &mut Vec<u8>,
-        mut write: impl FnMut(&Header, &[u8], &mut Scratch<'_>, &mut Vec<u8>) -> Result<()>,
+        mut write: impl FnMut(&Header, &[u8], &mut DumpScratch<'_>, &mut Vec<u8>) -> Result<()>,
     ) -> Result<usize> {
         if let Some(error) = self.failed.take_if(|error| error.position == position) {
             return Err(error);
         }
-        let mut scratch = Scratch {
+        let mut scratch = DumpScratch {
             decompressor: &mut self.decompressor,
             max_text: self.max_text,
         };
         let mut consumed = 0;
         while out.len() < ENOUGH {
             let at = position + consumed as u64;
-            match next(bytes.get(consumed..).unwrap_or_default(), at) {
-                Ok(Next::Batch(header, entry)) => {
+            match next_batch(bytes.get(consumed..).unwrap_or_default(), at) {
+                Ok(NextBatch::Batch(header, entry)) => {
                     let before = out.len();
                     if let Err(error) = write(&header, entry, &mut scratch, out) {
                         let mut error = error.at(at, Some(header.base_offset));
@@ -73,7 +73,7 @@ impl Batches {
                     }
                     consumed += header.size();
                 }
-                Ok(Next::NeedMore(_)) => break,
+                Ok(NextBatch::NeedMore(_)) => break,
                 Err(error) if consumed == 0 => return Err(error),
                 Err(_) => break,
             }
@@ -83,7 +83,7 @@ impl Batches {
 }
 
 /// What a batch is written with.
-struct Scratch<'a> {
+struct DumpScratch<'a> {
     decompressor: &'a mut Decompressor,
     max_text: usize,
 }

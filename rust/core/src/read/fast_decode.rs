@@ -31,10 +31,8 @@
 
 #![expect(unsafe_code, reason = "argued for above")]
 
-use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL};
-
-/// How far a copy may run over, on either side.
-pub(crate) const SLACK: usize = 128;
+use crate::format::batch::Header;
+use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL, SLACK};
 
 /// Two cache lines.
 pub(crate) const PREFETCHED: usize = 128;
@@ -52,6 +50,21 @@ pub(crate) struct Base {
     pub(crate) timestamp: i64,
     /// 0 where the broker's one timestamp replaces the deltas, else 1.
     pub(crate) timestamp_factor: i64,
+}
+
+impl Base {
+    /// Of the records of this batch.
+    pub(crate) fn of(header: &Header) -> Self {
+        let (timestamp, timestamp_factor) = match header.log_append_time() {
+            Some(timestamp) => (timestamp, 0),
+            None => (header.base_timestamp, 1),
+        };
+        Self {
+            offset: header.base_offset,
+            timestamp,
+            timestamp_factor,
+        }
+    }
 }
 
 /// The records of a batch: the first `length` of `bytes`. What follows them is never interpreted.

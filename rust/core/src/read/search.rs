@@ -3,11 +3,12 @@
 use crate::base::error::Result;
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::{format::message, format::record, read::fetch};
+use crate::format::message::MessageSet;
+use crate::format::record;
 
 /// A record found by its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct TimestampMatch {
     /// The record's, ms.
     pub timestamp: i64,
     /// The record's.
@@ -18,7 +19,7 @@ pub struct Found {
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub struct TimestampQuery {
     /// At least this late, ms.
     pub timestamp: i64,
     /// At least this far in the log.
@@ -27,7 +28,7 @@ pub struct Target {
     pub exact: bool,
 }
 
-impl Target {
+impl TimestampQuery {
     /// Whether a batch may hold an answer, by its header.
     fn is_candidate(&self, header: &Header) -> bool {
         if self.exact {
@@ -55,9 +56,9 @@ pub fn find_timestamp(
     bytes: &[u8],
     position: u64,
     end: u64,
-    target: Target,
+    target: TimestampQuery,
     decompressor: &mut Decompressor,
-) -> Result<(Option<Found>, u64)> {
+) -> Result<(Option<TimestampMatch>, u64)> {
     let mut at = position;
     loop {
         let rest = match usize::try_from(at - position)
@@ -83,7 +84,7 @@ pub fn find_timestamp(
                 return Ok((None, at));
             };
             let found = find_in_batch(&header, entry, target, decompressor)
-                .map_err(|error| error.at_batch(&header))?;
+                .map_err(|error| header.locate(error))?;
             if found.is_some() || target.exact {
                 // The first batch that says so is believed, and Kafka looks no further.
                 return Ok((found, if found.is_some() { at } else { end }));
@@ -96,13 +97,13 @@ pub fn find_timestamp(
 fn find_in_batch(
     header: &Header,
     entry: &[u8],
-    target: Target,
+    target: TimestampQuery,
     decompressor: &mut Decompressor,
-) -> Result<Option<Found>> {
+) -> Result<Option<TimestampMatch>> {
     let mut found = None;
     let mut meet = |timestamp, offset| {
         if found.is_none() && target.is_met(timestamp, offset) {
-            found = Some(Found {
+            found = Some(TimestampMatch {
                 timestamp,
                 offset,
                 leader_epoch: header.partition_leader_epoch,
@@ -111,13 +112,13 @@ fn find_in_batch(
         Ok(())
     };
     if header.magic == 2 {
-        let payload = fetch::payload(header, entry, decompressor)?;
+        let payload = record::payload(header, entry, decompressor)?;
         record::for_each(payload, header.records_count.unwrap_or(0), |record| {
-            let (timestamp, offset) = header.place(&record);
+            let (timestamp, offset) = header.timestamp_and_offset(&record);
             meet(timestamp, offset)
         })?;
     } else {
-        message::open(header, entry, decompressor)?
+        MessageSet::open(header, entry, decompressor)?
             .for_each(false, |message| meet(message.timestamp, message.offset))?;
     }
     Ok(found)

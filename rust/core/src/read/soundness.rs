@@ -6,11 +6,11 @@
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
-use crate::format::walk::{Next, check_place, first_known, next};
+use crate::format::walk::{NextBatch, check_offset_range, first_known_offset, next_batch};
 
 /// A sound batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SoundBatch {
     /// Byte position in the file.
     pub position: u64,
     /// Behind its last byte.
@@ -37,7 +37,7 @@ pub struct Soundness {
     pub needed: usize,
     /// No batch so far contradicts another one, or leaves the segment's range of offsets.
     pub is_rising: bool,
-    places: Option<Vec<Place>>,
+    places: Option<Vec<SoundBatch>>,
 }
 
 impl Soundness {
@@ -75,12 +75,14 @@ impl Soundness {
         self.needed = 0;
         loop {
             let rest = bytes.get(taken..).unwrap_or_default();
-            let found = match next(rest, position + taken as u64) {
-                Ok(Next::NeedMore(needed)) => {
+            let found = match next_batch(rest, position + taken as u64) {
+                Ok(NextBatch::NeedMore(needed)) => {
                     self.needed = needed;
                     return Ok(taken);
                 }
-                Ok(Next::Batch(header, entry)) => self.is_sound(&header, entry).map(|()| header),
+                Ok(NextBatch::Batch(header, entry)) => {
+                    self.is_sound(&header, entry).map(|()| header)
+                }
                 Err(error) => Err(error),
             };
             match found {
@@ -101,21 +103,21 @@ impl Soundness {
             Ok(())
         };
         summed.map_err(|error| {
-            let mut error: Error = error.at_batch(header);
+            let mut error: Error = header.locate(error);
             error.next_position = Some(header.end_position());
             error
         })
     }
 
     fn take(&mut self, header: &Header) {
-        let place = Place {
+        let place = SoundBatch {
             position: header.position,
             end_position: header.end_position(),
-            first_offset: first_known(header),
+            first_offset: first_known_offset(header),
             next_offset: header.next_offset(),
             is_wrapper: header.magic < 2,
         };
-        self.is_rising &= check_place(header, self.next_offset, self.limit).is_ok();
+        self.is_rising &= check_offset_range(header, self.next_offset, self.limit).is_ok();
         self.first_offset.get_or_insert(place.first_offset);
         self.next_offset = place.next_offset;
         if let Some(places) = &mut self.places {
@@ -125,7 +127,7 @@ impl Soundness {
 
     /// Divides the batches, in the order of the file, into as many as possible whose offsets rise within the segment's
     /// range, and the others: true for a batch that stays.
-    pub fn rising(&self) -> (&[Place], Vec<bool>) {
+    pub fn rising(&self) -> (&[SoundBatch], Vec<bool>) {
         let places = self.places.as_deref().unwrap_or_default();
         // For each number of batches, the chain of so many that ends lowest: where that is, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
@@ -165,7 +167,7 @@ impl Soundness {
     /// Where two neighbours contradict each other, lets that one stay behind which the log goes on: one that a flipped
     /// bit has moved a little leaves gaps on both sides. Where both leave as many, the dropped one should have been in
     /// the gap: one in front of the first of the two, or behind the second, is nobody's.
-    fn prefer_fewer_gaps(&self, places: &[Place], stays: &mut [bool]) {
+    fn prefer_fewer_gaps(&self, places: &[SoundBatch], stays: &mut [bool]) {
         let mut kept: Vec<usize> = (0..places.len()).filter(|&i| is_set(stays, i)).collect();
         let dropped: Vec<usize> = (0..places.len()).filter(|&i| !is_set(stays, i)).collect();
         for i in dropped {
@@ -179,7 +181,7 @@ impl Soundness {
                     .get(at + 1)
                     .and_then(|&k| places.get(k))
                     .map(|place| place.first_offset);
-                let gaps = |place: &Place, is_first: bool| {
+                let gaps = |place: &SoundBatch, is_first: bool| {
                     let is_before = low < place.first_offset;
                     let is_behind = high.is_some_and(|high| place.next_offset < high);
                     let is_nobodys = if is_first { is_before } else { is_behind };
@@ -217,7 +219,7 @@ mod tests {
         check.places = Some(
             batches
                 .iter()
-                .map(|&(first_offset, next_offset)| Place {
+                .map(|&(first_offset, next_offset)| SoundBatch {
                     position: 0,
                     end_position: 0,
                     first_offset,

@@ -34,7 +34,7 @@ impl Transactions {
         }
         if header.is_control() {
             self.marker(header, entry)
-                .map_err(|error| error.at_batch(header))
+                .map_err(|error| header.locate(error))
         } else {
             if header.is_transactional() {
                 self.open

@@ -13,12 +13,12 @@
 
 mod key_map;
 mod keys;
-mod numbered;
+mod packed_record;
 mod rewrite;
 mod scan;
 mod transactions;
 
 pub use key_map::HashRange;
-pub use keys::{Hashed, KeyHasher, RecordCounts, Task, Wanted};
-pub use rewrite::{CompactionRewrite, LastRecord, Piece, RewriteOptions, RewriteVerdicts};
-pub use scan::{CompactionScan, Newest, Phase, ScanOptions, SegmentVerdicts};
+pub use keys::{BatchTask, HashedBatches, HashingOptions, KeyHasher, RecordCounts};
+pub use rewrite::{CompactionRewrite, KeptBatch, LastRecord, RewriteOptions, RewriteVerdicts};
+pub use scan::{CompactionScan, NewestRecords, Phase, ScanOptions, SegmentVerdicts};

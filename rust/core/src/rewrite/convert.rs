@@ -21,14 +21,14 @@ use crate::format::compression::{Codec, Compression, Compressor, Decompressor};
 use crate::format::message;
 use crate::format::record;
 use crate::format::walk;
-use crate::read::fetch::{self, AbortedTransaction, Selection};
+use crate::read::fetch::{AbortedTransaction, Selection};
 use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
 pub use config::{Conversion, Converted};
-use group::Group;
-use losses::Losses;
+use group::BatchGroup;
+use losses::FieldLosses;
 
 /// Messages that stand alone come into one batch up to this: what a producer sends at once unless told otherwise
 /// (`batch.size`).
@@ -44,7 +44,7 @@ pub struct Converter {
     /// After the last entry.
     next_offset: i64,
     converted: Converted,
-    group: Option<Group>,
+    group: Option<BatchGroup>,
     /// The first entry of the group, as long as it is alone.
     alone: Vec<u8>,
     codecs: Codecs,
@@ -97,7 +97,7 @@ impl Converter {
     }
 
     /// Whether what becomes of the entry depends on it alone: then any converter of the same kind may take it, by
-    /// [`Self::alone`], while another one sees to its place by [`Self::check_place`].
+    /// [`Self::alone`], while another one sees to its place by [`Self::check_offset_range`].
     pub fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
         let is_grouped = header.magic < 2 && header.compression().ok() == Some(Compression::None);
@@ -114,14 +114,14 @@ impl Converter {
         self.converted.batches += 1;
         header
             .check_crc(entry)
-            .map_err(|error| error.at_batch(header))?;
+            .map_err(|error| header.locate(error))?;
         self.single(header, entry, out)
     }
 
     /// The header with a leader epoch, if a batch is made of messages, or the magic of batches is asked for.
     fn mended(&self, header: &Header) -> Header {
         match header.magic < 2 || self.conversion.magic == Some(2) {
-            true => header.with_leader_epoch(),
+            true => header.with_valid_leader_epoch(),
             false => *header,
         }
     }
@@ -129,15 +129,15 @@ impl Converter {
     /// Refuses an entry whose offsets are not behind those of the one before, and below the log's end.
     ///
     /// No checksum covers the base offset, and what is left out is told by it: a damaged one must not cost a record.
-    pub fn check_place(&mut self, header: &Header) -> Result<()> {
+    pub fn check_offset_range(&mut self, header: &Header) -> Result<()> {
         self.check_offsets(header)
-            .map_err(|error| error.at_batch(header))
+            .map_err(|error| header.locate(error))
     }
 
     fn check_offsets(&mut self, header: &Header) -> Result<()> {
         walk::check_offset(header, self.next_offset)?;
         let last = header.last_offset().max(header.base_offset);
-        if !fetch::is_before(last, self.log_end_offset) {
+        if !walk::is_before(last, self.log_end_offset) {
             return Err(Error::corrupt(format!(
                 "offset {last} is not below {}, where the log ends",
                 self.log_end_offset
@@ -168,7 +168,7 @@ impl Converter {
         }
         let count = match header.records_count {
             _ if header.is_control() => &mut self.converted.control_batches,
-            _ if !fetch::is_before(header.last_offset(), self.last_stable_offset) => {
+            _ if !walk::is_before(header.last_offset(), self.last_stable_offset) => {
                 &mut self.converted.undecided
             }
             _ if self.transactions.is_aborted(header) => &mut self.converted.aborted,
@@ -180,7 +180,7 @@ impl Converter {
         *count += match header.is_control() {
             true => 1,
             false => transcode::count(header, entry, &mut self.codecs.decompressor)
-                .map_err(|error| error.at_batch(header))?,
+                .map_err(|error| header.locate(error))?,
         };
         Ok(true)
     }
@@ -189,7 +189,7 @@ impl Converter {
     fn single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let stays = self
             .try_single(header, entry, out)
-            .map_err(|error| error.at_batch(header))?;
+            .map_err(|error| header.locate(error))?;
         self.converted.changed += u64::from(!stays);
         Ok(stays)
     }
@@ -202,7 +202,7 @@ impl Converter {
         let stays = keeps_records && !(self.conversion.drop_producers && has_producer(header));
         if options.magic != header.magic || header.magic < 2 && !stays {
             let mut base_offset = None;
-            let mut losses = Losses::of(&self.conversion, &mut self.converted, options.magic);
+            let mut losses = FieldLosses::of(&self.conversion, &mut self.converted, options.magic);
             codecs.append(header, entry, |builder, record| {
                 if base_offset.is_none() {
                     base_offset = Some(record.offset);
@@ -236,7 +236,7 @@ impl Converter {
             let start = out.len();
             out.extend_from_slice(entry);
             let mut header = *header;
-            header.write_over(out.get_mut(start..).unwrap_or_default(), false);
+            header.write_changes(out.get_mut(start..).unwrap_or_default(), false);
             return Ok(false);
         }
         Ok(true)
@@ -301,14 +301,14 @@ impl Rewrite for Converter {
         self.converted.batches += 1;
         header
             .check_crc(entry)
-            .map_err(|error| error.at_batch(header))?;
+            .map_err(|error| header.locate(error))?;
         let next_offset = self.next_offset;
-        self.check_place(header)?;
+        self.check_offset_range(header)?;
         if header.magic < 2 && self.conversion.magic.unwrap_or(header.magic) < 2 {
             // Of what becomes a batch the new header tells.
             message::first_offset(header, entry, &mut self.codecs.decompressor)
                 .and_then(|first| walk::check_first_offset(first, next_offset))
-                .map_err(|error| error.at_batch(header))?;
+                .map_err(|error| header.locate(error))?;
         }
         if self.is_left_out(header, entry)? {
             self.converted.changed += 1;
@@ -331,7 +331,7 @@ impl Rewrite for Converter {
             return self
                 .codecs
                 .close(group.options.magic, group.last_offset, out)
-                .map_err(|error| error.at_batch(&group.first));
+                .map_err(|error| group.first.locate(error));
         }
         let alone = std::mem::take(&mut self.alone);
         if self.single(&group.first, &alone, out)? {
@@ -385,7 +385,7 @@ impl Codecs {
         } else if keeps_records {
             out.extend_from_slice(entry);
         } else {
-            let payload = fetch::payload(&header, entry, &mut self.decompressor)?;
+            let payload = record::payload(&header, entry, &mut self.decompressor)?;
             record::for_each_outline(payload, count, |_| ())?;
             header.set_compression(codec.compression);
             out.extend_from_slice(head);

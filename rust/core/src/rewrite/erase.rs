@@ -57,7 +57,7 @@ const MAX_RANGES: usize = 1 << 16;
 
 /// What is to be erased of a segment.
 #[derive(Debug, Default)]
-pub struct Erased {
+pub struct ErasedRecords {
     /// A bit for each record by number, set if it goes, least significant first; those behind the last byte stay. None goes
     /// if there is no byte.
     pub bits: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct ErasureScan {
     is_blanking: bool,
     decompressor: Decompressor,
     bits: Bits,
-    found: Erased,
+    found: ErasedRecords,
     /// Of the next record.
     number: u64,
     /// After the last entry, and where the segment has to end.
@@ -99,7 +99,7 @@ impl ErasureScan {
             is_blanking,
             decompressor: Decompressor::new(max_batch_bytes),
             bits: Bits::default(),
-            found: Erased::default(),
+            found: ErasedRecords::default(),
             number: 0,
             next_offset: i64::MIN,
             limit: i64::MAX,
@@ -118,7 +118,7 @@ impl ErasureScan {
         let (consumed, needed) = walk::for_each(bytes, position, |header, entry| {
             header.check_crc(entry)?;
             // No checksum covers offsets.
-            walk::check_place(header, self.next_offset, self.limit)?;
+            walk::check_offset_range(header, self.next_offset, self.limit)?;
             self.entry(header, entry)?;
             self.next_offset = header.next_offset();
             Ok(())
@@ -128,10 +128,10 @@ impl ErasureScan {
     }
 
     /// What was found in the segment. The next one begins.
-    pub fn take(&mut self) -> Erased {
+    pub fn take(&mut self) -> ErasedRecords {
         self.number = 0;
         self.is_run = false;
-        Erased {
+        ErasedRecords {
             bits: std::mem::take(&mut self.bits).into_bytes(),
             ..std::mem::take(&mut self.found)
         }
@@ -206,7 +206,7 @@ impl Eraser {
         }
     }
 
-    /// Goes on with a segment of which these go ([`Erased::bits`]).
+    /// Goes on with a segment of which these go ([`ErasedRecords::bits`]).
     pub fn begin(&mut self, erased: &[u8]) {
         self.erased.clear();
         self.erased.extend_from_slice(erased);
@@ -219,7 +219,7 @@ impl Rewrite for Eraser {
         let count = header
             .check_crc(entry)
             .and_then(|()| transcode::count(header, entry, &mut self.decompressor))
-            .map_err(|error| error.at_batch(header))?;
+            .map_err(|error| header.locate(error))?;
         let first = self.number;
         self.number += count;
         if bits::ones(&self.erased, first, count) == 0 {
@@ -233,7 +233,7 @@ impl Rewrite for Eraser {
         // Messages become a batch.
         let header = &match header.magic {
             2 => *header,
-            _ => header.with_leader_epoch(),
+            _ => header.with_valid_leader_epoch(),
         };
         let filtered =
             self.filter.filter(header, entry, retention, |index| {

@@ -8,9 +8,8 @@
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType, attributes};
 use crate::format::compression::{Codec, Compression, Decompressor};
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record::{self, Headers};
-use crate::read::fetch;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
 /// What becomes of a record.
@@ -79,7 +78,7 @@ impl BatchFilter {
         let kept = match filtered {
             Err(error) => {
                 self.builder.clear();
-                return Err(error.at_batch(header));
+                return Err(header.locate(error));
             }
             Ok(Kept::All(kept)) => return Ok(Filtered { batch: entry, kept }),
             Ok(Kept::Rebuilt(kept)) => kept,
@@ -123,7 +122,7 @@ impl BatchFilter {
             is_control: header.is_control(),
             ..options(header, existing.or(retention.delete_horizon_ms))?
         };
-        let payload = fetch::payload(header, entry, &mut self.decompressor)?;
+        let payload = record::payload(header, entry, &mut self.decompressor)?;
         self.builder.begin(options)?;
         let mut is_changed = existing.is_none() && retention.delete_horizon_ms.is_some();
         let (mut number, mut kept) = (0, 0);
@@ -136,7 +135,7 @@ impl BatchFilter {
             }
             record.headers.for_each(|_, _| Ok(()))?;
             kept += 1;
-            let (timestamp, offset) = header.place(&record);
+            let (timestamp, offset) = header.timestamp_and_offset(&record);
             self.builder.append(&NewRecord {
                 offset,
                 timestamp,
@@ -169,7 +168,7 @@ impl BatchFilter {
         retention: Retention,
         mut verdict: impl FnMut(usize) -> Verdict,
     ) -> Result<Kept> {
-        let set = message::open(header, entry, &mut self.decompressor)?;
+        let set = MessageSet::open(header, entry, &mut self.decompressor)?;
         let options = options(header, retention.delete_horizon_ms)?;
         let (mut number, mut kept) = (0, 0);
         set.for_each(false, |message| {

@@ -6,10 +6,10 @@
 
 use std::collections::VecDeque;
 
-use crate::base::error::{Kind, Result};
+use crate::base::error::{ErrorKind, Result};
 use crate::format::batch::Header;
 use crate::format::index::{AbortedTxn, TransactionIndex};
-use crate::format::walk::{self, Next};
+use crate::format::walk::{self, NextBatch};
 use crate::rewrite::segment_output::SegmentOutput;
 
 /// What becomes of entries.
@@ -78,12 +78,12 @@ impl Rewriter {
         while self.drain(output)? && (consumed == 0 || output.pending_bytes() < MAX_PENDING) {
             let rest = bytes.get(consumed..).unwrap_or_default();
             let at = position + consumed as u64;
-            match walk::next(rest, at)? {
-                Next::NeedMore(needed) => {
+            match walk::next_batch(rest, at)? {
+                NextBatch::NeedMore(needed) => {
                     self.needed = needed;
                     break;
                 }
-                Next::Batch(header, entry) => {
+                NextBatch::Batch(header, entry) => {
                     consumed += entry.len();
                     self.position = at;
                     if rewrite.entry(&header, entry, &mut self.ready)? {
@@ -118,7 +118,7 @@ impl Rewriter {
         self.position = position;
         let mut rest = batches;
         while self.ready.is_empty()
-            && let Next::Batch(header, entry) = walk::next(rest, 0)?
+            && let NextBatch::Batch(header, entry) = walk::next_batch(rest, 0)?
             && self.fits(entry, output)
         {
             self.push(&header, entry, output)?;
@@ -140,8 +140,8 @@ impl Rewriter {
     pub fn drain(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         let ready = std::mem::take(&mut self.ready);
         self.is_full = false;
-        while let Next::Batch(header, entry) =
-            walk::next(ready.get(self.done..).unwrap_or_default(), 0)?
+        while let NextBatch::Batch(header, entry) =
+            walk::next_batch(ready.get(self.done..).unwrap_or_default(), 0)?
         {
             if !self.fits(entry, output) {
                 self.is_full = true;
@@ -167,7 +167,7 @@ impl Rewriter {
     fn push(&mut self, header: &Header, entry: &[u8], output: &mut SegmentOutput) -> Result<()> {
         output.push(entry).map_err(|mut error| {
             // Here it is the old segment that is at fault: its offsets do not rise, or lie too far apart.
-            error.kind = Kind::Corrupt;
+            error.kind = ErrorKind::Corrupt;
             error.at(self.position, Some(header.base_offset))
         })?;
         while let Some(aborted) = self.aborted.front()

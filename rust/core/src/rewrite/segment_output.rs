@@ -13,7 +13,7 @@ use crate::format::walk;
 
 /// Bytes for the ends of a segment's files.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct PendingBytes {
     /// Batches.
     pub log: Vec<u8>,
     /// Offset index entries.
@@ -30,7 +30,7 @@ pub struct SegmentOutput {
     base_offset: i64,
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
-    pending: Pending,
+    pending: PendingBytes,
     taken_bytes: u64,
     next_offset: i64,
     batches: u64,
@@ -43,7 +43,7 @@ impl SegmentOutput {
             base_offset,
             indexes: SegmentIndexes::new(base_offset, interval, max_index_bytes),
             transactions: TransactionIndexEnd::default(),
-            pending: Pending::default(),
+            pending: PendingBytes::default(),
             taken_bytes: 0,
             next_offset: base_offset,
             batches: 0,
@@ -52,7 +52,7 @@ impl SegmentOutput {
 
     /// Appends one whole batch, with an offset above the last one's.
     ///
-    /// An error leaves the segment as it was. It is [`crate::Kind::Invalid`] where the batch is sound and only does not go
+    /// An error leaves the segment as it was. It is [`crate::ErrorKind::Invalid`] where the batch is sound and only does not go
     /// here: its offset, or one index too many.
     pub fn push(&mut self, batch: &[u8]) -> Result<()> {
         let header = match Header::parse(batch, self.size())? {
@@ -122,12 +122,12 @@ impl SegmentOutput {
     }
 
     /// What is to go to the files now; batches to come are put into `spare`.
-    pub fn take(&mut self, mut spare: Vec<u8>) -> Pending {
+    pub fn take(&mut self, mut spare: Vec<u8>) -> PendingBytes {
         spare.clear();
         self.taken_bytes = self.size();
-        let next = Pending {
+        let next = PendingBytes {
             log: spare,
-            ..Pending::default()
+            ..PendingBytes::default()
         };
         std::mem::replace(&mut self.pending, next)
     }

@@ -6,7 +6,7 @@
 //! The file is long because one batch is one state: what appends change, closing reads.
 
 use crate::base::error::{Error, Result};
-use crate::base::scratch::Room;
+use crate::base::scratch::ScratchBuffer;
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType};
 use crate::format::compression::{Codec, Compressor};
 use crate::format::message::NewMessage;
@@ -37,7 +37,7 @@ pub struct NewRecord<'a> {
 
 /// What a batch became.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Built {
+pub struct BuiltBatch {
     /// Of the last record; one below the base offset if there is none.
     pub last_offset: i64,
     /// In effect, ms; -1: no record has one.
@@ -55,7 +55,7 @@ pub struct BatchBuilder {
     compressor: Compressor,
     options: BatchOptions,
     /// Batches that are done, then the one being built.
-    room: Room,
+    room: ScratchBuffer,
     /// Where the one being built starts.
     start: usize,
     records_count: i32,
@@ -161,13 +161,13 @@ impl BatchBuilder {
         };
         let most = max_count.saturating_sub(self.records_count).max(0) as usize;
         let records = self.uncompressed_size();
-        let mut batch = fast_encode::Batch {
+        let mut batch = fast_encode::OpenBatch {
             records,
             offset_delta,
             base_timestamp,
             max_timestamp: self.max_timestamp,
         };
-        let room = self.room.spare(fast_encode::ROOM);
+        let room = self.room.spare(fast_encode::SCRATCH_BYTES);
         let taken = if self.options.is_compressed() {
             let ratio = self.ratio;
             let has_room = |records, size| {
@@ -195,7 +195,7 @@ impl BatchBuilder {
     }
 
     /// Appends the batch to `out`, or nothing where no record was appended; the next batch has to begin.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<Built> {
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<BuiltBatch> {
         let start = self.start;
         let built = self.close()?;
         out.extend_from_slice(self.room.written(start));
@@ -217,11 +217,11 @@ impl BatchBuilder {
         self.room.truncate(self.start);
         self.start = 0;
         self.records_count = 0;
-        std::mem::replace(&mut self.room, Room::new(spare)).into_parts()
+        std::mem::replace(&mut self.room, ScratchBuffer::new(spare)).into_parts()
     }
 
     /// Finishes the batch where it is; the next one will stand behind it.
-    pub(crate) fn close(&mut self) -> Result<Built> {
+    pub(crate) fn close(&mut self) -> Result<BuiltBatch> {
         self.options.check_producer()?;
         let (max_timestamp, shallow_offset_of_max_timestamp) = self.max_timestamp();
         if self.records_count == 0 {
@@ -231,7 +231,7 @@ impl BatchBuilder {
         } else if self.options.is_compressed() {
             self.close_wrapper(max_timestamp)?;
         }
-        let built = Built {
+        let built = BuiltBatch {
             last_offset: self.last_offset,
             max_timestamp,
             shallow_offset_of_max_timestamp,

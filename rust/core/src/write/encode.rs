@@ -7,7 +7,7 @@ use crate::write::fast_encode::PlainRows;
 
 /// Where a batch ends and the next begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub struct BatchLimits {
     /// A batch closes before the record that would make it larger, by the builder's estimate. The first always fits.
     pub batch_size: usize,
     /// And after so many records.
@@ -16,7 +16,7 @@ pub struct Cut {
 
 /// What a record had where it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceFields {
     /// None or negative: that of the options.
     pub leader_epoch: Option<i32>,
     /// Who set the timestamp; None: as the options say.
@@ -28,7 +28,7 @@ pub struct Place {
 pub struct BatchWriter {
     builder: BatchBuilder,
     options: BatchOptions,
-    cut: Cut,
+    cut: BatchLimits,
     /// Of the batch being built.
     open: Option<BatchOptions>,
     last_offset: i64,
@@ -39,7 +39,7 @@ pub struct BatchWriter {
 
 impl BatchWriter {
     /// `options` are those of every batch, but for what records bring themselves; sequences go on from batch to batch.
-    pub fn new(options: BatchOptions, cut: Cut) -> Result<Self> {
+    pub fn new(options: BatchOptions, cut: BatchLimits) -> Result<Self> {
         options.check()?;
         options.check_producer()?;
         if cut.max_records < 1 {
@@ -85,7 +85,7 @@ impl BatchWriter {
         if self.open.is_none() {
             return 0;
         }
-        let Cut {
+        let BatchLimits {
             batch_size,
             max_records,
         } = self.cut;
@@ -98,7 +98,7 @@ impl BatchWriter {
 
     /// A record that keeps its offset. A new batch begins where its leader epoch or its timestamp type is another one,
     /// where the broker's time is, and where its offset is too far from the base offset.
-    pub fn push_at(&mut self, record: &NewRecord<'_>, place: Place) -> Result<()> {
+    pub fn push_at(&mut self, record: &NewRecord<'_>, place: SourceFields) -> Result<()> {
         if record.offset < 0 {
             return Err(Error::invalid(format!("offset {}", record.offset)));
         }
@@ -137,7 +137,7 @@ impl BatchWriter {
         self.next_sequence = self.first_sequence;
     }
 
-    fn options_at(&self, record: &NewRecord<'_>, place: Place) -> Result<BatchOptions> {
+    fn options_at(&self, record: &NewRecord<'_>, place: SourceFields) -> Result<BatchOptions> {
         let mut options = BatchOptions {
             base_offset: record.offset,
             partition_leader_epoch: place

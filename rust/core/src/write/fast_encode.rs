@@ -14,7 +14,7 @@ use crate::read::fast_decode::{PREFETCHED, prefetch};
 use headers::RowHeaders;
 
 /// Memory to ask for at once.
-pub(crate) const ROOM: usize = 64 << 10;
+pub(crate) const SCRATCH_BYTES: usize = 64 << 10;
 
 /// The first number that a varint of two bytes does not hold, once it is doubled.
 const LONG: usize = 1 << 13;
@@ -60,7 +60,7 @@ pub struct PlainRows<'a> {
 
 /// The batch being built, as far as it matters here.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct OpenBatch {
     /// Bytes of its records so far.
     pub(crate) records: usize,
     /// Of the last record.
@@ -76,7 +76,7 @@ pub(crate) fn append<F: Fn(usize, usize) -> bool>(
     first: usize,
     most: usize,
     room: &mut [u8],
-    batch: &mut Batch,
+    batch: &mut OpenBatch,
     has_room: F,
 ) -> usize {
     // Any delta that is plain then makes a timestamp that may be.
@@ -121,7 +121,7 @@ fn run<const KEYS: bool, const HEADERS: bool, F: Fn(usize, usize) -> bool>(
     first: usize,
     most: usize,
     room: &mut [u8],
-    batch: &mut Batch,
+    batch: &mut OpenBatch,
     has_room: F,
 ) -> Option<usize> {
     let values = Fields::new(rows.values, first)?;
@@ -143,7 +143,7 @@ fn run<const KEYS: bool, const HEADERS: bool, F: Fn(usize, usize) -> bool>(
             Some(headers) if HEADERS => RowHeaders::new(headers, first + taken),
             _ => None,
         };
-        let size = one::<KEYS, HEADERS>(
+        let size = write_record::<KEYS, HEADERS>(
             Fields::get(keys.data, key_start, key_end),
             Fields::get(values.data, value_start, value_end),
             headers,
@@ -179,7 +179,7 @@ impl Fields<'_> {
 
 /// Writes the record of a row to the start of `room`; returns its size.
 #[inline(always)]
-fn one<const KEYS: bool, const HEADERS: bool>(
+fn write_record<const KEYS: bool, const HEADERS: bool>(
     key: Option<(&[u8], usize)>,
     value: Option<(&[u8], usize)>,
     headers: Option<RowHeaders<'_>>,
@@ -192,7 +192,7 @@ fn one<const KEYS: bool, const HEADERS: bool>(
     prefetch(value.as_ptr(), AHEAD);
     let (key, key_length) = if KEYS { key? } else { (&[][..], 0) };
     // What stands between the body's size and the key, from its end to its start: at most eight bytes.
-    let mut head = Head {
+    let mut head = RecordHead {
         word: if KEYS {
             key_length as u64 * 2
         } else {
@@ -247,13 +247,13 @@ fn one<const KEYS: bool, const HEADERS: bool>(
 }
 
 /// The first bytes of a record, put together from their end.
-struct Head {
+struct RecordHead {
     /// In little-endian order.
     word: u64,
     size: usize,
 }
 
-impl Head {
+impl RecordHead {
     #[inline(always)]
     fn push(&mut self, bytes: u64, size: usize) {
         self.word = self.word << (8 * size) | bytes;

@@ -25,7 +25,7 @@ pub fn kraft_snapshot<'a>(
     timestamp: i64,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut snapshot = Snapshot {
+    let mut snapshot = SnapshotBuilder {
         builder: BatchBuilder::new(),
         offset: 0,
         timestamp,
@@ -43,14 +43,14 @@ pub fn kraft_snapshot<'a>(
     snapshot.control(&SNAPSHOT_FOOTER, &FOOTER_VALUE, out)
 }
 
-struct Snapshot {
+struct SnapshotBuilder {
     builder: BatchBuilder,
     /// The next record's.
     offset: i64,
     timestamp: i64,
 }
 
-impl Snapshot {
+impl SnapshotBuilder {
     fn begin(&mut self, is_control: bool) -> Result<()> {
         self.builder.begin(BatchOptions {
             base_offset: self.offset,

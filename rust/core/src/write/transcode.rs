@@ -3,10 +3,9 @@
 use crate::base::error::Result;
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record::{self, Headers};
 use crate::format::walk;
-use crate::read::fetch;
 use crate::write::batch_builder::NewRecord;
 
 /// How many records the entry holds: only magic 2 says so in its header.
@@ -44,10 +43,10 @@ pub(crate) fn for_each(
     mut visit: impl FnMut(NewRecord<'_>) -> Result<()>,
 ) -> Result<()> {
     if header.magic == 2 {
-        let payload = fetch::payload(header, entry, decompressor)?;
+        let payload = record::payload(header, entry, decompressor)?;
         let count = header.records_count.unwrap_or(0);
         return record::for_each(payload, count, |record| {
-            let (timestamp, offset) = header.place(&record);
+            let (timestamp, offset) = header.timestamp_and_offset(&record);
             visit(NewRecord {
                 offset,
                 timestamp,
@@ -57,7 +56,7 @@ pub(crate) fn for_each(
             })
         });
     }
-    message::open(header, entry, decompressor)?.for_each(check_crcs, |message| {
+    MessageSet::open(header, entry, decompressor)?.for_each(check_crcs, |message| {
         visit(NewRecord {
             offset: message.offset,
             timestamp: message.timestamp,

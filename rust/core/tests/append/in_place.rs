@@ -1,14 +1,14 @@
 //! Batches that stay where they are: their headers change as they would when copied, all of them or none.
 
 use brokerless_core::{
-    Answers, Compression, Effects, LogAppender, Origin, Refused, Request, Rules, Settings,
-    TimestampType, headers_alone, place_headers,
+    AppendInfos, AppendOrigin, AppendRequest, Compression, Effects, LogAppender, LogConfig,
+    Refused, TimestampType, ValidationRules, headers_alone, place_headers,
 };
 
 use super::{CODECS, NOW, codec, log_with, settings, three_records};
 
-const WHOLE: Request = Request {
-    origin: Origin::Client,
+const WHOLE: AppendRequest = AppendRequest {
+    origin: AppendOrigin::Client,
     leader_epoch: 7,
     now: NOW,
     is_encoded_here: true,
@@ -17,9 +17,14 @@ const WHOLE: Request = Request {
 
 /// Batches as headers alone, and the same appended whole.
 fn append_both(
-    settings: Settings,
+    settings: LogConfig,
     batches: &[Vec<u8>],
-) -> (Result<Answers, Refused>, Effects, LogAppender, LogAppender) {
+) -> (
+    Result<AppendInfos, Refused>,
+    Effects,
+    LogAppender,
+    LogAppender,
+) {
     let data = batches.concat();
     let (mut whole, mut alone) = (log_with(settings), log_with(settings));
     whole.append_each(&data, WHOLE, &mut Effects::default());
@@ -63,33 +68,33 @@ fn in_place_all_batches_are_taken_or_none() {
     let plain = settings(None);
     let rules = plain.rules;
     let refusing = [
-        Settings {
+        LogConfig {
             segment_bytes: 250,
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 timestamp_type: TimestampType::LogAppendTime,
                 ..rules
             },
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 is_compacted: true,
                 ..rules
             },
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 codec: Some(codec(Compression::Zstd)),
                 ..rules
             },
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 max_message_bytes: 10,
                 ..rules
             },
@@ -110,14 +115,14 @@ fn a_newer_leaders_batch_in_place_is_not_left_out() {
     // Copied, it would be: the header of what stays in the file would be taken for one that is done.
     let mut batch = three_records(Compression::None);
     batch[12..16].copy_from_slice(&8_i32.to_be_bytes());
-    let request = Request {
-        origin: Origin::Replication,
+    let request = AppendRequest {
+        origin: AppendOrigin::Replication,
         ..WHOLE
     };
     let (headers, mut log) = (headers_alone(&batch).unwrap().0, log_with(settings(None)));
     let newer = log.append_in_place(&headers, request, &mut Effects::default());
     assert!(newer.is_err());
-    let request = Request {
+    let request = AppendRequest {
         leader_epoch: 8,
         ..request
     };

@@ -7,9 +7,10 @@ mod in_place;
 mod support;
 
 use brokerless_core::{
-    ActiveSegment, Answer, BatchBuilder, BatchOptions, Codec, Compression, Effects, Headers,
-    HeadersBuffer, LeaderEpochs, LogAppender, NewRecord, Origin, Producers, Refusal, Refused,
-    Request, Rules, SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, crc32c,
+    ActiveSegment, AppendInfo, AppendOrigin, AppendRequest, BatchBuilder, BatchOptions, Codec,
+    Compression, Effects, Headers, HeadersBuffer, LeaderEpochs, LogAppender, LogConfig, NewRecord,
+    Producers, Refusal, Refused, SegmentIndexes, TimestampType, TransactionIndexEnd,
+    ValidationRules, crc32c,
 };
 use support::rows;
 
@@ -29,9 +30,9 @@ fn codec(compression: Compression) -> Codec {
     }
 }
 
-fn settings(target: Option<Compression>) -> Settings {
-    Settings {
-        rules: Rules {
+fn settings(target: Option<Compression>) -> LogConfig {
+    LogConfig {
+        rules: ValidationRules {
             message_format: 2,
             codec: target.map(codec),
             timestamp_type: TimestampType::CreateTime,
@@ -39,7 +40,7 @@ fn settings(target: Option<Compression>) -> Settings {
             timestamp_after_max_ms: i64::MAX,
             is_compacted: false,
             max_message_bytes: 1 << 20,
-            max_decompressed_message_bytes: Rules::NO_RECORD_LIMIT,
+            max_decompressed_message_bytes: ValidationRules::NO_RECORD_LIMIT,
         },
         segment_bytes: 1 << 30,
         segment_ms: i64::MAX,
@@ -56,7 +57,7 @@ fn log(target: Option<Compression>) -> LogAppender {
     log_with(settings(target))
 }
 
-fn log_with(settings: Settings) -> LogAppender {
+fn log_with(settings: LogConfig) -> LogAppender {
     let segment = ActiveSegment {
         base_offset: 0,
         size: 0,
@@ -69,7 +70,7 @@ fn log_with(settings: Settings) -> LogAppender {
     LogAppender::new(settings, segment, producers, epochs, 0, 0)
 }
 
-fn append(log: &mut LogAppender, data: &[u8]) -> (Result<Answer, Refused>, Effects) {
+fn append(log: &mut LogAppender, data: &[u8]) -> (Result<AppendInfo, Refused>, Effects) {
     append_as(log, data, false)
 }
 
@@ -77,10 +78,10 @@ fn append_as(
     log: &mut LogAppender,
     data: &[u8],
     is_encoded_here: bool,
-) -> (Result<Answer, Refused>, Effects) {
+) -> (Result<AppendInfo, Refused>, Effects) {
     let mut effects = Effects::default();
-    let request = Request {
-        origin: Origin::Client,
+    let request = AppendRequest {
+        origin: AppendOrigin::Client,
         leader_epoch: 0,
         now: NOW,
         is_encoded_here,
@@ -167,31 +168,31 @@ fn what_is_encoded_here_gets_the_answers_that_its_records_would_get() {
     let rules = settings(None).rules;
     let topics = [
         rules,
-        Rules {
+        ValidationRules {
             timestamp_type: TimestampType::LogAppendTime,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_after_max_ms: 1,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_after_max_ms: 2,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_before_max_ms: -1,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_before_max_ms: 0,
             ..rules
         },
-        Rules {
+        ValidationRules {
             is_compacted: true,
             ..rules
         },
-        Rules {
+        ValidationRules {
             codec: Some(codec(Compression::Zstd)),
             ..rules
         },
@@ -199,7 +200,7 @@ fn what_is_encoded_here_gets_the_answers_that_its_records_would_get() {
     for from in CODECS {
         for rules in topics {
             let taken = [false, true].map(|is_encoded_here| {
-                let mut log = log_with(Settings {
+                let mut log = log_with(LogConfig {
                     rules,
                     ..settings(None)
                 });

@@ -8,14 +8,14 @@ mod refusals;
 mod support;
 
 use brokerless_core::{
-    BatchBuilder, BatchOptions, Built, Codec, Compression, Error, HeadersBuffer, NewRecord,
+    BatchBuilder, BatchOptions, BuiltBatch, Codec, Compression, Error, HeadersBuffer, NewRecord,
 };
 use support::{Row, row};
 
 const T: i64 = 1_700_000_000_000;
 
 /// The batch, and what the builder says of it.
-fn built(options: BatchOptions, rows: &[Row]) -> Result<(Vec<u8>, Built), Error> {
+fn built(options: BatchOptions, rows: &[Row]) -> Result<(Vec<u8>, BuiltBatch), Error> {
     let mut builder = BatchBuilder::new();
     builder.begin(options)?;
     let mut headers = HeadersBuffer::default();

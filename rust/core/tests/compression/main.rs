@@ -11,7 +11,7 @@ mod snappy;
 mod support;
 mod zstd;
 
-use brokerless_core::{Compression, Decompressor, Kind, Result};
+use brokerless_core::{Compression, Decompressor, ErrorKind, Result};
 use encode::{compressed, joined, text};
 use support::hex;
 
@@ -83,7 +83,7 @@ fn decode(codec: Compression, data: &[u8]) -> Result<Vec<u8>> {
 #[track_caller]
 fn refused(codec: Compression, data: &[u8], why: &str) {
     let error = decode(codec, data).expect_err(why);
-    assert_eq!(error.kind, Kind::Corrupt, "{why}: {error}");
+    assert_eq!(error.kind, ErrorKind::Corrupt, "{why}: {error}");
 }
 
 #[track_caller]
@@ -231,14 +231,19 @@ fn the_cap_is_exact_and_names_its_option() {
         };
         assert_eq!(decode(300_000), Ok(300_000), "{}", codec.name());
         let error = decode(299_999).unwrap_err();
-        assert_eq!(error.kind, Kind::Unsupported, "{}: {error}", codec.name());
+        assert_eq!(
+            error.kind,
+            ErrorKind::Unsupported,
+            "{}: {error}",
+            codec.name()
+        );
         assert!(
             error.message.contains("max_batch_bytes (299999)"),
             "{error}"
         );
         assert_eq!(
             decode(0).unwrap_err().kind,
-            Kind::Unsupported,
+            ErrorKind::Unsupported,
             "{}",
             codec.name()
         );
@@ -261,6 +266,6 @@ fn the_cap_holds_for_several_gzip_members_and_zstd_frames() {
         let error = Decompressor::new(1999)
             .decompress(codec, &payload, false)
             .unwrap_err();
-        assert_eq!(error.kind, Kind::Unsupported, "{error}");
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Inputs near valid ones: seeds with bytes changed, cut, doubled, joined, and sums made right again.
 
-use brokerless_core::{Next, next};
+use brokerless_core::{NextBatch, next_batch};
 
 /// splitmix64: the same inputs on every machine for the same seed.
 pub(crate) struct Random(pub(crate) u64);
@@ -117,7 +117,7 @@ fn mutate(random: &mut Random, data: &mut Vec<u8>, seeds: &[Vec<u8>]) {
 /// Damage behind a wrong checksum is never looked at: puts right ones into all whole entries.
 fn correct_checksums(data: &mut [u8]) {
     let mut at = 0;
-    while let Ok(Next::Batch(header, entry)) = next(&data[at..], at as u64) {
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[at..], at as u64) {
         let crc = header.computed_crc(entry).to_be_bytes();
         let place = at + if header.magic == 2 { 17 } else { 12 };
         at += header.size();

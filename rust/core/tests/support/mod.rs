@@ -1,7 +1,9 @@
 //! Bytes made by hand for tests, and rows read back.
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
-use brokerless_core::{Columns, Error, Fetch, Next, Selection, Taken, crc32, crc32c, next};
+use brokerless_core::{
+    Columns, Error, Fetch, NextBatch, Progress, Selection, crc32, crc32c, next_batch,
+};
 
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
@@ -65,7 +67,11 @@ pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
     let timestamps = std::mem::take(columns.timestamps.as_mut().unwrap());
     assert_eq!(columns.rows(), offsets.len());
     assert_eq!(
-        columns.runs.iter().map(|run| run.rows).sum::<usize>(),
+        columns
+            .batches
+            .iter()
+            .map(|batch| batch.rows)
+            .sum::<usize>(),
         offsets.len()
     );
     columns.clear();
@@ -90,14 +96,16 @@ pub(crate) fn read(bytes: &[u8], fetch: &mut Fetch, plain: bool) -> (Vec<Row>, O
     let mut columns = all_columns(plain);
     let mut at = 0;
     let error = loop {
-        match next(&bytes[at..], at as u64) {
-            Ok(Next::NeedMore(_)) => break None,
-            Ok(Next::Batch(header, entry)) => match fetch.batch(&header, entry, &mut columns) {
-                Ok(Taken::All) => at += header.size(),
-                Ok(Taken::Part) => {}
-                Ok(Taken::NoRoom) => unreachable!("a small batch has room"),
-                Err(error) => break Some(error),
-            },
+        match next_batch(&bytes[at..], at as u64) {
+            Ok(NextBatch::NeedMore(_)) => break None,
+            Ok(NextBatch::Batch(header, entry)) => {
+                match fetch.batch(&header, entry, &mut columns) {
+                    Ok(Progress::Complete) => at += header.size(),
+                    Ok(Progress::Partial) => {}
+                    Ok(Progress::ColumnsFull) => unreachable!("a small batch has room"),
+                    Err(error) => break Some(error),
+                }
+            }
             Err(error) => break Some(error),
         }
     };

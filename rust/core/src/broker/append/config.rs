@@ -1,15 +1,15 @@
 //! What goes into an append and what comes out: settings, requests, answers, and what is to be written.
 
 use crate::broker::index_builder::{SegmentIndexes, TransactionIndexEnd};
-use crate::broker::producers::Origin;
+use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::Refused;
-use crate::broker::validate::Rules;
+use crate::broker::validate::ValidationRules;
 
 /// A log's settings, under Kafka's names.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct LogConfig {
     /// What requests may hold, and what becomes of them.
-    pub rules: Rules,
+    pub rules: ValidationRules,
     /// `segment.bytes`.
     pub segment_bytes: i64,
     /// `segment.ms`, or of a compacted topic `max.compaction.lag.ms` if that is less.
@@ -98,9 +98,9 @@ pub(super) const ANY_EPOCH: i32 = i32::MAX;
 
 /// Who appends, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
+pub struct AppendRequest {
     /// Who.
-    pub origin: Origin,
+    pub origin: AppendOrigin,
     /// The leader's epoch, which its batches are stored with. Of replication: batches of a later one are left out, and
     /// [`ANY_EPOCH`] is that of a copy, which has no leader.
     pub leader_epoch: i32,
@@ -114,7 +114,7 @@ pub struct Request {
 
 /// The answer to a request that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct AppendInfo {
     /// Of its first record; -1 where there was no batch, and for given offsets in magic 0 and 1, which do not say.
     pub first_offset: i64,
     /// Of its last record; -1 where there was no batch.
@@ -127,7 +127,7 @@ pub struct Answer {
     pub is_duplicate: bool,
 }
 
-impl Answer {
+impl AppendInfo {
     /// To a request without a batch.
     pub const EMPTY: Self = Self {
         first_offset: -1,
@@ -140,13 +140,13 @@ impl Answer {
 
 /// The answers to many requests, in one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
+pub struct AppendInfos {
     /// Requests taken, duplicates included.
     pub count: u64,
     /// Duplicates among them.
     pub duplicates: u64,
     /// First offset of the first, last offset of the last, and its other fields.
-    pub last: Answer,
+    pub last: AppendInfo,
     /// Bytes taken.
     pub consumed: usize,
     /// Why the next was not: those before it count.

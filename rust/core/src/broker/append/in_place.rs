@@ -1,9 +1,9 @@
 //! Batches that stay where they are: only their headers come and go.
 
-use super::{Answers, Effects, LogAppender, Request, Result};
+use super::{AppendInfos, AppendRequest, Effects, LogAppender, Result};
 use crate::base::error::Error;
 use crate::broker::validate::not_in_place;
-use crate::format::walk::{self, Next};
+use crate::format::walk::{self, NextBatch};
 
 /// How the batches of a request come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,9 +14,13 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) fn next(self, data: &[u8], position: u64) -> std::result::Result<Next<'_>, Error> {
+    pub(super) fn next(
+        self,
+        data: &[u8],
+        position: u64,
+    ) -> std::result::Result<NextBatch<'_>, Error> {
         match self {
-            Self::Whole => walk::next(data, position),
+            Self::Whole => walk::next_batch(data, position),
             Self::Headers => walk::next_alone(data, position),
         }
     }
@@ -28,9 +32,9 @@ impl LogAppender {
     pub fn append_in_place(
         &mut self,
         headers: &[u8],
-        request: Request,
+        request: AppendRequest,
         effects: &mut Effects,
-    ) -> Result<Answers> {
+    ) -> Result<AppendInfos> {
         let (producers, epochs) = (self.producers.clone(), self.epochs.clone());
         let before = (self.segment, producers, epochs, self.log_end_offset);
         let rolled = match self.segment.size {

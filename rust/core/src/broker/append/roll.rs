@@ -1,6 +1,6 @@
 //! When a new segment begins, and what the one before leaves.
 
-use super::{ActiveSegment, Analysis, Effects, LogAppender, SegmentWrite, Settings};
+use super::{ActiveSegment, Analysis, Effects, LogAppender, LogConfig, SegmentWrite};
 use crate::broker::index_builder::{
     IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset,
 };
@@ -47,7 +47,7 @@ impl LogAppender {
     }
 
     pub(super) fn new_segment(&self, base_offset: i64, now: i64) -> ActiveSegment {
-        let Settings {
+        let LogConfig {
             index_interval_bytes,
             segment_index_bytes,
             ..

@@ -5,7 +5,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use libdeflater::DecompressionError;
 use memchr::memmem;
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 
 /// The two magic bytes and the only compression method.
@@ -28,7 +28,7 @@ pub(super) struct Gzip {
 }
 
 impl Gzip {
-    pub(super) fn decode(&mut self, data: &[u8], out: &mut Output) -> Result<()> {
+    pub(super) fn decode(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         if self.single_member(data, out)? {
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl Gzip {
 
     /// Decodes a payload that is one plain member, as Kafka writes them. False: it is not, or it is
     /// damaged in a way that the other decoder must name.
-    fn single_member(&mut self, data: &[u8], out: &mut Output) -> Result<bool> {
+    fn single_member(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<bool> {
         let (Some([0x1f, 0x8b, 8, 0]), Some(&isize)) = (data.first_chunk(), data.last_chunk())
         else {
             return Ok(false);
@@ -57,7 +57,7 @@ impl Gzip {
     }
 
     /// Decodes member after member.
-    fn members(&mut self, data: &[u8], out: &mut Output) -> Result<()> {
+    fn members(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let mut rest = after_header(data)?;
         loop {
             rest = self.deflated(rest, out)?;
@@ -70,7 +70,7 @@ impl Gzip {
     }
 
     /// Decodes one member's deflate stream, checks its trailer, and returns what follows.
-    fn deflated<'a>(&mut self, mut data: &'a [u8], out: &mut Output) -> Result<&'a [u8]> {
+    fn deflated<'a>(&mut self, mut data: &'a [u8], out: &mut OutputBuffer) -> Result<&'a [u8]> {
         let decoder = self.streaming.get_or_insert_with(|| Decompress::new(false));
         decoder.reset(false);
         loop {

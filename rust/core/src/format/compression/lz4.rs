@@ -13,7 +13,7 @@
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
 use twox_hash::XxHash32;
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Writer;
 
@@ -95,7 +95,11 @@ struct Frame {
     max_block: usize,
 }
 
-pub(super) fn decode(data: &[u8], ignore_header_checksum: bool, out: &mut Output) -> Result<()> {
+pub(super) fn decode(
+    data: &[u8],
+    ignore_header_checksum: bool,
+    out: &mut OutputBuffer,
+) -> Result<()> {
     let (frame, mut rest) = header(data, ignore_header_checksum)?;
     loop {
         let size = take_u32(&mut rest, "an end mark")?;
@@ -171,7 +175,7 @@ fn header(data: &[u8], ignore_checksum: bool) -> Result<(Frame, &[u8])> {
     Ok((Frame { flags, max_block }, rest))
 }
 
-fn compressed(block: &[u8], max_block: usize, out: &mut Output) -> Result<()> {
+fn compressed(block: &[u8], max_block: usize, out: &mut OutputBuffer) -> Result<()> {
     let most = max_block.min(block.len().saturating_mul(MAX_RATIO) + 64);
     let allowed = out.allowed().min(most);
     out.reserve(allowed)?;

@@ -10,13 +10,13 @@ const MIN: usize = 64 << 10;
 
 /// Decoded bytes, then room for more. Room is zeroed once, when the buffer grows, not per payload.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct OutputBuffer {
     bytes: Vec<u8>,
     filled: usize,
     max: usize,
 }
 
-impl Output {
+impl OutputBuffer {
     pub(super) fn new(max: usize) -> Self {
         Self {
             bytes: Vec::new(),

@@ -9,7 +9,7 @@
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Writer;
 
@@ -53,7 +53,7 @@ pub(super) fn encode(encoder: &mut Encoder, data: &[u8], room: &mut [u8]) -> Res
     Ok(at)
 }
 
-pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut Output) -> Result<()> {
+pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
     if data.len() < HEADER || !data.starts_with(MAGIC) {
         // Raw snappy, as librdkafka and Go clients have sent it for every magic.
         return block(decoder, data, out);
@@ -95,7 +95,7 @@ fn after_embedded_header(rest: &[u8]) -> Result<&[u8]> {
     Ok(tail)
 }
 
-fn block(decoder: &mut Decoder, compressed: &[u8], out: &mut Output) -> Result<()> {
+fn block(decoder: &mut Decoder, compressed: &[u8], out: &mut OutputBuffer) -> Result<()> {
     let failed = |e| Error::corrupt(format!("snappy: {e}"));
     let size = decompress_len(compressed).map_err(failed)?;
     if size > compressed.len().saturating_mul(MAX_RATIO) {

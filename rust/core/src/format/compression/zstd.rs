@@ -14,7 +14,7 @@
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{DCtx, get_error_name};
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 
 const MAGIC: u32 = 0xfd2f_b528;
@@ -41,7 +41,7 @@ pub(super) struct Zstd {
 impl Zstd {
     /// Frames one after another; nothing may follow the last one, and it must have ended. No frame at
     /// all is an empty stream.
-    pub(super) fn decode(&mut self, data: &[u8], out: &mut Output) -> Result<()> {
+    pub(super) fn decode(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let mut rest = data;
         while !rest.is_empty() {
             let start = rest;
@@ -55,7 +55,7 @@ impl Zstd {
         Ok(())
     }
 
-    fn frame(&mut self, frame: &[u8], out: &mut Output) -> Result<()> {
+    fn frame(&mut self, frame: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let context = match &mut self.context {
             Some(context) => context,
             none => none.insert(

@@ -1,6 +1,6 @@
 //! What of a record is looked at when it is appended or compacted, without looking at all of it.
 
-use super::{check_count, check_end, numbered, parse};
+use super::{at_record, check_count, check_end, parse};
 use crate::base::error::Result;
 use crate::base::primitives::Reader;
 
@@ -39,7 +39,7 @@ pub(crate) fn for_each_outline(
 ) -> Result<()> {
     let mut at = 0;
     for index in 0..check_count(count)? {
-        visit(outline(payload, &mut at).map_err(|error| numbered(error, index, count))?);
+        visit(outline(payload, &mut at).map_err(|error| at_record(error, index, count))?);
     }
     check_end(payload, at, count)
 }

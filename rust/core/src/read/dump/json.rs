@@ -5,16 +5,15 @@ use crate::base::json::{BytesFormat, Json};
 use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
 use crate::format::control::{ControlType, control_type, coordinator_epoch};
-use crate::format::message::{Message, first_offset};
-use crate::format::record::Record;
-use crate::{format::message, format::record, read::fetch};
+use crate::format::message::{Message, MessageSet, first_offset};
+use crate::format::record::{self, Record};
 
-use super::{Batches, Scratch, check_size, compression_name, control_name};
+use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
 
 /// One line of JSON a batch.
 #[derive(Debug)]
 pub struct JsonDump {
-    batches: Batches,
+    batches: BatchDump,
     records: bool,
     format: BytesFormat,
 }
@@ -24,7 +23,7 @@ impl JsonDump {
     /// to `max_batch_bytes`, and its line take four times as much.
     pub fn new(records: bool, format: BytesFormat, max_batch_bytes: usize) -> Self {
         Self {
-            batches: Batches::new(max_batch_bytes),
+            batches: BatchDump::new(max_batch_bytes),
             records,
             format,
         }
@@ -49,7 +48,7 @@ fn batch(
     header: &Header,
     entry: &[u8],
     format: Option<BytesFormat>,
-    scratch: &mut Scratch<'_>,
+    scratch: &mut DumpScratch<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let mut json = Json::new(out);
@@ -72,7 +71,12 @@ fn batch(
 }
 
 /// The columns of a header scan, and whether the checksum holds.
-fn header_fields(header: &Header, entry: &[u8], scratch: &mut Scratch<'_>, json: &mut Json<'_>) {
+fn header_fields(
+    header: &Header,
+    entry: &[u8],
+    scratch: &mut DumpScratch<'_>,
+    json: &mut Json<'_>,
+) {
     // What only magic 2 stores.
     let stored = |value: i64| (header.magic == 2).then_some(value);
     json.int_field("position", header.position);
@@ -107,7 +111,7 @@ fn records(
     header: &Header,
     entry: &[u8],
     format: BytesFormat,
-    scratch: &mut Scratch<'_>,
+    scratch: &mut DumpScratch<'_>,
     json: &mut Json<'_>,
 ) -> Result<()> {
     if header.records_count == Some(0) {
@@ -115,13 +119,13 @@ fn records(
     }
     let (start, max_text) = (json.mark(), scratch.max_text);
     if header.magic == 2 {
-        let payload = fetch::payload(header, entry, scratch.decompressor)?;
+        let payload = record::payload(header, entry, scratch.decompressor)?;
         record::for_each(payload, header.records_count.unwrap_or(0), |record| {
             record_object(header, &record, format, json)?;
             check_size(json.mark() - start, max_text)
         })
     } else {
-        message::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
+        MessageSet::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
             message_object(&message, format, json);
             check_size(json.mark() - start, max_text)
         })
@@ -134,7 +138,7 @@ fn record_object(
     format: BytesFormat,
     json: &mut Json<'_>,
 ) -> Result<()> {
-    let (timestamp, offset) = header.place(record);
+    let (timestamp, offset) = header.timestamp_and_offset(record);
     json.begin_object();
     json.int_field("offset", offset);
     json.int_field("timestamp", timestamp);

@@ -5,16 +5,15 @@ use crate::base::json::Json;
 use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
 use crate::format::control::{ControlType, control_type, coordinator_epoch};
-use crate::format::message::Message;
-use crate::format::record::Record;
-use crate::{format::message, format::record, read::fetch};
+use crate::format::message::{Message, MessageSet};
+use crate::format::record::{self, Record};
 
-use super::{Batches, Scratch, check_size, compression_name, control_name};
+use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
 
 /// The tool's lines for a `.log` file.
 #[derive(Debug)]
 pub struct LogDump {
-    batches: Batches,
+    batches: BatchDump,
     lines: Lines,
 }
 
@@ -36,7 +35,7 @@ impl LogDump {
             gaps: Vec::new(),
         };
         Self {
-            batches: Batches::new(max_batch_bytes),
+            batches: BatchDump::new(max_batch_bytes),
             lines,
         }
     }
@@ -78,7 +77,7 @@ impl Lines {
         &mut self,
         header: &Header,
         entry: &[u8],
-        scratch: &mut Scratch<'_>,
+        scratch: &mut DumpScratch<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let start = out.len();
@@ -88,13 +87,13 @@ impl Lines {
             return Ok(());
         }
         if header.magic == 2 {
-            let payload = fetch::payload(header, entry, scratch.decompressor)?;
+            let payload = record::payload(header, entry, scratch.decompressor)?;
             record::for_each(payload, header.records_count.unwrap_or(0), |record| {
                 self.line(out, |lines, out| lines.record(header, &record, out))?;
                 check_size(out.len() - start, max_text)
             })
         } else {
-            message::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
+            MessageSet::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
                 self.line(out, |lines, out| {
                     lines.message(header, &message, out);
                     Ok(())
@@ -120,7 +119,7 @@ impl Lines {
     }
 
     fn record(&mut self, header: &Header, record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let (timestamp, offset) = header.place(record);
+        let (timestamp, offset) = header.timestamp_and_offset(record);
         self.note(offset);
         if !self.skip_record_metadata {
             record_fields(header, offset, timestamp, record.key, record.value, out);

@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 
-use super::numbered::Numbered;
+use super::packed_record::PackedRecord;
 
 /// Of the range, this many are told apart, each with a table of its own: one at a time grows, or is let go.
 const MAX_TABLES: u64 = 64;
@@ -26,7 +26,7 @@ type Slot = [u64; 3];
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HashedKey {
     pub(crate) hash: [u64; 2],
-    pub(super) record: Numbered,
+    pub(super) record: PackedRecord,
 }
 
 /// Hashes from `start` up to, not including, `start + width`; a width of 0 stands for all of them to the end.
@@ -152,11 +152,11 @@ impl KeyMap {
     }
 
     /// The last record of every key.
-    pub(super) fn records(&self) -> impl Iterator<Item = Numbered> + '_ {
+    pub(super) fn records(&self) -> impl Iterator<Item = PackedRecord> + '_ {
         let slots = self.tables.iter().flat_map(|table| &table.slots);
         slots
             .filter(|slot| slot[2] != 0)
-            .map(|slot| Numbered(slot[2]))
+            .map(|slot| PackedRecord(slot[2]))
     }
 
     /// Stores the records, `first` of which come before, of the keys in the range; a later one replaces an earlier one.
@@ -240,7 +240,7 @@ impl KeyMap {
     }
 
     #[inline]
-    fn put_one(&mut self, hash: &[u64; 2], record: Numbered) {
+    fn put_one(&mut self, hash: &[u64; 2], record: PackedRecord) {
         while let Some(at) = self.table(hash) {
             let Some(table) = self.tables.get_mut(at) else {
                 return;
@@ -294,7 +294,7 @@ impl KeyMap {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::numbered::Value;
+    use super::super::packed_record::ValueKind;
     use super::*;
 
     fn keys(count: u64) -> Vec<HashedKey> {
@@ -304,14 +304,14 @@ mod tests {
                 let hash = hasher.hash(&number.to_be_bytes());
                 HashedKey {
                     hash: [hash.h1, hash.h2],
-                    record: Numbered::new(number, Value::Present),
+                    record: PackedRecord::new(number, ValueKind::Present),
                 }
             })
             .collect()
     }
 
     fn numbers(map: &KeyMap) -> impl Iterator<Item = u64> {
-        map.records().map(Numbered::number)
+        map.records().map(PackedRecord::number)
     }
 
     fn all(keys: &[HashedKey], max_bytes: usize) -> (Vec<u64>, usize) {

@@ -3,28 +3,27 @@
 use siphasher::sip128::SipHasher13;
 
 use super::key_map::HashedKey;
-use super::numbered::{Numbered, Value};
+use super::packed_record::{PackedRecord, ValueKind};
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record;
-use crate::read::fetch;
 
 /// So many keys are handed on at once: a hostile batch may hold far more.
 const MAX_KEYS: usize = 1 << 16;
 
 /// A batch that is to be looked into.
 #[derive(Debug, Clone, Copy)]
-pub struct Task {
+pub struct BatchTask {
     /// Its header.
     pub(super) header: Header,
     /// Where it begins in the bytes that were walked.
     pub(super) at: usize,
-    pub(super) fate: Fate,
+    pub(super) fate: BatchFate,
 }
 
-impl Task {
+impl BatchTask {
     /// Records in it, as its header says; None for magic 0 and 1, which do not.
     pub fn records_count(&self) -> Option<u64> {
         self.header.records_count.map(|count| count.max(0) as u64)
@@ -38,7 +37,7 @@ impl Task {
 
 /// What is to be done with the records of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum BatchFate {
     /// They belong to an aborted transaction and go.
     Aborted,
     /// Control records: whether they stay, and whether the batch then gets a delete horizon.
@@ -68,7 +67,7 @@ pub struct RecordCounts {
 
 /// What batches are looked into for.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct HashingOptions {
     /// Records from here on, or else only those below.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
@@ -78,14 +77,14 @@ pub struct Wanted {
     pub(super) now: i64,
 }
 
-impl Wanted {
+impl HashingOptions {
     fn has(&self, offset: i64) -> bool {
         (offset >= self.first_dirty_offset) == self.is_dirty
     }
 }
 
 /// What is found, batch by batch. Numbers count from the first record of the batches that were looked into together.
-pub(super) trait Found {
+pub(super) trait KeySink {
     /// Keys, in order.
     fn keys(&mut self, keys: &[HashedKey]);
     /// A control record that stays.
@@ -94,7 +93,7 @@ pub(super) trait Found {
 
 /// What was found in some batches.
 #[derive(Debug, Default)]
-pub struct Hashed {
+pub struct HashedBatches {
     pub(super) keys: Vec<HashedKey>,
     /// Control records that stay, and whether each asks for a delete horizon.
     pub(super) control: Vec<(u64, bool)>,
@@ -102,7 +101,7 @@ pub struct Hashed {
     pub(super) counts: RecordCounts,
 }
 
-impl Found for Hashed {
+impl KeySink for HashedBatches {
     fn keys(&mut self, keys: &[HashedKey]) {
         self.keys.extend_from_slice(keys);
     }
@@ -134,8 +133,13 @@ impl KeyHasher {
     }
 
     /// What is in the batches of `data`, all of it in memory.
-    pub fn hash(&mut self, data: &[u8], tasks: &[Task], wanted: &Wanted) -> Result<Hashed> {
-        let mut hashed = Hashed::default();
+    pub fn hash(
+        &mut self,
+        data: &[u8],
+        tasks: &[BatchTask],
+        wanted: &HashingOptions,
+    ) -> Result<HashedBatches> {
+        let mut hashed = HashedBatches::default();
         (hashed.records, hashed.counts) = self.hash_into(data, tasks, wanted, &mut hashed)?;
         Ok(hashed)
     }
@@ -144,9 +148,9 @@ impl KeyHasher {
     pub(super) fn hash_into(
         &mut self,
         data: &[u8],
-        tasks: &[Task],
-        wanted: &Wanted,
-        found: &mut impl Found,
+        tasks: &[BatchTask],
+        wanted: &HashingOptions,
+        found: &mut impl KeySink,
     ) -> Result<(u64, RecordCounts)> {
         self.number = 0;
         self.counts = RecordCounts::default();
@@ -162,7 +166,7 @@ impl KeyHasher {
                         self.messages(header, entry, wanted, found)
                     }
                 })
-                .map_err(|error| error.at_batch(header))?;
+                .map_err(|error| header.locate(error))?;
         }
         found.keys(&self.keys);
         Ok((self.number, self.counts))
@@ -172,9 +176,9 @@ impl KeyHasher {
         &mut self,
         header: &Header,
         entry: &[u8],
-        fate: Fate,
-        wanted: &Wanted,
-        found: &mut impl Found,
+        fate: BatchFate,
+        wanted: &HashingOptions,
+        found: &mut impl KeySink,
     ) -> Result<()> {
         let Self {
             hasher,
@@ -185,7 +189,7 @@ impl KeyHasher {
         } = self;
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
-        let payload = fetch::payload(header, entry, decompressor)?;
+        let payload = record::payload(header, entry, decompressor)?;
         // Else the count of a batch that is not looked into could claim bits for 2^31 records.
         if count > payload.len() / record::MIN_BYTES {
             return Err(Error::corrupt(format!(
@@ -193,43 +197,45 @@ impl KeyHasher {
                 payload.len()
             )));
         }
-        if fate != Fate::Keyed && wanted.has(header.last_offset()) {
+        if fate != BatchFate::Keyed && wanted.has(header.last_offset()) {
             counts.records += count as u64;
             match fate {
-                Fate::Aborted => counts.aborted += count as u64,
-                Fate::Control { is_kept: false, .. } => counts.discarded += count as u64,
+                BatchFate::Aborted => counts.aborted += count as u64,
+                BatchFate::Control { is_kept: false, .. } => counts.discarded += count as u64,
                 _ => counts.control += count as u64,
             }
         }
         let tombstone = match header.delete_horizon_ms() {
-            Some(horizon) if horizon <= wanted.now => Value::Expired,
-            _ => Value::Tombstone,
+            Some(horizon) if horizon <= wanted.now => ValueKind::Expired,
+            _ => ValueKind::Tombstone,
         };
         match fate {
-            Fate::Aborted | Fate::Control { is_kept: false, .. } => *number += count as u64,
-            Fate::Control { is_stamped, .. } => {
+            BatchFate::Aborted | BatchFate::Control { is_kept: false, .. } => {
+                *number += count as u64
+            }
+            BatchFate::Control { is_stamped, .. } => {
                 record::for_each(payload, records_count, |record| {
                     found.control(*number, is_stamped || record.value.is_none());
                     *number += 1;
                     Ok(())
                 })?;
             }
-            Fate::Keyed => {
+            BatchFate::Keyed => {
                 let mut at = 0;
                 for index in 0..count {
                     let record = record::outline(payload, &mut at)
-                        .map_err(|error| record::numbered(error, index, records_count))?;
+                        .map_err(|error| record::at_record(error, index, records_count))?;
                     let offset = header
                         .base_offset
                         .wrapping_add(i64::from(record.offset_delta));
                     if wanted.has(offset) {
                         let value = match record.has_value {
-                            true => Value::Present,
+                            true => ValueKind::Present,
                             false => tombstone,
                         };
                         counts.keyed(offset, record.key, value);
                         if let Some(key) = record.key {
-                            push(keys, hasher, key, Numbered::new(*number, value), found);
+                            push(keys, hasher, key, PackedRecord::new(*number, value), found);
                         }
                     }
                     *number += 1;
@@ -244,8 +250,8 @@ impl KeyHasher {
         &mut self,
         header: &Header,
         entry: &[u8],
-        wanted: &Wanted,
-        found: &mut impl Found,
+        wanted: &HashingOptions,
+        found: &mut impl KeySink,
     ) -> Result<()> {
         let Self {
             hasher,
@@ -255,15 +261,15 @@ impl KeyHasher {
             counts,
         } = self;
         let tombstone = match wanted.keeps_legacy_tombstones {
-            true => Value::Tombstone,
-            false => Value::Expired,
+            true => ValueKind::Tombstone,
+            false => ValueKind::Expired,
         };
-        message::open(header, entry, decompressor)?.for_each(false, |message| {
+        MessageSet::open(header, entry, decompressor)?.for_each(false, |message| {
             if wanted.has(message.offset) {
-                let value = message.value.map_or(tombstone, |_| Value::Present);
+                let value = message.value.map_or(tombstone, |_| ValueKind::Present);
                 counts.keyed(message.offset, message.key, value);
                 if let Some(key) = message.key {
-                    push(keys, hasher, key, Numbered::new(*number, value), found);
+                    push(keys, hasher, key, PackedRecord::new(*number, value), found);
                 }
             }
             *number += 1;
@@ -283,12 +289,12 @@ impl RecordCounts {
         self.tombstones += other.tombstones;
     }
 
-    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, value: Value) {
+    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, value: ValueKind) {
         self.records += 1;
         if key.is_none() {
             self.unkeyed += 1;
             self.first_unkeyed.get_or_insert(offset);
-        } else if value != Value::Present {
+        } else if value != ValueKind::Present {
             self.tombstones += 1;
         }
     }
@@ -299,8 +305,8 @@ fn push(
     keys: &mut Vec<HashedKey>,
     hasher: &SipHasher13,
     key: &[u8],
-    record: Numbered,
-    found: &mut impl Found,
+    record: PackedRecord,
+    found: &mut impl KeySink,
 ) {
     let hash = hasher.hash(key);
     keys.push(HashedKey {

@@ -45,7 +45,7 @@ pub struct RewriteVerdicts {
 
 /// A batch of which something may be left.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
+pub struct KeptBatch {
     header: Header,
     /// Where it begins in the bytes that were walked.
     at: usize,
@@ -138,7 +138,7 @@ impl CompactionRewrite {
     }
 
     /// The first part of it, where nothing waits: the batches of which something may be left.
-    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Piece>)> {
+    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<KeptBatch>)> {
         let mut pieces = Vec::new();
         let (taken, needed) = walk::for_each(data, position, |header, entry| {
             let first = self.records;
@@ -149,7 +149,7 @@ impl CompactionRewrite {
             self.records += count;
             self.kept += kept;
             if kept > 0 || self.verdicts.options.is_retained(header) {
-                pieces.push(Piece {
+                pieces.push(KeptBatch {
                     header: *header,
                     at: (header.position - position) as usize,
                     first,
@@ -169,7 +169,12 @@ impl CompactionRewrite {
     }
 
     /// Pushes what is left of a batch, or lets it wait.
-    pub fn put(&mut self, piece: &Piece, left: &[u8], output: &mut SegmentOutput) -> Result<()> {
+    pub fn put(
+        &mut self,
+        piece: &KeptBatch,
+        left: &[u8],
+        output: &mut SegmentOutput,
+    ) -> Result<()> {
         self.rewriter.put(left, piece.header.position, output)
     }
 }
@@ -178,7 +183,7 @@ impl RewriteVerdicts {
     /// Appends what is left of a batch of `data`, which was walked.
     pub fn filter(
         &self,
-        piece: &Piece,
+        piece: &KeptBatch,
         data: &[u8],
         filter: &mut BatchFilter,
         left: &mut Vec<u8>,

@@ -5,8 +5,10 @@
 //! transaction may have begun before them, the clean ones are followed before that for its sake.
 
 use super::key_map::{HashRange, HashedKey, KeyMap};
-use super::keys::{Fate, Found, Hashed, KeyHasher, RecordCounts, Task, Wanted};
-use super::numbered::Value;
+use super::keys::{
+    BatchFate, BatchTask, HashedBatches, HashingOptions, KeyHasher, KeySink, RecordCounts,
+};
+use super::packed_record::ValueKind;
 use super::transactions::CleanedTransactions;
 use crate::base::bits::Bits;
 use crate::base::error::{Error, Result};
@@ -17,7 +19,6 @@ use crate::format::control::{self, ControlType};
 use crate::format::index::TransactionIndex;
 use crate::format::record;
 use crate::format::walk;
-use crate::read::fetch;
 
 /// Keys that are sorted at a time: some hundred for each table of the map.
 const SORTED_KEYS: usize = 1 << 16;
@@ -73,7 +74,7 @@ pub struct SegmentVerdicts {
 
 /// Bits for those records that are the last with their key.
 #[derive(Debug)]
-pub struct Newest {
+pub struct NewestRecords {
     /// They stay.
     pub keep: Vec<u8>,
     /// They stay and ask for a delete horizon.
@@ -91,7 +92,7 @@ pub struct CompactionScan {
     aborted: Vec<TransactionIndex>,
     decompressor: Decompressor,
     hasher: KeyHasher,
-    decided: Decided,
+    decided: ScanState,
     txnindex: (TransactionIndexEnd, Vec<u8>),
     /// Bytes that the batch at the end of the last `feed` takes; 0 if not even that can be known.
     pub needed: usize,
@@ -99,7 +100,7 @@ pub struct CompactionScan {
 
 /// What is known of keys and records so far.
 #[derive(Debug)]
-struct Decided {
+struct ScanState {
     map: KeyMap,
     /// Of the segment in hand.
     phase: Phase,
@@ -121,7 +122,7 @@ impl CompactionScan {
             aborted,
             decompressor: Decompressor::new(options.max_batch_bytes),
             hasher: KeyHasher::new(options.hash_key, options.max_batch_bytes),
-            decided: Decided {
+            decided: ScanState {
                 map: KeyMap::new(options.range, options.max_bytes),
                 phase: Phase::Follow,
                 first_number: 0,
@@ -168,12 +169,12 @@ impl CompactionScan {
     }
 
     /// The first half of it: follows the transactions, and says which batches of `data` are to be looked into.
-    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Task>)> {
+    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<BatchTask>)> {
         let mut tasks = Vec::new();
         let (taken, needed) = walk::for_each(data, position, |header, entry| {
             let fate = self.fate(header, entry)?;
             if self.decided.phase != Phase::Follow {
-                tasks.push(Task {
+                tasks.push(BatchTask {
                     header: *header,
                     at: (header.position - position) as usize,
                     fate,
@@ -186,7 +187,7 @@ impl CompactionScan {
     }
 
     /// The second half, here and now.
-    pub fn look_into(&mut self, data: &[u8], tasks: &[Task]) -> Result<()> {
+    pub fn look_into(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
         let wanted = self.wanted();
         let decided = &mut self.decided;
         let (records, counts) = self.hasher.hash_into(data, tasks, &wanted, decided)?;
@@ -196,7 +197,7 @@ impl CompactionScan {
     }
 
     /// The second half, by several hashers: they are told what is wanted, and what they find is taken in order.
-    pub fn take(&mut self, found: &[Hashed]) {
+    pub fn take(&mut self, found: &[HashedBatches]) {
         let decided = &mut self.decided;
         let is_clean = decided.phase == Phase::Clean;
         if !is_clean {
@@ -215,8 +216,8 @@ impl CompactionScan {
     }
 
     /// What is wanted of the segment in hand.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    pub fn wanted(&self) -> HashingOptions {
+        HashingOptions {
             first_dirty_offset: self.options.first_dirty_offset,
             is_dirty: self.decided.phase != Phase::Clean,
             keeps_legacy_tombstones: self.keeps_legacy_tombstones,
@@ -248,8 +249,8 @@ impl CompactionScan {
         verdicts
     }
 
-    /// Of the dirty records numbered from `first` to below `end`: those that are the last with their key.
-    pub fn newest(&self, first: u64, end: u64) -> Newest {
+    /// Of the dirty records packed_record from `first` to below `end`: those that are the last with their key.
+    pub fn newest(&self, first: u64, end: u64) -> NewestRecords {
         let (mut keep, mut stamp, mut expired) = <(Bits, Bits, Bits)>::default();
         for record in self.decided.map.records() {
             let number = record.number();
@@ -257,16 +258,16 @@ impl CompactionScan {
                 continue;
             }
             let bits = match record.value() {
-                Value::Present => &mut keep,
-                Value::Tombstone => {
+                ValueKind::Present => &mut keep,
+                ValueKind::Tombstone => {
                     stamp.set(number - first);
                     &mut keep
                 }
-                Value::Expired => &mut expired,
+                ValueKind::Expired => &mut expired,
             };
             bits.set(number - first);
         }
-        Newest {
+        NewestRecords {
             keep: keep.into_bytes(),
             stamp: stamp.into_bytes(),
             expired: expired.into_bytes(),
@@ -286,11 +287,11 @@ impl CompactionScan {
         Ok(())
     }
 
-    fn fate(&mut self, header: &Header, entry: &[u8]) -> Result<Fate> {
+    fn fate(&mut self, header: &Header, entry: &[u8]) -> Result<BatchFate> {
         if !header.is_control() {
             return Ok(match self.transactions.data(header) {
-                true => Fate::Aborted,
-                false => Fate::Keyed,
+                true => BatchFate::Aborted,
+                false => BatchFate::Keyed,
             });
         }
         let control_type = self.control_type(header, entry)?;
@@ -306,7 +307,7 @@ impl CompactionScan {
         let is_expired = header
             .delete_horizon_ms()
             .is_some_and(|horizon| horizon <= self.options.now);
-        Ok(Fate::Control {
+        Ok(BatchFate::Control {
             is_kept: !(marked.is_discardable && is_expired),
             is_stamped: marked.is_discardable,
         })
@@ -317,14 +318,14 @@ impl CompactionScan {
         if header.records_count.is_none_or(|count| count <= 0) {
             return Ok(None);
         }
-        let payload = fetch::payload(header, entry, &mut self.decompressor)?;
+        let payload = record::payload(header, entry, &mut self.decompressor)?;
         let first = record::first(payload)?;
         control::control_type(first.key.unwrap_or_default()).map(Some)
     }
 }
 
-impl Decided {
-    fn put_all(&mut self, found: &[Hashed]) {
+impl ScanState {
+    fn put_all(&mut self, found: &[HashedBatches]) {
         let mut number = self.first_number + self.number;
         let (mut runs, mut count): (Vec<(&[HashedKey], u64)>, _) = (Vec::new(), 0);
         for hashed in found {
@@ -355,18 +356,18 @@ impl Decided {
             }
             let number = *first + key.record.number();
             match key.record.value() {
-                Value::Present => keep.set(number),
-                Value::Tombstone => {
+                ValueKind::Present => keep.set(number),
+                ValueKind::Tombstone => {
                     keep.set(number);
                     stamp.set(number);
                 }
-                Value::Expired => *expired += 1,
+                ValueKind::Expired => *expired += 1,
             }
         });
     }
 }
 
-impl Found for Decided {
+impl KeySink for ScanState {
     fn keys(&mut self, keys: &[HashedKey]) {
         match self.phase {
             Phase::Clean => self.look_up(keys),

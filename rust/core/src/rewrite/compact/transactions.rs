@@ -23,7 +23,7 @@ pub(crate) struct CleanedTransactions {
 
 /// What a control batch means for the transaction that it ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Marked {
+pub(crate) struct MarkerVerdict {
     /// No batch of the transaction is left: the marker may go.
     pub(crate) is_discardable: bool,
     /// For the transaction index of the new segment.
@@ -60,7 +60,11 @@ impl CleanedTransactions {
     }
 
     /// Takes a control batch of this type; None: it has no record.
-    pub(crate) fn control(&mut self, header: &Header, control_type: Option<ControlType>) -> Marked {
+    pub(crate) fn control(
+        &mut self,
+        header: &Header,
+        control_type: Option<ControlType>,
+    ) -> MarkerVerdict {
         self.begin(header);
         let (is_discardable, aborted) = match control_type {
             None => (true, None),
@@ -71,7 +75,7 @@ impl CleanedTransactions {
             Some(ControlType::Commit) => (!self.committed.remove(&header.producer_id), None),
             Some(_) => (false, None),
         };
-        Marked {
+        MarkerVerdict {
             is_discardable,
             aborted,
         }

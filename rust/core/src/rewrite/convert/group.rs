@@ -4,19 +4,18 @@
 //! offset deltas, so a producer's batches join only where both go on alike; what a marker or another producer's batch
 //! stands between is no neighbour.
 
-use super::{Converter, DEFAULT_BATCH_SIZE, Losses};
+use super::{Converter, DEFAULT_BATCH_SIZE, FieldLosses};
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, increment_sequence};
 use crate::format::compression::{Compression, Decompressor};
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record;
-use crate::read::fetch;
 use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::BatchOptions;
 
 /// Entries that are to be one batch.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct BatchGroup {
     /// Of the first entry.
     pub(super) first: Header,
     /// Of the batch.
@@ -30,14 +29,14 @@ pub(super) struct Group {
 }
 
 /// What an entry brings to a batch.
-struct Source {
+struct GroupEntry {
     options: BatchOptions,
     last_offset: i64,
     bytes: usize,
 }
 
-impl Group {
-    fn takes(&self, source: &Source, limit: usize) -> bool {
+impl BatchGroup {
+    fn takes(&self, source: &GroupEntry, limit: usize) -> bool {
         let (ours, theirs) = (&self.options, &source.options);
         let distance = theirs.base_offset.checked_sub(ours.base_offset);
         let (Some(distance), Some(span)) = (
@@ -75,7 +74,7 @@ impl Converter {
     ) -> Result<bool> {
         let source = self
             .source(header, entry)
-            .map_err(|error| error.at_batch(header));
+            .map_err(|error| header.locate(error));
         let Some((source, limit)) = source? else {
             return Ok(false);
         };
@@ -99,7 +98,7 @@ impl Converter {
                 self.finish(out)?;
                 self.alone.clear();
                 self.alone.extend_from_slice(entry);
-                self.group = Some(Group {
+                self.group = Some(BatchGroup {
                     first: *header,
                     options: source.options,
                     last_offset: source.last_offset,
@@ -112,16 +111,16 @@ impl Converter {
     }
 
     fn append(&mut self, header: &Header, entry: &[u8], magic: i8) -> Result<()> {
-        let mut losses = Losses::of(&self.conversion, &mut self.converted, magic);
+        let mut losses = FieldLosses::of(&self.conversion, &mut self.converted, magic);
         self.codecs
             .append(header, entry, |builder, record| {
                 builder.append(&losses.record(record)?)
             })
-            .map_err(|error| error.at_batch(header))
+            .map_err(|error| header.locate(error))
     }
 
     /// What the entry brings, and the most that its batch may take; None if it has to stay by itself.
-    fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(Source, usize)>> {
+    fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(GroupEntry, usize)>> {
         let is_alone = header.magic < 2 && header.compression()? == Compression::None;
         let limit = match self.conversion.batch_size {
             None if is_alone => DEFAULT_BATCH_SIZE,
@@ -151,7 +150,7 @@ impl Converter {
                 base_offset: first,
                 ..options
             };
-            let source = Source {
+            let source = GroupEntry {
                 options,
                 last_offset,
                 bytes,
@@ -168,7 +167,7 @@ fn batch_extent(
     magic: i8,
     decompressor: &mut Decompressor,
 ) -> Result<Option<(i64, i64, usize)>> {
-    let payload = fetch::payload(header, entry, decompressor)?;
+    let payload = record::payload(header, entry, decompressor)?;
     let (mut first, mut last, mut rises) = (0, -1, true);
     record::for_each_outline(payload, header.records_count.unwrap_or(0), |outline| {
         rises &= outline.offset_delta > last;
@@ -189,7 +188,7 @@ fn set_extent(
     entry: &[u8],
     decompressor: &mut Decompressor,
 ) -> Result<Option<(i64, i64, usize)>> {
-    let set = message::open(header, entry, decompressor)?;
+    let set = MessageSet::open(header, entry, decompressor)?;
     let (first, mut last, mut rises) = (set.first_offset(), None, true);
     set.for_each(false, |message| {
         rises &= last < Some(message.offset);

@@ -6,13 +6,13 @@ use crate::format::record::Headers;
 use crate::write::batch_builder::NewRecord;
 
 /// What records lose where the magic has no place for it.
-pub(super) struct Losses<'c> {
+pub(super) struct FieldLosses<'c> {
     magic: i8,
     drop_headers: bool,
     converted: &'c mut Converted,
 }
 
-impl<'c> Losses<'c> {
+impl<'c> FieldLosses<'c> {
     pub(super) fn of(conversion: &Conversion, converted: &'c mut Converted, magic: i8) -> Self {
         Self {
             magic,

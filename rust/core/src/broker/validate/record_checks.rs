@@ -1,24 +1,21 @@
 //! The records of a request, one after the other, against the topic's rules.
 
-use super::{Place, Result, Rules};
+use super::{AppendContext, Result, ValidationRules};
 use crate::base::error::Error;
 use crate::base::primitives::Reader;
-use crate::broker::producers::Origin;
+use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
-use crate::format::batch::{Header, TimestampType};
+use crate::format::batch::{Header, LOG_OVERHEAD, TimestampType};
 use crate::format::compression::{Compression, Decompressor};
 use crate::format::message::{self, Message, MessageSet};
 use crate::format::record;
-use crate::read::fetch;
 
-/// Offset and size in front of a message of magic 0 and 1.
-const LOG_OVERHEAD: usize = 12;
 /// Beyond these, record errors are counted and not listed.
 const MAX_LISTED: usize = 1 << 16;
 
 /// What walking the records of a request finds.
-pub(super) struct Walk<'r> {
-    rules: &'r Rules,
+pub(super) struct RecordChecks<'r> {
+    rules: &'r ValidationRules,
     now: i64,
     /// Records so far.
     pub(super) ordinal: i64,
@@ -33,8 +30,8 @@ pub(super) struct Walk<'r> {
     is_timestamp: bool,
 }
 
-impl<'r> Walk<'r> {
-    pub(super) fn new(rules: &'r Rules, place: Place) -> Self {
+impl<'r> RecordChecks<'r> {
+    pub(super) fn new(rules: &'r ValidationRules, place: AppendContext) -> Self {
         Self {
             rules,
             now: place.now,
@@ -50,14 +47,14 @@ impl<'r> Walk<'r> {
 
     /// Takes a batch of our own encoder by its header; false if the rules ask for what only its records tell, or would
     /// refuse one of them.
-    pub(super) fn takes_header(&mut self, header: &Header, place: Place) -> bool {
+    pub(super) fn takes_header(&mut self, header: &Header, place: AppendContext) -> bool {
         let rules = self.rules;
         let is_stamped_here = rules.timestamp_type == TimestampType::LogAppendTime;
         let ahead = header.max_timestamp.saturating_sub(self.now);
         let takes = place.is_encoded_here
-            && place.origin == Origin::Client
+            && place.origin == AppendOrigin::Client
             && header.magic == 2
-            && record_limit(rules, header) == Rules::NO_RECORD_LIMIT
+            && record_limit(rules, header) == ValidationRules::NO_RECORD_LIMIT
             && header.timestamp_type() == TimestampType::CreateTime
             && !rules.is_compacted
             && (is_stamped_here
@@ -96,7 +93,7 @@ impl<'r> Walk<'r> {
         entry: &[u8],
         decompressor: &mut Decompressor,
     ) -> Result<()> {
-        let payload = fetch::payload(header, entry, decompressor)
+        let payload = record::payload(header, entry, decompressor)
             .map_err(|error| Refused::of(Refusal::Append, error))?;
         let count = header.records_count.unwrap_or(0);
         let invalid = |error: Error| Refused::of(Refusal::InvalidRecord, error);
@@ -107,14 +104,14 @@ impl<'r> Walk<'r> {
         let limit = record_limit(self.rules, header);
         let mut at = 0;
         for index in 0..record::check_count(count).map_err(invalid)? {
-            if limit < Rules::NO_RECORD_LIMIT {
+            if limit < ValidationRules::NO_RECORD_LIMIT {
                 let length = Reader::new(payload.get(at..).unwrap_or_default()).varint();
                 length
                     .and_then(|length| check_record(i64::from(length), limit))
-                    .map_err(|error| invalid(record::numbered(error, index, count)))?;
+                    .map_err(|error| invalid(record::at_record(error, index, count)))?;
             }
             let record = record::outline(payload, &mut at)
-                .map_err(|error| invalid(record::numbered(error, index, count)))?;
+                .map_err(|error| invalid(record::at_record(error, index, count)))?;
             let timestamp = base.wrapping_add(record.timestamp_delta.wrapping_mul(factor));
             let offset = header
                 .base_offset
@@ -263,9 +260,9 @@ impl<'r> Walk<'r> {
 }
 
 /// How large a record of the batch may be; brokers look at those of compressed ones.
-fn record_limit(rules: &Rules, header: &Header) -> i32 {
+fn record_limit(rules: &ValidationRules, header: &Header) -> i32 {
     match header.compression() {
-        Ok(Compression::None) => Rules::NO_RECORD_LIMIT,
+        Ok(Compression::None) => ValidationRules::NO_RECORD_LIMIT,
         _ => rules.max_decompressed_message_bytes,
     }
 }

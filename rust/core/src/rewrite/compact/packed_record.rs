@@ -2,7 +2,7 @@
 
 /// What a record's value says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum ValueKind {
     /// There is one.
     Present = 1,
     /// It is null, and asks for a delete horizon.
@@ -13,13 +13,13 @@ pub(super) enum Value {
 
 /// A record's number, and below it in two bits what its value says: so no record is 0.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Numbered(pub(super) u64);
+pub(super) struct PackedRecord(pub(super) u64);
 
-impl Numbered {
+impl PackedRecord {
     const VALUE_BITS: u32 = 2;
 
     #[inline]
-    pub(super) fn new(number: u64, value: Value) -> Self {
+    pub(super) fn new(number: u64, value: ValueKind) -> Self {
         Self(number << Self::VALUE_BITS | value as u64)
     }
 
@@ -29,11 +29,11 @@ impl Numbered {
     }
 
     #[inline]
-    pub(super) fn value(self) -> Value {
+    pub(super) fn value(self) -> ValueKind {
         match self.0 & 3 {
-            1 => Value::Present,
-            2 => Value::Tombstone,
-            _ => Value::Expired,
+            1 => ValueKind::Present,
+            2 => ValueKind::Tombstone,
+            _ => ValueKind::Expired,
         }
     }
 
