@@ -54,11 +54,12 @@ pub use read::search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::soundness::{SoundBatch, Soundness};
 pub use read::transactions::Transactions;
 pub use rewrite::compact::{
-    BatchTask, CompactionRewrite, CompactionScan, HashRange, HashedBatches, HashingOptions,
-    KeptBatch, KeyHasher, LastRecord, NewestRecords, Phase, RecordCounts, RewriteOptions,
-    RewriteVerdicts, ScanOptions, SegmentVerdicts,
+    CompactionRewrite, CompactionScan, HashRange, LastRecord, NewestRecords, Phase, RecordCounts,
+    RewriteOptions, ScanOptions, SegmentVerdicts,
 };
-pub use rewrite::convert::{Conversion, Converted, Converter, DEFAULT_BATCH_SIZE};
+pub use rewrite::convert::{
+    Conversion, Converted, Converter, DEFAULT_BATCH_SIZE, SegmentConverter,
+};
 pub use rewrite::erase::{ErasedRecords, Eraser, ErasureScan, RecordMatcher};
 pub use rewrite::estimate::{Space, SpaceEstimate};
 pub use rewrite::filter::{BatchFilter, Filtered, Retention, Verdict};

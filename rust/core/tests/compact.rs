@@ -10,7 +10,7 @@ use brokerless_core::{
 use support::{batch, message, record, row, wrapper};
 
 fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
-    let terms = ScanOptions {
+    let options = ScanOptions {
         log_start_offset: 0,
         first_dirty_offset,
         now: 5000,
@@ -18,8 +18,9 @@ fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
         range: HashRange::ALL,
         max_bytes: 1 << 16,
         max_batch_bytes: 1 << 16,
+        threads: 1,
     };
-    CompactionScan::new(terms, vec![TransactionIndex::new(txnindex, 0)]).unwrap()
+    CompactionScan::new(options, vec![TransactionIndex::new(txnindex, 0)]).unwrap()
 }
 
 /// The bits of one segment, and the segment that is left.
@@ -41,7 +42,7 @@ fn compacted(data: &[u8], txnindex: &[u8]) -> Result<(SegmentVerdicts, Vec<u8>)>
         delete_horizon_ms: 9000,
         max_batch_bytes: 1 << 16,
         ..RewriteOptions::default()
-    });
+    })?;
     let aborted = TransactionIndex::new(&found.txnindex, 0);
     rewrite.begin(&found.keep, &newest.stamp, &aborted)?;
     rewrite.feed(data, 0, &mut output)?;

@@ -3,7 +3,8 @@
 use brokerless_core::{
     Codec, CompactionRewrite, CompactionScan, Compression, Conversion, Converter, Eraser,
     ErasureScan, HashRange, NextBatch, Phase, RecordMatcher, Result, Rewrite, RewriteOptions,
-    Rewriter, ScanOptions, SegmentOutput, SpaceEstimate, TransactionIndex, next_batch,
+    Rewriter, ScanOptions, SegmentConverter, SegmentOutput, SpaceEstimate, TransactionIndex,
+    next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -23,6 +24,27 @@ fn rewritten<R: Rewrite>(rewrite: &mut R, data: &[u8]) -> Result<Vec<u8>> {
         }
     }
     assert!(rewriter.finish(rewrite, &mut output)?);
+    log.extend(output.take(Vec::new()).log);
+    Ok(log)
+}
+
+/// The same of a conversion by two threads.
+fn converted_by_two(conversion: Conversion, data: &[u8]) -> Result<Vec<u8>> {
+    let mut converter =
+        SegmentConverter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES, 2)?;
+    converter.begin(&TransactionIndex::new(&[], 0), u64::MAX)?;
+    let mut output = SegmentOutput::new(0, 4096, 1 << 20);
+    let (mut log, mut at) = (Vec::new(), 0);
+    loop {
+        let consumed = converter.feed(&data[at..], at as u64, &mut output)?;
+        assert!(!converter.is_full(), "full without a limit");
+        at += consumed;
+        log.extend(output.take(Vec::new()).log);
+        if consumed == 0 || log.len() > 8 << 20 {
+            break;
+        }
+    }
+    assert!(converter.finish(&mut output)?);
     log.extend(output.take(Vec::new()).log);
     Ok(log)
 }
@@ -71,7 +93,18 @@ pub(crate) fn convert(data: &[u8]) {
     ] {
         let converter =
             || Converter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES).unwrap();
-        let Ok(log) = rewritten(&mut converter(), data) else {
+        let conversion_of_one = rewritten(&mut converter(), data);
+        let conversion_of_two = converted_by_two(conversion, data);
+        // Beyond this many bytes, each stops at a batch of its own choice.
+        let is_whole =
+            |log: &Result<Vec<u8>>| log.as_ref().map_or(true, |log| log.len() <= 8 << 20);
+        if is_whole(&conversion_of_one) && is_whole(&conversion_of_two) {
+            assert_eq!(
+                conversion_of_two, conversion_of_one,
+                "two threads differ from one"
+            );
+        }
+        let Ok(log) = conversion_of_one else {
             continue;
         };
         check_crcs(&log);
@@ -108,8 +141,8 @@ pub(crate) fn erase(data: &[u8]) {
     }
 }
 
-/// One segment, all of it dirty; None where its keys need another pass.
-fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
+/// One segment, all of it dirty, compacted by so many threads; None where its keys need another pass.
+fn compacted(data: &[u8], threads: usize) -> Result<Option<Vec<u8>>> {
     let mut scan = CompactionScan::new(
         ScanOptions {
             log_start_offset: 0,
@@ -119,6 +152,7 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
             range: HashRange::ALL,
             max_bytes: 1 << 20,
             max_batch_bytes: MAX_BATCH_BYTES,
+            threads,
         },
         Vec::new(),
     )?;
@@ -138,8 +172,9 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
         end_offset: i64::MAX,
         delete_horizon_ms: i64::MAX,
         max_batch_bytes: MAX_BATCH_BYTES,
+        threads,
         ..RewriteOptions::default()
-    });
+    })?;
     rewrite.begin(
         &keep,
         &newest.stamp,
@@ -163,16 +198,23 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(log))
 }
 
-/// What is compacted has right checksums, no more records than before, and compacted again stays as it is.
+/// What is compacted has right checksums, no more records than before, and compacted again stays as it is. Two threads do
+/// the same as one.
 pub(crate) fn compact(data: &[u8]) {
-    let Ok(Some(log)) = compacted(data) else {
+    let compaction = compacted(data, 1);
+    assert_eq!(
+        compacted(data, 2),
+        compaction,
+        "two threads differ from one"
+    );
+    let Ok(Some(log)) = compaction else {
         return;
     };
     check_crcs(&log);
     if let (Some(before), Some(after)) = (records(data, 0), records(&log, 0)) {
         assert!(after.0 <= before.0);
     }
-    if let Ok(Some(again)) = compacted(&log) {
+    if let Ok(Some(again)) = compacted(&log, 1) {
         assert!(again == log, "compacted again it is another");
     }
 }

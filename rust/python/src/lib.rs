@@ -36,7 +36,6 @@ mod segment_conversion;
 mod segment_output;
 mod segment_recovery;
 mod segment_state;
-mod share;
 mod soundness;
 mod space_estimate;
 mod table;

@@ -49,7 +49,7 @@ def test_what_would_be_lost_is_refused_and_then_told(data, run, tmp_path):
     arguments = ("convert", data, "--topic", "x", "--magic", 1)
     refused = run(*arguments, "--to", tmp_path / "new")
     assert (refused.code, refused.out) == (2, "")
-    assert "the batch at offset 0 is of producer 7, which magic 1 does not know: drop producers" in refused.err
+    assert "the batch at offset 0 is of producer 7, which magic 1 cannot store: drop producers" in refused.err
     assert not (tmp_path / "new").exists()
     done = run(*arguments, "--drop", "producers", "--to", tmp_path / "new", "--format", "json")
     assert done.code == 0

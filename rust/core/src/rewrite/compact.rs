@@ -19,6 +19,6 @@ mod scan;
 mod transactions;
 
 pub use key_map::HashRange;
-pub use keys::{BatchTask, HashedBatches, HashingOptions, KeyHasher, RecordCounts};
-pub use rewrite::{CompactionRewrite, KeptBatch, LastRecord, RewriteOptions, RewriteVerdicts};
+pub use keys::RecordCounts;
+pub use rewrite::{CompactionRewrite, LastRecord, RewriteOptions};
 pub use scan::{CompactionScan, NewestRecords, Phase, ScanOptions, SegmentVerdicts};

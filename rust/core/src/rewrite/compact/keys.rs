@@ -15,7 +15,7 @@ const MAX_KEYS: usize = 1 << 16;
 
 /// A batch that is to be looked into.
 #[derive(Debug, Clone, Copy)]
-pub struct BatchTask {
+pub(super) struct BatchTask {
     /// Its header.
     pub(super) header: Header,
     /// Where it begins in the bytes that were walked.
@@ -25,7 +25,7 @@ pub struct BatchTask {
 
 impl BatchTask {
     /// Records in it, as its header says; None for magic 0 and 1, which do not.
-    pub fn records_count(&self) -> Option<u64> {
+    pub(super) fn records_count(&self) -> Option<u64> {
         self.header.records_count.map(|count| count.max(0) as u64)
     }
 
@@ -67,7 +67,7 @@ pub struct RecordCounts {
 
 /// What batches are looked into for.
 #[derive(Debug, Clone, Copy)]
-pub struct HashingOptions {
+pub(super) struct HashingOptions {
     /// Records from here on, or else only those below.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
@@ -93,7 +93,7 @@ pub(super) trait KeySink {
 
 /// What was found in some batches.
 #[derive(Debug, Default)]
-pub struct HashedBatches {
+pub(super) struct HashedBatches {
     pub(super) keys: Vec<HashedKey>,
     /// Control records that stay, and whether each asks for a delete horizon.
     pub(super) control: Vec<(u64, bool)>,
@@ -113,7 +113,7 @@ impl KeySink for HashedBatches {
 
 /// Hashes the keys of batches, in memory that is used again. It looks at nothing else, so there may be several at work.
 #[derive(Debug)]
-pub struct KeyHasher {
+pub(super) struct KeyHasher {
     hasher: SipHasher13,
     decompressor: Decompressor,
     keys: Vec<HashedKey>,
@@ -133,7 +133,7 @@ impl KeyHasher {
     }
 
     /// What is in the batches of `data`, all of it in memory.
-    pub fn hash(
+    pub(super) fn hash(
         &mut self,
         data: &[u8],
         tasks: &[BatchTask],

@@ -1,8 +1,11 @@
-//! Deciding: a scan over a log that tells which records stay.
+//! The first half of compaction: a scan over a log that decides which records stay.
 //!
-//! The log's dirty part is what came since the last compaction: of its keys, the last record counts. Of the clean part
-//! before it, a record stays unless its key occurs in the dirty part. So the dirty segments are scanned first; and since a
-//! transaction may have begun before them, the clean ones are followed before that for its sake.
+//! The dirty part of a log came after the last compaction: the last record of each of its keys stays. A record of the
+//! clean part stays unless its key occurs in the dirty part. So the dirty segments are scanned before the clean ones. A
+//! transaction may reach from the clean into the dirty part, so the clean segments are followed first of all.
+//!
+//! Decompressing and hashing concern one batch at a time, so several threads do that. Their results enter the key map in
+//! the order of the batches: this thread puts them in while the others are at the next bytes.
 
 use super::key_map::{HashRange, HashedKey, KeyMap};
 use super::keys::{
@@ -12,6 +15,7 @@ use super::packed_record::ValueKind;
 use super::transactions::CleanedTransactions;
 use crate::base::bits::Bits;
 use crate::base::error::{Error, Result};
+use crate::base::parallel::{in_parallel, workers};
 use crate::broker::index_builder::TransactionIndexEnd;
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
@@ -23,7 +27,14 @@ use crate::format::walk;
 /// Keys that are sorted at a time: some hundred for each table of the map.
 const SORTED_KEYS: usize = 1 << 16;
 
-/// What a scan is to be.
+/// Batches that a thread takes at a time.
+const PART_BATCHES: usize = 16;
+
+/// Beyond this many records, keys enter the map while they are hashed, by this thread alone: a hostile batch may hold far
+/// more than memory should.
+const MAX_WAITING_RECORDS: u64 = 1 << 20;
+
+/// What a scan covers, and with which means.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanOptions {
     /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
@@ -38,8 +49,10 @@ pub struct ScanOptions {
     pub range: HashRange,
     /// Memory for keys.
     pub max_bytes: usize,
-    /// The most that one batch may decompress to.
+    /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
+    /// How many threads decompress and hash.
+    pub threads: usize,
 }
 
 /// What a segment is scanned for.
@@ -92,6 +105,10 @@ pub struct CompactionScan {
     aborted: Vec<TransactionIndex>,
     decompressor: Decompressor,
     hasher: KeyHasher,
+    /// One for each thread; none for a single thread.
+    workers: Vec<KeyHasher>,
+    /// What the workers hashed in the last call: not in the map yet.
+    waiting: Vec<HashedBatches>,
     decided: ScanState,
     txnindex: (TransactionIndexEnd, Vec<u8>),
     /// Bytes that the batch at the end of the last `feed` takes; 0 if not even that can be known.
@@ -122,6 +139,10 @@ impl CompactionScan {
             aborted,
             decompressor: Decompressor::new(options.max_batch_bytes),
             hasher: KeyHasher::new(options.hash_key, options.max_batch_bytes),
+            workers: workers(options.threads, || {
+                Ok(KeyHasher::new(options.hash_key, options.max_batch_bytes))
+            })?,
+            waiting: Vec::new(),
             decided: ScanState {
                 map: KeyMap::new(options.range, options.max_bytes),
                 phase: Phase::Follow,
@@ -150,8 +171,11 @@ impl CompactionScan {
         self.decided.map.len()
     }
 
-    /// Goes on with the next segment; the last one is finished.
+    /// Starts the next segment; the one before is finished. `keeps_legacy_tombstones`: those of magic 0 and 1, which have
+    /// no delete horizon, stay.
     pub fn begin(&mut self, phase: Phase, keeps_legacy_tombstones: bool) -> Result<()> {
+        self.decided.take(&self.waiting);
+        self.waiting.clear();
         if phase == Phase::Clean && self.decided.phase != Phase::Clean {
             self.transactions = CleanedTransactions::default();
             self.announce()?;
@@ -161,17 +185,26 @@ impl CompactionScan {
         Ok(())
     }
 
-    /// Takes the whole batches that `data`, at `position` of the segment's file, starts with; how many bytes they are.
+    /// Scans the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes they
+    /// are.
     pub fn feed(&mut self, data: &[u8], position: u64) -> Result<usize> {
-        let (taken, tasks) = self.walk(data, position)?;
-        self.look_into(data, &tasks)?;
-        Ok(taken)
+        let (consumed, tasks) = self.walk(data, position)?;
+        let records = tasks
+            .iter()
+            .map(BatchTask::records_count)
+            .sum::<Option<u64>>();
+        if !self.workers.is_empty() && records.is_some_and(|count| count <= MAX_WAITING_RECORDS) {
+            self.hash_in_parallel(data, &tasks)?;
+        } else {
+            self.hash_here(data, &tasks)?;
+        }
+        Ok(consumed)
     }
 
-    /// The first half of it: follows the transactions, and says which batches of `data` are to be looked into.
-    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<BatchTask>)> {
+    /// Follows the transactions, and returns the batches whose records are to be hashed.
+    fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<BatchTask>)> {
         let mut tasks = Vec::new();
-        let (taken, needed) = walk::for_each(data, position, |header, entry| {
+        let (consumed, needed) = walk::for_each(data, position, |header, entry| {
             let fate = self.fate(header, entry)?;
             if self.decided.phase != Phase::Follow {
                 tasks.push(BatchTask {
@@ -183,40 +216,35 @@ impl CompactionScan {
             Ok(())
         })?;
         self.needed = needed;
-        Ok((taken, tasks))
+        Ok((consumed, tasks))
     }
 
-    /// The second half, here and now.
-    pub fn look_into(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
-        let wanted = self.wanted();
+    /// Hashes the batches in this thread, and puts their keys into the map at once.
+    fn hash_here(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
+        let options = self.hashing_options();
         let decided = &mut self.decided;
-        let (records, counts) = self.hasher.hash_into(data, tasks, &wanted, decided)?;
+        decided.take(&self.waiting);
+        self.waiting.clear();
+        let (records, counts) = self.hasher.hash_into(data, tasks, &options, decided)?;
         decided.number += records;
         decided.counts.add(&counts);
         Ok(())
     }
 
-    /// The second half, by several hashers: they are told what is wanted, and what they find is taken in order.
-    pub fn take(&mut self, found: &[HashedBatches]) {
-        let decided = &mut self.decided;
-        let is_clean = decided.phase == Phase::Clean;
-        if !is_clean {
-            decided.put_all(found);
-        }
-        for hashed in found {
-            if is_clean {
-                decided.look_up(&hashed.keys);
-            }
-            for &(number, is_stamped) in &hashed.control {
-                decided.control(number, is_stamped);
-            }
-            decided.number += hashed.records;
-            decided.counts.add(&hashed.counts);
-        }
+    /// Hashes the batches in all threads. Their keys wait; meanwhile this thread puts those of the last call into the map.
+    fn hash_in_parallel(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
+        let options = self.hashing_options();
+        let parts: Vec<_> = tasks.chunks(PART_BATCHES).collect();
+        let take_waiting = || self.decided.take(&self.waiting);
+        let hashed = in_parallel(&mut self.workers, &parts, take_waiting, |hasher, tasks| {
+            hasher.hash(data, tasks, &options)
+        });
+        self.waiting.clear();
+        self.waiting = hashed.into_iter().collect::<Result<_>>()?;
+        Ok(())
     }
 
-    /// What is wanted of the segment in hand.
-    pub fn wanted(&self) -> HashingOptions {
+    fn hashing_options(&self) -> HashingOptions {
         HashingOptions {
             first_dirty_offset: self.options.first_dirty_offset,
             is_dirty: self.decided.phase != Phase::Clean,
@@ -225,14 +253,11 @@ impl CompactionScan {
         }
     }
 
-    /// Another hasher of the same key.
-    pub fn hasher(&self) -> KeyHasher {
-        KeyHasher::new(self.options.hash_key, self.options.max_batch_bytes)
-    }
-
-    /// What was decided about the segment.
+    /// Ends the segment, and returns the verdicts on it.
     pub fn finish(&mut self) -> SegmentVerdicts {
         let decided = &mut self.decided;
+        decided.take(&self.waiting);
+        self.waiting.clear();
         let records = std::mem::take(&mut decided.number);
         let verdicts = SegmentVerdicts {
             records,
@@ -325,6 +350,24 @@ impl CompactionScan {
 }
 
 impl ScanState {
+    /// Takes over what was hashed, in the order of the batches.
+    fn take(&mut self, hashed: &[HashedBatches]) {
+        let is_clean = self.phase == Phase::Clean;
+        if !is_clean {
+            self.put_all(hashed);
+        }
+        for batches in hashed {
+            if is_clean {
+                self.look_up(&batches.keys);
+            }
+            for &(number, is_stamped) in &batches.control {
+                self.control(number, is_stamped);
+            }
+            self.number += batches.records;
+            self.counts.add(&batches.counts);
+        }
+    }
+
     fn put_all(&mut self, found: &[HashedBatches]) {
         let mut number = self.first_number + self.number;
         let (mut runs, mut count): (Vec<(&[HashedKey], u64)>, _) = (Vec::new(), 0);

@@ -82,9 +82,9 @@ impl Converter {
             Some(mut group) if group.takes(&source, limit) => {
                 if group.sources == 1 {
                     self.codecs.builder.begin(group.options)?;
-                    let alone = std::mem::take(&mut self.alone);
-                    let first = self.append(&group.first, &alone, group.options.magic);
-                    self.alone = alone;
+                    let first_entry = std::mem::take(&mut self.group_first_entry);
+                    let first = self.append(&group.first, &first_entry, group.options.magic);
+                    self.group_first_entry = first_entry;
                     first?;
                 }
                 self.append(header, entry, group.options.magic)?;
@@ -96,8 +96,8 @@ impl Converter {
             other => {
                 self.group = other;
                 self.finish(out)?;
-                self.alone.clear();
-                self.alone.extend_from_slice(entry);
+                self.group_first_entry.clear();
+                self.group_first_entry.extend_from_slice(entry);
                 self.group = Some(BatchGroup {
                     first: *header,
                     options: source.options,

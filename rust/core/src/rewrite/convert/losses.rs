@@ -34,7 +34,7 @@ impl<'c> FieldLosses<'c> {
         }
         if !self.drop_headers {
             return Err(Error::invalid(format!(
-                "the record at offset {} has {count} headers, which magic {} does not know: drop headers, or keep magic 2",
+                "the record at offset {} has {count} headers, which magic {} cannot store: drop headers, or keep magic 2",
                 record.offset, self.magic
             )));
         }
