@@ -18,7 +18,7 @@ use crate::broker::epochs::LeaderEpochs;
 use crate::broker::index_builder::{IndexError, relative_offset};
 use crate::broker::producers::{AppendOrigin, DuplicateBatch, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
-use crate::broker::validate::{AppendContext, ValidatedBatch, Validator, entry, not_in_place};
+use crate::broker::validate::{AppendContext, ValidatedBatch, Validator, entry};
 use crate::format::batch::TimestampType;
 use crate::format::walk::NextBatch;
 
@@ -26,13 +26,36 @@ use analyse::{Analysis, framing};
 pub use config::{
     ActiveSegment, AppendInfo, AppendInfos, AppendRequest, Effects, LogConfig, SegmentWrite,
 };
-use in_place::Form;
+use in_place::BatchForm;
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// One log, as its appends know it.
+/// What is decided about a request.
+enum Decision {
+    /// It holds no batch.
+    Empty,
+    /// Its batch is in the log already.
+    Duplicate(AppendInfo),
+    /// Its batches are to be stored.
+    Append(Accepted),
+}
+
+/// An accepted request, of which nothing is stored yet.
+struct Accepted {
+    info: AppendInfo,
+    /// Bytes of its batches as they are stored.
+    size: usize,
+    /// The batches were built anew: they are in [`Validator::rebuilt`].
+    is_rebuilt: bool,
+    /// The base offset of a new segment that begins with this request.
+    roll_to: Option<i64>,
+    /// The segment with the index entries of the batches, but without their size.
+    segment: ActiveSegment,
+}
+
+/// The state of one log that appends need.
 pub struct LogAppender {
-    settings: LogConfig,
+    config: LogConfig,
     segment: ActiveSegment,
     producers: Producers,
     epochs: LeaderEpochs,
@@ -61,7 +84,7 @@ impl fmt::Debug for LogAppender {
 impl LogAppender {
     /// Goes on with a log as loading it left it.
     pub fn new(
-        settings: LogConfig,
+        config: LogConfig,
         segment: ActiveSegment,
         mut producers: Producers,
         epochs: LeaderEpochs,
@@ -74,8 +97,8 @@ impl LogAppender {
         // At rest the high watermark is the log end: transactions that ended below it hold nothing back.
         producers.forget_ended(log_end_offset);
         Self {
-            validator: Validator::new(settings.max_batch_bytes),
-            settings,
+            validator: Validator::new(config.max_batch_bytes),
+            config,
             segment,
             producers,
             epochs,
@@ -90,122 +113,38 @@ impl LogAppender {
         }
     }
 
-    /// Takes one request: all whole batches of `data`, or none.
+    /// Appends one request: all whole batches of `data`, or none.
     pub fn append(
         &mut self,
         data: &[u8],
         request: AppendRequest,
         effects: &mut Effects,
     ) -> Result<AppendInfo> {
-        self.take(data, request, Form::Whole, effects)
+        match self.decide(data, request, BatchForm::Whole)? {
+            Decision::Empty => Ok(AppendInfo::EMPTY),
+            Decision::Duplicate(stored) => Ok(stored),
+            Decision::Append(accepted) => self.store(data, accepted, effects),
+        }
     }
 
-    fn take(
-        &mut self,
-        data: &[u8],
-        request: AppendRequest,
-        form: Form,
-        effects: &mut Effects,
-    ) -> Result<AppendInfo> {
-        self.batches.clear();
-        self.update.clear();
-        let mut analysis = self.analyse(data, request, form)?;
-        if self.batches.is_empty() {
-            return Ok(AppendInfo::EMPTY);
-        }
-        let mut is_rebuilt = false;
-        if matches!(
-            request.origin,
-            AppendOrigin::Client | AppendOrigin::Coordinator
-        ) {
-            is_rebuilt = self.assign(data, request, form, &mut analysis)?;
-        } else {
-            self.check_given_offsets(&analysis)?;
-            self.fill_epochs(request);
-        }
-        if analysis.last_offset == i64::MAX {
-            return Err(Refused::new(
-                Refusal::Append,
-                format!(
-                    "last offset {} leaves none for the log end offset: it can be 2^63-2 at most",
-                    analysis.last_offset
-                ),
-            ));
-        }
-        let size = match is_rebuilt {
-            true => self.validator.rebuilt.len(),
-            false => analysis.size,
-        };
-        self.check_epochs()?;
-        self.check_fits(size)?;
-        let rolled = self.roll_offset(size, &analysis, request.now);
-        if form == Form::Headers && rolled.is_some() {
-            return Err(not_in_place("a new segment begins"));
-        }
-        let mut segment = match rolled {
-            Some(base_offset) => self.new_segment(base_offset, request.now),
-            None => self.segment,
-        };
-        if relative_offset(analysis.last_offset, segment.base_offset).is_none() {
-            return Err(Refused::new(
-                Refusal::LogSegmentOffsetOverflow,
-                format!(
-                    "last offset {} is not within 2^31-1 of base offset {}: append fewer batches at once",
-                    analysis.last_offset, segment.base_offset
-                ),
-            ));
-        }
-        let answer = AppendInfo {
-            first_offset: analysis.first_offset.unwrap_or(-1),
-            last_offset: analysis.last_offset,
-            log_append_time: self.log_append_time(request),
-            max_timestamp: analysis.max_timestamp,
-            is_duplicate: false,
-        };
-        if let Some(duplicate) = self.check_producers(data, is_rebuilt, request)? {
-            if form == Form::Headers {
-                return Err(not_in_place("it is in the log already"));
-            }
-            return Ok(AppendInfo {
-                first_offset: duplicate.first_offset,
-                last_offset: duplicate.last_offset,
-                log_append_time: duplicate.timestamp,
-                max_timestamp: duplicate.timestamp,
-                is_duplicate: true,
-            });
-        }
-        let server = |error: IndexError| Refused::new(Refusal::Append, error.to_string());
-        self.update.check(&segment.transactions).map_err(server)?;
-        self.index_batches(&mut segment).map_err(server)?;
-        if let Some(base_offset) = rolled {
-            // The last thing that can fail.
-            self.leave_segment(base_offset, effects).map_err(server)?;
-        }
-        self.store(data, is_rebuilt, size, segment, effects);
-        self.log_end_offset = answer.last_offset.wrapping_add(1);
-        self.producers.set_end_offset(self.log_end_offset);
-        self.producers.forget_ended(self.high_watermark());
-        Ok(answer)
-    }
-
-    /// Takes every batch of `data` as a request of its own, up to the first that is refused.
+    /// Appends every batch of `data` as a request of its own, up to the first that is refused.
     pub fn append_each(
         &mut self,
         data: &[u8],
         request: AppendRequest,
         effects: &mut Effects,
     ) -> AppendInfos {
-        self.take_each(data, request, Form::Whole, effects)
+        self.append_each_of(data, request, BatchForm::Whole, effects)
     }
 
-    fn take_each(
+    fn append_each_of(
         &mut self,
         data: &[u8],
         request: AppendRequest,
-        form: Form,
+        form: BatchForm,
         effects: &mut Effects,
     ) -> AppendInfos {
-        let mut answers = AppendInfos {
+        let mut infos = AppendInfos {
             count: 0,
             duplicates: 0,
             last: AppendInfo::EMPTY,
@@ -214,56 +153,111 @@ impl LogAppender {
         };
         let mut first_offset = None;
         loop {
-            let at = answers.consumed;
+            let at = infos.consumed;
             let rest = data.get(at..).unwrap_or_default();
             effects.expected = rest.len();
-            let (size, taken) = match form.next(rest, 0) {
+            let (size, appended) = match form.next(rest, 0) {
                 Ok(NextBatch::NeedMore(_)) => break,
                 Ok(NextBatch::Batch(_, entry)) => {
-                    (entry.len(), self.take(entry, request, form, effects))
+                    let appended = match form {
+                        BatchForm::Whole => self.append(entry, request, effects),
+                        BatchForm::HeaderOnly => self.append_header(entry, request, effects),
+                    };
+                    (entry.len(), appended)
                 }
                 Err(error) => (0, Err(framing(error))),
             };
-            match taken {
-                Ok(answer) => {
-                    first_offset = first_offset.or(Some(answer.first_offset));
-                    answers.last = answer;
-                    answers.count += u64::from(answer.last_offset >= 0);
-                    answers.duplicates += u64::from(answer.is_duplicate);
-                    answers.consumed += size;
+            match appended {
+                Ok(info) => {
+                    first_offset = first_offset.or(Some(info.first_offset));
+                    infos.last = info;
+                    infos.count += u64::from(info.last_offset >= 0);
+                    infos.duplicates += u64::from(info.is_duplicate);
+                    infos.consumed += size;
                 }
                 Err(mut refused) => {
                     refused.position = refused.position.wrapping_add(at as u64);
-                    answers.refused = Some(refused);
+                    infos.refused = Some(refused);
                     break;
                 }
             }
         }
         effects.expected = 0;
-        answers.last.first_offset = first_offset.unwrap_or(-1);
-        answers
+        infos.last.first_offset = first_offset.unwrap_or(-1);
+        infos
     }
 
-    /// Validates a request of a leader and gives it its offsets; true if it was rebuilt.
-    fn assign(
+    /// Decides about a request, in Kafka's order of checks. The log's state does not change; the scratch memory holds what
+    /// [`Self::store`] needs.
+    fn decide(&mut self, data: &[u8], request: AppendRequest, form: BatchForm) -> Result<Decision> {
+        self.batches.clear();
+        self.update.clear();
+        let mut analysis = self.analyse(data, request, form)?;
+        if self.batches.is_empty() {
+            return Ok(Decision::Empty);
+        }
+        let mut is_rebuilt = false;
+        if request.origin.log_assigns_offsets() {
+            is_rebuilt = self.assign_offsets(data, request, form, &mut analysis)?;
+        } else {
+            self.check_given_offsets(&analysis)?;
+            self.fill_epochs(request);
+        }
+        check_last_offset(analysis.last_offset)?;
+        let size = match is_rebuilt {
+            true => self.validator.rebuilt.len(),
+            false => analysis.size,
+        };
+        self.check_epochs()?;
+        self.check_fits(size)?;
+        let roll_to = self.roll_offset(size, &analysis, request.now);
+        let mut segment = match roll_to {
+            Some(base_offset) => self.new_segment(base_offset, request.now),
+            None => self.segment,
+        };
+        check_segment_range(analysis.last_offset, segment.base_offset)?;
+        if let Some(duplicate) = self.check_producers(data, is_rebuilt, request)? {
+            return Ok(Decision::Duplicate(AppendInfo::of_duplicate(duplicate)));
+        }
+        self.update
+            .check(&segment.transactions)
+            .map_err(index_refusal)?;
+        self.index_batches(&mut segment).map_err(index_refusal)?;
+        Ok(Decision::Append(Accepted {
+            info: AppendInfo {
+                first_offset: analysis.first_offset.unwrap_or(-1),
+                last_offset: analysis.last_offset,
+                log_append_time: self.log_append_time(request),
+                max_timestamp: analysis.max_timestamp,
+                is_duplicate: false,
+            },
+            size,
+            is_rebuilt,
+            roll_to,
+            segment,
+        }))
+    }
+
+    /// Validates a request to a leader and assigns its offsets; true if its batches were rebuilt.
+    fn assign_offsets(
         &mut self,
         data: &[u8],
         request: AppendRequest,
-        form: Form,
+        form: BatchForm,
         analysis: &mut Analysis,
     ) -> Result<bool> {
-        let place = AppendContext {
+        let context = AppendContext {
             origin: request.origin,
             leader_epoch: request.leader_epoch,
             first_offset: self.log_end_offset,
             now: request.now,
             is_encoded_here: request.is_encoded_here,
-            is_in_place: form == Form::Headers,
+            is_in_place: form == BatchForm::HeaderOnly,
         };
-        let rules = self.settings.rules;
+        let rules = self.config.rules;
         let validated =
             self.validator
-                .validate(&rules, data, &mut self.batches, analysis.source, place)?;
+                .validate(&rules, data, &mut self.batches, analysis.source, context)?;
         analysis.first_offset = Some(self.log_end_offset);
         analysis.last_offset = validated.next_offset.wrapping_sub(1);
         analysis.max_timestamp = validated.max_timestamp;
@@ -322,17 +316,20 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Hands out the bytes of a request that is taken, and makes it part of the state.
+    /// Makes an accepted request part of the state, and adds its bytes to `effects`.
     fn store(
         &mut self,
         data: &[u8],
-        is_rebuilt: bool,
-        size: usize,
-        segment: ActiveSegment,
+        accepted: Accepted,
         effects: &mut Effects,
-    ) {
-        self.segment = segment;
-        self.segment.size += size as u64;
+    ) -> Result<AppendInfo> {
+        if let Some(base_offset) = accepted.roll_to {
+            // Nothing after this can fail.
+            self.leave_segment(base_offset, effects)
+                .map_err(index_refusal)?;
+        }
+        self.segment = accepted.segment;
+        self.segment.size += accepted.size as u64;
         for ValidatedBatch { header, .. } in &self.batches {
             effects.has_new_epochs |= match header.magic {
                 2 => self
@@ -342,25 +339,33 @@ impl LogAppender {
                 _ => self.epochs.clear(),
             };
         }
+        self.write_batches(data, &accepted, effects);
+        self.log_end_offset = accepted.info.last_offset.wrapping_add(1);
+        self.producers.set_end_offset(self.log_end_offset);
+        self.producers.forget_ended(self.high_watermark());
+        Ok(accepted.info)
+    }
+
+    /// Adds the batches, their index entries and the aborted transactions to `effects`.
+    fn write_batches(&mut self, data: &[u8], accepted: &Accepted, effects: &mut Effects) {
         let expected = effects
             .expected
-            .min(self.settings.segment_bytes.unsigned_abs() as usize);
+            .min(self.config.segment_bytes.unsigned_abs() as usize);
         let Some(write) = effects.write_to(self.segment.base_offset) else {
             return;
         };
         write.index.extend_from_slice(&self.index);
         write.timeindex.extend_from_slice(&self.timeindex);
         if write.log.is_empty() {
-            write.log.reserve_exact(expected.max(size));
+            write.log.reserve_exact(expected.max(accepted.size));
         }
-        if is_rebuilt {
+        if accepted.is_rebuilt {
             write.log.extend_from_slice(&self.validator.rebuilt);
         } else {
             let start = write.log.len();
-            // Of a header alone, all there is.
-            write
-                .log
-                .extend_from_slice(data.get(..size).unwrap_or(data));
+            // A header alone is shorter than its batch.
+            let batches = data.get(..accepted.size).unwrap_or(data);
+            write.log.extend_from_slice(batches);
             for ValidatedBatch {
                 header,
                 is_resummed,
@@ -377,7 +382,7 @@ impl LogAppender {
             }
         }
         for aborted in self.producers.apply(&mut self.update) {
-            // It was checked before anything changed.
+            // The index was checked to take them before anything changed.
             let _ = self
                 .segment
                 .transactions
@@ -386,13 +391,37 @@ impl LogAppender {
     }
 
     fn log_append_time(&self, request: AppendRequest) -> i64 {
-        let is_leader = matches!(
-            request.origin,
-            AppendOrigin::Client | AppendOrigin::Coordinator
-        );
-        match self.settings.rules.timestamp_type {
-            TimestampType::LogAppendTime if is_leader => request.now,
+        match self.config.rules.timestamp_type {
+            TimestampType::LogAppendTime if request.origin.log_assigns_offsets() => request.now,
             _ => -1,
         }
     }
+}
+
+fn check_last_offset(last_offset: i64) -> Result<()> {
+    if last_offset < i64::MAX {
+        return Ok(());
+    }
+    Err(Refused::new(
+        Refusal::Append,
+        format!(
+            "last offset {last_offset} leaves none for the log end offset: it can be 2^63-2 at most"
+        ),
+    ))
+}
+
+fn check_segment_range(last_offset: i64, base_offset: i64) -> Result<()> {
+    if relative_offset(last_offset, base_offset).is_some() {
+        return Ok(());
+    }
+    Err(Refused::new(
+        Refusal::LogSegmentOffsetOverflow,
+        format!(
+            "last offset {last_offset} is not within 2^31-1 of base offset {base_offset}: append fewer batches at once"
+        ),
+    ))
+}
+
+fn index_refusal(error: IndexError) -> Refused {
+    Refused::new(Refusal::Append, error.to_string())
 }

@@ -30,6 +30,11 @@ pub enum AppendOrigin {
 }
 
 impl AppendOrigin {
+    /// Whether the log assigns the offsets. All others bring their own.
+    pub(crate) fn log_assigns_offsets(self) -> bool {
+        matches!(self, Self::Client | Self::Coordinator)
+    }
+
     /// By its name in lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {

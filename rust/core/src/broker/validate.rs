@@ -15,6 +15,7 @@ use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, TimestampType};
 use crate::format::compression::{Codec, Compression, Decompressor};
+use crate::format::walk::{NextBatch, next_batch};
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
@@ -123,35 +124,21 @@ impl Validator {
         }
     }
 
-    /// Checks the batches of `data`, whose framing and checksums are right, and gives them offsets from
-    /// `place.first_offset` on. `source` is the codec of the last compressed one.
+    /// Checks the batches of `data`, whose framing and checksums are right, and assigns them offsets from
+    /// `context.first_offset` on. `source` is the codec of the last compressed batch.
     pub(crate) fn validate(
         &mut self,
         rules: &ValidationRules,
         data: &[u8],
         batches: &mut Vec<ValidatedBatch>,
         source: Compression,
-        place: AppendContext,
+        context: AppendContext,
     ) -> Result<ValidationResult> {
         let target = rules.codec.unwrap_or(Codec {
             compression: source,
             level: None,
         });
-        let Some(&ValidatedBatch { header: first, .. }) = batches.first() else {
-            return Err(Refused::new(
-                Refusal::InvalidRecord,
-                "there is no batch to append",
-            ));
-        };
-        if let Some(second) = batches.get(1)
-            && (first.magic == 2 || source != Compression::None)
-        {
-            return Err(Refused::new(
-                Refusal::InvalidRecord,
-                "a produce request holds one batch of magic 2, or one compressed one: append each by itself",
-            )
-            .at(second.header.position, second.header.base_offset));
-        }
+        let first = check_batch_count(batches, source)?;
         let stays_plain = source == Compression::None
             && (target.compression == Compression::None || first.is_control());
         let may_stay = if stays_plain {
@@ -163,35 +150,20 @@ impl Validator {
                 && first.magic == rules.message_format
                 && rules.message_format > 0
         };
-        let mut walk = RecordChecks::new(rules, place);
+        let mut checks = RecordChecks::new(rules, context);
         for batch in batches.iter_mut() {
-            let header = batch.header;
-            let entry = entry(data, &header);
-            check_batch(&first, &header, rules, place.origin)
-                .and_then(|()| match may_stay && walk.takes_header(&header, place) {
-                    true => Ok(()),
-                    false if place.is_in_place => Err(not_in_place("its records are looked at")),
-                    false => walk.batch(&header, entry, &mut self.decompressor),
-                })
-                .map_err(|refused| refused.at(header.position, header.base_offset))?;
-            let next_offset = place.first_offset.wrapping_add(walk.ordinal);
-            let header = &mut batch.header;
-            header.set_last_offset_and_epoch(next_offset.wrapping_sub(1), place.leader_epoch);
-            let max_timestamp = match rules.timestamp_type {
-                TimestampType::LogAppendTime => place.now,
-                _ => walk.max_batch_timestamp,
-            };
-            batch.is_resummed = header.set_max_timestamp(rules.timestamp_type, max_timestamp);
-            if place.is_in_place && batch.is_resummed {
-                return Err(not_in_place("its checksum changes"));
-            }
+            let (position, base_offset) = (batch.header.position, batch.header.base_offset);
+            check_batch(&first, &batch.header, rules, context.origin)
+                .and_then(|()| self.check_records(&batch.header, data, may_stay, &mut checks))
+                .map_err(|refused| refused.at(position, base_offset))?;
+            place_batch(batch, &checks, rules, context)?;
         }
-        if may_stay && (stays_plain || walk.is_in_order) {
+        if may_stay && (stays_plain || checks.is_in_order) {
             return Ok(ValidationResult {
-                next_offset: place.first_offset.wrapping_add(walk.ordinal),
+                next_offset: context.first_offset.wrapping_add(checks.ordinal),
                 max_timestamp: match rules.timestamp_type {
-                    TimestampType::LogAppendTime => place.now,
-                    _ => walk.max_timestamp,
+                    TimestampType::LogAppendTime => context.now,
+                    _ => checks.max_timestamp,
                 },
                 is_rebuilt: false,
             });
@@ -199,12 +171,29 @@ impl Validator {
         if may_stay && first.magic == 2 {
             return Err(Refused::new(
                 Refusal::Append,
-                "offset deltas of a compressed batch are not 0, 1, 2 and so on: a broker does not renumber these",
+                "offset deltas of a compressed batch are not 0, 1, 2 and so on: a broker does not renumber them",
             )
             .at(first.position, first.base_offset));
         }
-        self.rebuild(rules, data, batches, &first, target, place)
+        self.rebuild(rules, data, batches, &first, target, context)
             .map_err(|refused| refused.at(first.position, first.base_offset))
+    }
+
+    /// Checks the records of a batch: by its header if that is enough, else one by one.
+    fn check_records(
+        &mut self,
+        header: &Header,
+        data: &[u8],
+        may_stay: bool,
+        checks: &mut RecordChecks<'_>,
+    ) -> Result<()> {
+        if may_stay && checks.accepts_header(header) {
+            return Ok(());
+        }
+        if checks.context.is_in_place {
+            return Err(not_in_place("its records would have to be read"));
+        }
+        checks.batch(header, entry(data, header), &mut self.decompressor)
     }
 
     /// Makes one new batch (of uncompressed magic 0 and 1: messages) of all records.
@@ -215,7 +204,7 @@ impl Validator {
         batches: &mut Vec<ValidatedBatch>,
         first: &Header,
         codec: Codec,
-        place: AppendContext,
+        context: AppendContext,
     ) -> Result<ValidationResult> {
         if first.is_control() {
             return Err(Refused::new(
@@ -243,9 +232,9 @@ impl Validator {
                 magic: rules.message_format,
                 codec,
                 timestamp_type: rules.timestamp_type,
-                log_append_time: place.now,
-                base_offset: place.first_offset,
-                partition_leader_epoch: place.leader_epoch,
+                log_append_time: context.now,
+                base_offset: context.first_offset,
+                partition_leader_epoch: context.leader_epoch,
                 producer_id: first.producer_id,
                 producer_epoch: first.producer_epoch,
                 base_sequence: first.base_sequence,
@@ -253,13 +242,13 @@ impl Validator {
                 ..BatchOptions::default()
             })
             .map_err(refused)?;
-        let mut offset = place.first_offset;
+        let mut offset = context.first_offset;
         for ValidatedBatch { header, .. } in batches.iter() {
-            // As it came: what it is stored with has been written into the one in hand.
+            // `header` already has the fields that are stored. The records are read by those that came.
             let entry = entry(data, header);
-            let came = Header::parse(entry, header.position).ok().flatten();
-            let came = came.unwrap_or(*header);
-            transcode::for_each(&came, entry, decompressor, false, |record| {
+            let sent = Header::parse(entry, header.position).ok().flatten();
+            let sent = sent.unwrap_or(*header);
+            transcode::for_each(&sent, entry, decompressor, false, |record| {
                 builder.append(&NewRecord { offset, ..record })?;
                 offset = offset.wrapping_add(1);
                 Ok(())
@@ -270,8 +259,8 @@ impl Validator {
         let built = builder.finish(rebuilt).map_err(refused)?;
         batches.clear();
         let mut at = 0;
-        while let Ok(crate::format::walk::NextBatch::Batch(header, _)) =
-            crate::format::walk::next_batch(rebuilt.get(at..).unwrap_or_default(), at as u64)
+        while let Ok(NextBatch::Batch(header, _)) =
+            next_batch(rebuilt.get(at..).unwrap_or_default(), at as u64)
         {
             check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
             at += header.size();
@@ -286,6 +275,46 @@ impl Validator {
             is_rebuilt: true,
         })
     }
+}
+
+/// Returns the first batch's header. A request holds one batch of magic 2, or one compressed batch, or any number of
+/// uncompressed messages.
+fn check_batch_count(batches: &[ValidatedBatch], source: Compression) -> Result<Header> {
+    let Some(&ValidatedBatch { header: first, .. }) = batches.first() else {
+        return Err(Refused::new(
+            Refusal::InvalidRecord,
+            "there is no batch to append",
+        ));
+    };
+    match batches.get(1) {
+        Some(second) if first.magic == 2 || source != Compression::None => Err(Refused::new(
+            Refusal::InvalidRecord,
+            "a produce request holds one batch of magic 2, or one compressed one: append each by itself",
+        )
+        .at(second.header.position, second.header.base_offset)),
+        _ => Ok(first),
+    }
+}
+
+/// Gives a checked batch the offsets, the leader epoch and the timestamps that it is stored with.
+fn place_batch(
+    batch: &mut ValidatedBatch,
+    checks: &RecordChecks<'_>,
+    rules: &ValidationRules,
+    context: AppendContext,
+) -> Result<()> {
+    let next_offset = context.first_offset.wrapping_add(checks.ordinal);
+    let header = &mut batch.header;
+    header.set_last_offset_and_epoch(next_offset.wrapping_sub(1), context.leader_epoch);
+    let max_timestamp = match rules.timestamp_type {
+        TimestampType::LogAppendTime => context.now,
+        _ => checks.max_batch_timestamp,
+    };
+    batch.is_resummed = header.set_max_timestamp(rules.timestamp_type, max_timestamp);
+    if context.is_in_place && batch.is_resummed {
+        return Err(not_in_place("its checksum would change"));
+    }
+    Ok(())
 }
 
 /// The bytes of the batch.

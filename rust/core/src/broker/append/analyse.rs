@@ -1,6 +1,6 @@
 //! A request's batches by their headers and checksums: the first look, in which nothing changes.
 
-use super::{AppendRequest, Form, LogAppender, Result};
+use super::{AppendRequest, BatchForm, LogAppender, Result};
 use crate::base::error::{Error, ErrorKind};
 use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
@@ -26,7 +26,7 @@ impl LogAppender {
         &mut self,
         data: &[u8],
         request: AppendRequest,
-        form: Form,
+        form: BatchForm,
     ) -> Result<Analysis> {
         let mut found = Analysis {
             size: 0,
@@ -48,7 +48,7 @@ impl LogAppender {
             if origin == AppendOrigin::Replication
                 && header.partition_leader_epoch > request.leader_epoch
             {
-                if form == Form::Headers {
+                if form == BatchForm::HeaderOnly {
                     return Err(not_in_place("its leader epoch is above the request's"));
                 }
                 // A newer leader's: the fetch that brings them comes with its epoch.
@@ -86,7 +86,7 @@ impl LogAppender {
         header: &Header,
         entry: &[u8],
         request: AppendRequest,
-        form: Form,
+        form: BatchForm,
     ) -> Result<()> {
         let invalid = |message| Err(Refused::new(Refusal::InvalidRecord, message));
         let epoch = header.partition_leader_epoch;
@@ -106,9 +106,9 @@ impl LogAppender {
             _ => {}
         }
         if request.origin != AppendOrigin::Replication {
-            check_size(header, &self.settings.rules, "")?;
+            check_size(header, &self.config.rules, "")?;
         }
-        if form == Form::Headers {
+        if form == BatchForm::HeaderOnly {
             return Ok(());
         }
         header

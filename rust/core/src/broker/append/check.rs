@@ -62,14 +62,14 @@ impl LogAppender {
     }
 
     pub(super) fn check_fits(&self, size: usize) -> Result<()> {
-        if size as i64 <= self.settings.segment_bytes {
+        if size as i64 <= self.config.segment_bytes {
             return Ok(());
         }
         Err(Refused::new(
             Refusal::RecordBatchTooLarge,
             format!(
                 "{size} bytes are appended at once, segment_bytes is {}: append fewer batches at once, or raise it",
-                self.settings.segment_bytes
+                self.config.segment_bytes
             ),
         ))
     }

@@ -1,7 +1,7 @@
 //! What goes into an append and what comes out: settings, requests, answers, and what is to be written.
 
 use crate::broker::index_builder::{SegmentIndexes, TransactionIndexEnd};
-use crate::broker::producers::AppendOrigin;
+use crate::broker::producers::{AppendOrigin, DuplicateBatch};
 use crate::broker::refusal::Refused;
 use crate::broker::validate::ValidationRules;
 
@@ -136,6 +136,16 @@ impl AppendInfo {
         max_timestamp: -1,
         is_duplicate: false,
     };
+
+    pub(super) fn of_duplicate(stored: DuplicateBatch) -> Self {
+        Self {
+            first_offset: stored.first_offset,
+            last_offset: stored.last_offset,
+            log_append_time: stored.timestamp,
+            max_timestamp: stored.timestamp,
+            is_duplicate: true,
+        }
+    }
 }
 
 /// The answers to many requests, in one.

@@ -14,10 +14,10 @@ impl LogAppender {
             _ => now.wrapping_sub(segment.created_ms),
         };
         let limit = self
-            .settings
+            .config
             .segment_ms
             .wrapping_sub(self.jitter(segment.base_offset));
-        let is_due = segment.size as i64 > self.settings.segment_bytes - size as i64
+        let is_due = segment.size as i64 > self.config.segment_bytes - size as i64
             || (segment.size > 0 && waited > limit)
             || segment.indexes.is_full()
             || relative_offset(analysis.last_offset, segment.base_offset).is_none();
@@ -30,11 +30,8 @@ impl LogAppender {
 
     /// Kafka draws a number for each segment; this one is always the same for the same segment.
     fn jitter(&self, base_offset: i64) -> i64 {
-        let most = self
-            .settings
-            .segment_jitter_ms
-            .min(self.settings.segment_ms);
-        let mut mixed = self.settings.jitter_seed ^ base_offset as u64;
+        let most = self.config.segment_jitter_ms.min(self.config.segment_ms);
+        let mut mixed = self.config.jitter_seed ^ base_offset as u64;
         // SplitMix64.
         mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,7 +48,7 @@ impl LogAppender {
             index_interval_bytes,
             segment_index_bytes,
             ..
-        } = self.settings;
+        } = self.config;
         ActiveSegment {
             base_offset,
             size: 0,

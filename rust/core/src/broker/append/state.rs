@@ -65,7 +65,7 @@ impl LogAppender {
     /// Forgets idle producers; their ids.
     pub fn remove_expired_producers(&mut self, now: i64) -> Vec<i64> {
         self.producers
-            .remove_expired(now, self.settings.producer_id_expiration_ms)
+            .remove_expired(now, self.config.producer_id_expiration_ms)
     }
 
     /// Within log start and log end.

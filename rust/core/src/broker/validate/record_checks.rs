@@ -16,7 +16,7 @@ const MAX_LISTED: usize = 1 << 16;
 /// What walking the records of a request finds.
 pub(super) struct RecordChecks<'r> {
     rules: &'r ValidationRules,
-    now: i64,
+    pub(super) context: AppendContext,
     /// Records so far.
     pub(super) ordinal: i64,
     /// Of all batches; of the last batch.
@@ -31,10 +31,10 @@ pub(super) struct RecordChecks<'r> {
 }
 
 impl<'r> RecordChecks<'r> {
-    pub(super) fn new(rules: &'r ValidationRules, place: AppendContext) -> Self {
+    pub(super) fn new(rules: &'r ValidationRules, context: AppendContext) -> Self {
         Self {
             rules,
-            now: place.now,
+            context,
             ordinal: 0,
             max_timestamp: -1,
             max_batch_timestamp: -1,
@@ -47,12 +47,12 @@ impl<'r> RecordChecks<'r> {
 
     /// Takes a batch of our own encoder by its header; false if the rules ask for what only its records tell, or would
     /// refuse one of them.
-    pub(super) fn takes_header(&mut self, header: &Header, place: AppendContext) -> bool {
+    pub(super) fn accepts_header(&mut self, header: &Header) -> bool {
         let rules = self.rules;
         let is_stamped_here = rules.timestamp_type == TimestampType::LogAppendTime;
-        let ahead = header.max_timestamp.saturating_sub(self.now);
-        let takes = place.is_encoded_here
-            && place.origin == AppendOrigin::Client
+        let ahead = header.max_timestamp.saturating_sub(self.context.now);
+        let is_accepted = self.context.is_encoded_here
+            && self.context.origin == AppendOrigin::Client
             && header.magic == 2
             && record_limit(rules, header) == ValidationRules::NO_RECORD_LIMIT
             && header.timestamp_type() == TimestampType::CreateTime
@@ -60,12 +60,12 @@ impl<'r> RecordChecks<'r> {
             && (is_stamped_here
                 || (rules.timestamp_before_max_ms == i64::MAX
                     && ahead <= rules.timestamp_after_max_ms));
-        if takes {
+        if is_accepted {
             self.ordinal += i64::from(header.records_count.unwrap_or(0));
             self.max_batch_timestamp = header.max_timestamp;
             self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
         }
-        takes
+        is_accepted
     }
 
     pub(super) fn batch(
@@ -196,7 +196,7 @@ impl<'r> RecordChecks<'r> {
         let is_timed = self.rules.timestamp_type == TimestampType::CreateTime && timestamp != -1;
         if is_timed {
             // Wraps as Kafka's does: what is out of range must be so here too.
-            let age = self.now.wrapping_sub(timestamp);
+            let age = self.context.now.wrapping_sub(timestamp);
             if age > self.rules.timestamp_before_max_ms
                 || age.wrapping_neg() > self.rules.timestamp_after_max_ms
             {
@@ -221,7 +221,7 @@ impl<'r> RecordChecks<'r> {
     #[cold]
     fn refuse_timestamp(&mut self, index: i32, timestamp: i64) {
         self.is_timestamp = true;
-        let (now, rules) = (self.now, self.rules);
+        let (now, rules) = (self.context.now, self.rules);
         self.refuse(index, || {
             format!(
                 "timestamp {timestamp} is not within {} ms before and {} ms after {now} (message_timestamp_before_max_ms, \
