@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::format::batch::{BATCH_OVERHEAD, Header};
 use crate::format::compression::{Compression, Decompressor};
 use crate::format::message::{self, Message, MessageSet};
-use crate::format::record::{self, Headers};
+use crate::format::record::{self, Headers, Record};
 use crate::format::walk::{check_first_offset, is_before};
 use crate::read::columns::{Columns, Row};
 use crate::read::fast_decode::{self, Base, Payload};
@@ -263,7 +263,8 @@ impl Fetch {
                     break;
                 }
             }
-            self.append_record(header, payload, &mut position, columns)
+            record::parse(payload, &mut position)
+                .and_then(|parsed| self.selection.push(row(header, &parsed), columns))
                 .map_err(|error| record::at_record(error, record, records_count))?;
             record += 1;
         }
@@ -272,27 +273,6 @@ impl Fetch {
         }
         columns.end(header, header.base_offset);
         Ok(position)
-    }
-
-    /// Appends the record at `position`, which moves behind it, if it is wanted.
-    fn append_record(
-        &self,
-        header: &Header,
-        payload: &[u8],
-        position: &mut usize,
-        columns: &mut Columns,
-    ) -> Result<()> {
-        let record = record::parse(payload, position)?;
-        let (timestamp, offset) = header.timestamp_and_offset(&record);
-        let row = Row {
-            offset,
-            timestamp,
-            sequence: header.sequence(record.offset_delta),
-            key: record.key,
-            value: record.value,
-            headers: record.headers,
-        };
-        self.selection.push(row, columns)
     }
 
     /// Appends the messages of this part; returns where the next part starts.
@@ -342,5 +322,19 @@ impl Fetch {
         })?;
         columns.end(header, set.first_offset());
         Ok(position)
+    }
+}
+
+/// The row of a record of magic 2.
+#[inline]
+fn row<'a>(header: &Header, record: &Record<'a>) -> Row<'a> {
+    let (timestamp, offset) = header.timestamp_and_offset(record);
+    Row {
+        offset,
+        timestamp,
+        sequence: header.sequence(record.offset_delta),
+        key: record.key,
+        value: record.value,
+        headers: record.headers,
     }
 }

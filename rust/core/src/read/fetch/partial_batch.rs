@@ -48,15 +48,11 @@ impl PartialBatch {
         let count = record::check_count(records_count)?;
         // A header takes at least two bytes.
         let may_have_many_headers = with_headers && payload.len() / 2 > PART_HEADERS;
-        let ends = if count > PART_RECORDS || may_have_many_headers {
-            part_ends(payload, records_count)?
-        } else {
-            vec![Cursor {
-                record: count,
-                position: payload.len(),
-            }]
-        };
-        Ok(Self::new(header, payload.len(), 0, ends))
+        if count > PART_RECORDS || may_have_many_headers {
+            let ends = part_ends(payload, records_count)?;
+            return Ok(Self::divided(header, payload.len(), 0, ends));
+        }
+        Ok(Self::whole(header, count, payload.len(), 0))
     }
 
     /// Opens an entry of magic 0 or 1. With `check_crcs`, the messages of a wrapper that has several parts are verified
@@ -68,23 +64,32 @@ impl PartialBatch {
     ) -> Result<Self> {
         let length = set.payload().len();
         let most = length / message::MIN_SIZE;
-        let mut ends = Vec::new();
-        if most > PART_RECORDS {
-            let mut end = Cursor::default();
-            while end.position < length {
-                end.record += set.walk(check_crcs, &mut end.position, PART_RECORDS, |_| Ok(()))?;
-                ends.push(end);
-            }
-        } else {
-            ends.push(Cursor {
-                record: most,
-                position: length,
-            });
+        if most <= PART_RECORDS {
+            return Ok(Self::whole(header, most, length, set.offset_shift()));
         }
-        Ok(Self::new(header, length, set.offset_shift(), ends))
+        let (mut ends, mut end) = (Vec::new(), Cursor::default());
+        while end.position < length {
+            end.record += set.walk(check_crcs, &mut end.position, PART_RECORDS, |_| Ok(()))?;
+            ends.push(end);
+        }
+        Ok(Self::divided(header, length, set.offset_shift(), ends))
     }
 
-    fn new(
+    fn whole(header: &Header, records: usize, payload_length: usize, offset_shift: i64) -> Self {
+        Self {
+            header: *header,
+            payload_length,
+            start: Cursor::default(),
+            end: Cursor {
+                record: records,
+                position: payload_length,
+            },
+            later_ends: Vec::new(),
+            offset_shift,
+        }
+    }
+
+    fn divided(
         header: &Header,
         payload_length: usize,
         offset_shift: i64,
