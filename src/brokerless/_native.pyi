@@ -18,7 +18,9 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 __all__ = [
+    "BATCH_OVERHEAD",
     "CODECS",
+    "DEFAULT_MAX_BATCH_BYTES",
     "FIRST_OWN_PRODUCER_ID",
     "ROW_COLUMNS",
     "Appended",
@@ -70,8 +72,14 @@ __all__ = [
 _Data: TypeAlias = Buffer | pa.Buffer
 _Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
+BATCH_OVERHEAD: int
+"""Bytes of the header of a batch of format 2, and so of the smallest batch: 61. Older formats have shorter headers."""
+
 CODECS: tuple[str, ...]
 """What a batch is compressed with, by Kafka's names and in the order of its ids; the first is "none"."""
+
+DEFAULT_MAX_BATCH_BYTES: int
+"""The default cap on the decompressed size of one batch: 256 MiB."""
 
 FIRST_OWN_PRODUCER_ID: int
 """Where the producer ids begin that no cluster gives: it counts from 0 and never gets there. Ours are among them."""

@@ -31,9 +31,12 @@ pub use broker::recovery::{ProducerReplay, SegmentEnd, SegmentRecovery, WalkEnd}
 pub use broker::refusal::{Refusal, Refused};
 pub use broker::validate::{ValidationRules, topic_codec};
 pub use format::batch::{
-    Header, TimestampType, crc32, crc32c, decrement_sequence, empty_batch, increment_sequence,
+    BATCH_OVERHEAD, Header, TimestampType, crc32, crc32c, decrement_sequence, empty_batch,
+    increment_sequence,
 };
-pub use format::compression::{Codec, Compression, Compressor, Decompressor};
+pub use format::compression::{
+    Codec, Compression, Compressor, DEFAULT_MAX_BATCH_BYTES, Decompressor,
+};
 pub use format::control::{ControlType, control_type, coordinator_epoch};
 pub use format::find_batch::find_batch;
 pub use format::index::{

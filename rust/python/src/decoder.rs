@@ -3,8 +3,8 @@
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
-    AbortedTransaction, Error, Fetch, Header, NextBatch, Progress, Selection, check_first_offset,
-    check_offset_range, framing_holds, next_batch,
+    AbortedTransaction, DEFAULT_MAX_BATCH_BYTES, Error, Fetch, Header, NextBatch, Progress,
+    Selection, check_first_offset, check_offset_range, framing_holds, next_batch,
 };
 use pyo3::prelude::*;
 
@@ -38,7 +38,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     #[new]
     #[pyo3(signature = (columns, *, topic=None, partition=None, start_offset=i64::MIN, end_offset=i64::MAX,
-        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false,
+        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES, spark=false,
         order=None))]
     #[expect(
         clippy::too_many_arguments,

@@ -1,6 +1,8 @@
 //! `ErasureScan` and `SegmentErasure`: finding the records that go, and new segments without them.
 
-use brokerless_core::{Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex};
+use brokerless_core::{
+    DEFAULT_MAX_BATCH_BYTES, Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -26,7 +28,7 @@ pub(crate) struct ErasureScan(Scan);
 #[pymethods]
 impl ErasureScan {
     #[new]
-    #[pyo3(signature = (*, keys=vec![], key_prefixes=vec![], headers=vec![], blank=false, max_batch_bytes=256 << 20))]
+    #[pyo3(signature = (*, keys=vec![], key_prefixes=vec![], headers=vec![], blank=false, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
     fn new(
         keys: Vec<Vec<u8>>,
         key_prefixes: Vec<Vec<u8>>,
@@ -78,7 +80,7 @@ pub(crate) struct SegmentErasure {
 #[pymethods]
 impl SegmentErasure {
     #[new]
-    #[pyo3(signature = (*, blank=false, max_batch_bytes=256 << 20))]
+    #[pyo3(signature = (*, blank=false, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
     fn new(blank: bool, max_batch_bytes: usize) -> Self {
         Self {
             eraser: Eraser::new(blank, max_batch_bytes),

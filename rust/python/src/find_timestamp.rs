@@ -1,13 +1,10 @@
 //! `find_timestamp`: the broker's look-up of an offset by time, inside one segment.
 
-use brokerless_core::{Decompressor, TimestampQuery};
+use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, Decompressor, TimestampQuery};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
-
-/// The most that one batch may decompress to here.
-const MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// Timestamp, offset and leader epoch of what was found.
 type Found = Option<(i64, i64, i32)>;
@@ -30,7 +27,7 @@ pub(crate) fn find_timestamp(
     };
     let (found, wanted) = py
         .detach(|| {
-            let mut decompressor = Decompressor::new(MAX_BATCH_BYTES);
+            let mut decompressor = Decompressor::new(DEFAULT_MAX_BATCH_BYTES);
             brokerless_core::find_timestamp(
                 data.as_slice(),
                 position,

@@ -1,14 +1,11 @@
 //! `LogDump`: a log as `kafka-dump-log` prints it.
 
-use brokerless_core::LogDump as Dump;
+use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, LogDump as Dump};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
-
-/// One batch may decompress to this much.
-const MAX_BATCH_BYTES: usize = 256 << 20;
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
@@ -32,7 +29,7 @@ impl LogDump {
             deep_iteration,
             print_data_log,
             skip_record_metadata,
-            MAX_BATCH_BYTES,
+            DEFAULT_MAX_BATCH_BYTES,
         );
         if escape_controls {
             dump = dump.escape_controls();

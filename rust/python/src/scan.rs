@@ -7,14 +7,13 @@ use arrow_array::{
 };
 use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{DataType, Field, Schema};
-use brokerless_core::{Decompressor, Error, Header, NextBatch, first_offset, next_batch};
+use brokerless_core::{
+    DEFAULT_MAX_BATCH_BYTES, Decompressor, Error, Header, NextBatch, first_offset, next_batch,
+};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
-
-/// One wrapper of magic 0 or 1 may decompress to this much; beyond, its base offset is null.
-const MAX_WRAPPER_BYTES: usize = 256 << 20;
 
 struct Batch {
     header: Header,
@@ -49,7 +48,7 @@ fn batches(
     check_crcs: bool,
     most: usize,
 ) -> Result<(Vec<Batch>, usize), Error> {
-    let mut decompressor = Decompressor::new(MAX_WRAPPER_BYTES);
+    let mut decompressor = Decompressor::new(DEFAULT_MAX_BATCH_BYTES);
     let mut found = Vec::new();
     let mut consumed = 0;
     while found.len() < most {

@@ -1,8 +1,8 @@
 //! `SegmentConversion`: converts old segments to another magic or codec.
 
 use brokerless_core::{
-    AbortedTransaction, Codec, Compression, Conversion, Converted, Error, Result, SegmentConverter,
-    TransactionIndex,
+    AbortedTransaction, Codec, Compression, Conversion, Converted, DEFAULT_MAX_BATCH_BYTES, Error,
+    Result, SegmentConverter, TransactionIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,7 +20,7 @@ impl SegmentConversion {
     #[new]
     #[pyo3(signature = (*, magic=None, compression=None, compression_level=None, recompress=false, batch_size=None,
         join_below=None, drop_headers=false, drop_producers=false, aborted=vec![], last_stable_offset=i64::MAX, log_end_offset=i64::MAX,
-        max_batch_bytes=256 << 20, threads=1))]
+        max_batch_bytes=DEFAULT_MAX_BATCH_BYTES, threads=1))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"

@@ -133,7 +133,7 @@ class Convert:
     compression_level: int | None = None
     batch_size: int | None = None
     drop: frozenset[str] = frozenset()
-    max_batch_bytes: int = 256 << 20
+    max_batch_bytes: int = _native.DEFAULT_MAX_BATCH_BYTES
     sole_replica: bool = False
 
     def __post_init__(self) -> None:

@@ -30,8 +30,8 @@ pub use crate::base::timestamp_type::TimestampType;
 pub(crate) const LOG_OVERHEAD: usize = 12;
 /// Bytes up to and with the magic.
 pub(crate) const MAGIC_END: usize = 17;
-/// A magic 2 header, and so the smallest batch.
-pub(crate) const BATCH_OVERHEAD: usize = 61;
+/// Bytes of a magic 2 header, and so of the smallest batch. Headers of magic 0 and 1 are shorter.
+pub const BATCH_OVERHEAD: usize = 61;
 /// Where the crc of magic 2 starts.
 const ATTRIBUTES_AT: usize = 21;
 /// Behind the crc of any magic: the bytes by which one entry is told from another.

@@ -19,6 +19,9 @@ use output::OutputBuffer;
 
 pub use compressor::{Codec, Compressor};
 
+/// The default cap on the decompressed size of one batch, 256 MiB: Kafka has none, and hostile bytes may claim any size.
+pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
+
 /// A codec, by the id in the low three bits of a batch's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
