@@ -54,7 +54,7 @@ pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersCo
 pub use read::dump::{JsonDump, LogDump};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::search::{TimestampMatch, TimestampQuery, find_timestamp};
-pub use read::soundness::{SoundBatch, Soundness};
+pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::transactions::Transactions;
 pub use rewrite::compact::{
     CompactionRewrite, CompactionScan, HashRange, LastRecord, NewestRecords, Phase, RecordCounts,

@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use brokerless_core::{Error, TimestampType, check_header_count, check_timestamp};
 use pyo3::prelude::*;
 
+use crate::borrowed_array::Array;
 use crate::columns::{BytesColumn, Columns, HeadersColumn, Integers, TimeColumn};
 use crate::error::to_py;
 use crate::hand_over::HandOver;
@@ -89,41 +90,7 @@ impl RecordRows {
             let Some(array) = array else {
                 continue;
             };
-            let rows = found.rows;
-            let (data_type, column) = match name {
-                "key" | "value" => {
-                    let column = BytesColumn::new(py, name, Some(array))?;
-                    let shared = py.detach(|| column.array());
-                    (DataType::Binary, Column::Bytes(column, shared))
-                }
-                "topic" => {
-                    let column = BytesColumn::new(py, name, Some(array))?;
-                    (DataType::Utf8, Column::Text(column))
-                }
-                "headers" => {
-                    let column = HeadersColumn::new(py, array)?;
-                    let shared = py
-                        .detach(|| match shared(&column) {
-                            Some(shared) if magic == 2 => Ok(Some(shared)),
-                            shared => check_headers(&column, rows, magic).map(|()| shared),
-                        })
-                        .map_err(|error| to_py(py, error))?;
-                    (headers_type(), Column::Headers(Box::new(column), shared))
-                }
-                _ => {
-                    let numbers = if name == "timestamp" {
-                        let column = TimeColumn::new(py, name, array)?;
-                        py.detach(|| times(&column, rows))
-                    } else if array.type_name == "null" {
-                        Err(numbered(Error::invalid(format!("{name} is null")), 0))
-                    } else {
-                        let column = Integers::new(py, name, array)?;
-                        py.detach(|| numbers(name, &column, rows, magic))
-                    };
-                    let numbers = numbers.map_err(|error| to_py(py, error))?;
-                    (numbers.data_type().clone(), Column::Numbers(numbers))
-                }
-            };
+            let (data_type, column) = Column::new(py, name, array, found.rows, magic)?;
             columns.push(column);
             fields.push(Field::new(name, data_type, true));
         }
@@ -191,6 +158,50 @@ impl RecordRows {
 }
 
 impl Column {
+    /// Checks a column of `rows` rows, and returns it with the type in which it is handed on.
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        array: &Array,
+        rows: usize,
+        magic: i8,
+    ) -> PyResult<(DataType, Self)> {
+        match name {
+            "key" | "value" => {
+                let column = BytesColumn::new(py, name, Some(array))?;
+                let shared = py.detach(|| column.array());
+                Ok((DataType::Binary, Self::Bytes(column, shared)))
+            }
+            "topic" => {
+                let column = BytesColumn::new(py, name, Some(array))?;
+                Ok((DataType::Utf8, Self::Text(column)))
+            }
+            "headers" => {
+                let column = HeadersColumn::new(py, array)?;
+                let shared = py
+                    .detach(|| match shared(&column) {
+                        Some(shared) if magic == 2 => Ok(Some(shared)),
+                        shared => check_headers(&column, rows, magic).map(|()| shared),
+                    })
+                    .map_err(|error| to_py(py, error))?;
+                Ok((headers_type(), Self::Headers(Box::new(column), shared)))
+            }
+            _ => {
+                let numbers = if name == "timestamp" {
+                    let column = TimeColumn::new(py, name, array)?;
+                    py.detach(|| times(&column, rows))
+                } else if array.type_name == "null" {
+                    Err(numbered(Error::invalid(format!("{name} is null")), 0))
+                } else {
+                    let column = Integers::new(py, name, array)?;
+                    py.detach(|| numbers(name, &column, rows, magic))
+                };
+                let numbers = numbers.map_err(|error| to_py(py, error))?;
+                Ok((numbers.data_type().clone(), Self::Numbers(numbers)))
+            }
+        }
+    }
+
     fn is_copied(&self) -> bool {
         matches!(
             self,

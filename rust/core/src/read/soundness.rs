@@ -10,17 +10,41 @@ use crate::format::walk::{NextBatch, check_offset_range, first_known_offset, nex
 
 /// A sound batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SoundBatch {
+struct SoundBatch {
+    /// Byte position in the file.
+    position: u64,
+    /// Behind its last byte.
+    end_position: u64,
+    /// The first offset that its header tells.
+    first_offset: i64,
+    /// After its last offset.
+    next_offset: i64,
+    /// It may be a wrapper, whose first offset is inside.
+    is_wrapper: bool,
+}
+
+/// A damaged batch's range, or that of neighbouring sound ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchRange {
     /// Byte position in the file.
     pub position: u64,
-    /// Behind its last byte.
+    /// Position behind the last byte.
     pub end_position: u64,
-    /// The first offset that its header tells.
+    /// First offset.
     pub first_offset: i64,
-    /// After its last offset.
+    /// The offset after the last one.
     pub next_offset: i64,
-    /// It may be a wrapper, whose first offset is inside.
-    pub is_wrapper: bool,
+}
+
+/// A segment's batches, divided by whether their offsets rise.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Rising {
+    /// The batches that stay; neighbours are one range.
+    pub kept: Vec<BatchRange>,
+    /// The other batches, and whether some of their offsets are missing from those that stay.
+    pub dropped: Vec<(BatchRange, bool)>,
+    /// The offset ranges [first, next) of the batches that stay.
+    pub covered: Vec<(i64, i64)>,
 }
 
 /// A check of one segment's batches, in the order of the file.
@@ -54,11 +78,6 @@ impl Soundness {
             is_rising: true,
             places: collects.then(Vec::new),
         }
-    }
-
-    /// Where the segment has to end.
-    pub fn limit(&self) -> i64 {
-        self.limit
     }
 
     /// The next batch starts a run.
@@ -125,9 +144,46 @@ impl Soundness {
         }
     }
 
-    /// Divides the batches, in the order of the file, into as many as possible whose offsets rise within the segment's
-    /// range, and the others: true for a batch that stays.
-    pub fn rising(&self) -> (&[SoundBatch], Vec<bool>) {
+    /// Divides the batches into as many as possible whose offsets rise within the segment's range, and the others.
+    /// `is_limited`: the segment certainly ends at its limit, not only at the latest.
+    pub fn rising(&self, is_limited: bool) -> Rising {
+        let (batches, stays) = self.longest_rising();
+        let range = |batch: &SoundBatch| BatchRange {
+            position: batch.position,
+            end_position: batch.end_position,
+            first_offset: batch.first_offset,
+            next_offset: batch.next_offset,
+        };
+        let (kept, dropped): (Vec<_>, Vec<_>) = batches
+            .iter()
+            .map(range)
+            .zip(stays)
+            .partition(|&(_, stays)| stays);
+        let kept: Vec<_> = kept.into_iter().map(|(batch, _)| batch).collect();
+        let mut rising = Rising::default();
+        for &batch in &kept {
+            match rising.kept.last_mut() {
+                Some(last) if last.end_position == batch.position => {
+                    (last.end_position, last.next_offset) = (batch.end_position, batch.next_offset);
+                }
+                _ => rising.kept.push(batch),
+            }
+            match rising.covered.last_mut() {
+                Some(last) if last.1 == batch.first_offset => last.1 = batch.next_offset,
+                _ => rising.covered.push((batch.first_offset, batch.next_offset)),
+            }
+        }
+        let end = kept.last().map_or(i64::MIN, |last| last.next_offset);
+        let certain_end = if is_limited { end.max(self.limit) } else { end };
+        for (batch, _) in dropped {
+            let is_missing = is_missing(&batch, &kept, end, certain_end);
+            rising.dropped.push((batch, is_missing));
+        }
+        rising
+    }
+
+    /// The batches in the order of the file, and for each whether it stays.
+    fn longest_rising(&self) -> (&[SoundBatch], Vec<bool>) {
         let places = self.places.as_deref().unwrap_or_default();
         // For each number of batches, the chain of so many that ends lowest: where that is, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
@@ -206,6 +262,25 @@ impl Soundness {
     }
 }
 
+/// Whether some offsets of a dropped batch are in no batch that stays. Counted are offsets below `certain_end`, where the
+/// segment reaches for certain, and those of a batch that continues the log at `end` or overlaps one that stays.
+fn is_missing(batch: &BatchRange, kept: &[BatchRange], end: i64, certain_end: i64) -> bool {
+    let (first, next) = (batch.first_offset, batch.next_offset);
+    let after = kept.partition_point(|kept| kept.next_offset <= first);
+    let covered: i64 = kept
+        .iter()
+        .skip(after)
+        .take_while(|kept| kept.first_offset < next)
+        .map(|kept| {
+            kept.next_offset
+                .min(next)
+                .saturating_sub(kept.first_offset.max(first))
+        })
+        .sum();
+    let is_of_segment = covered > 0 || next <= certain_end || first == end;
+    is_of_segment && covered < next.saturating_sub(first)
+}
+
 fn is_set(stays: &[bool], i: usize) -> bool {
     stays.get(i).copied().unwrap_or(false)
 }
@@ -214,21 +289,53 @@ fn is_set(stays: &[bool], i: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn rising(batches: &[(i64, i64)]) -> Vec<bool> {
+    fn check(batches: &[(i64, i64)]) -> Soundness {
         let mut check = Soundness::new(0, 100, true, true);
         check.places = Some(
             batches
                 .iter()
-                .map(|&(first_offset, next_offset)| SoundBatch {
-                    position: 0,
-                    end_position: 0,
+                .zip(0..)
+                .map(|(&(first_offset, next_offset), number)| SoundBatch {
+                    position: 10 * number,
+                    end_position: 10 * number + 10,
                     first_offset,
                     next_offset,
                     is_wrapper: false,
                 })
                 .collect(),
         );
-        check.rising().1
+        check
+    }
+
+    fn rising(batches: &[(i64, i64)]) -> Vec<bool> {
+        check(batches).longest_rising().1
+    }
+
+    #[test]
+    fn offsets_that_only_a_dropped_batch_has_are_missing() {
+        let check = check(&[(0, 2), (2, 4), (3, 5), (8, 9), (50, 52)]);
+        let found = check.rising(false);
+        assert_eq!(found.covered, [(0, 4), (8, 9), (50, 52)]);
+        let kept = found
+            .kept
+            .iter()
+            .map(|batch| (batch.position, batch.end_position));
+        assert_eq!(kept.collect::<Vec<_>>(), [(0, 20), (30, 50)]);
+        let dropped = |is_limited: bool, batches: &[(i64, i64)]| {
+            let dropped = self::check(batches).rising(is_limited).dropped;
+            let missing =
+                |(batch, is_missing): (BatchRange, bool)| (batch.first_offset, is_missing);
+            dropped.into_iter().map(missing).collect::<Vec<_>>()
+        };
+        assert_eq!(found.dropped.len(), 1);
+        assert_eq!(
+            dropped(false, &[(0, 2), (2, 4), (3, 5), (8, 9)]),
+            [(3, true)]
+        );
+        // What lies beyond the last batch may be in the next segment, unless this one certainly goes on.
+        let batches = [(0, 2), (50, 52), (2, 6), (6, 8)];
+        assert_eq!(dropped(false, &batches), [(50, false)]);
+        assert_eq!(dropped(true, &batches), [(50, true)]);
     }
 
     #[test]
