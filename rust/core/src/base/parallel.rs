@@ -1,4 +1,4 @@
-//! Independent parts of work, divided among threads: each thread takes the next part when it has finished one.
+//! Dividing independent parts of work among threads: each thread takes the next part when it has finished one.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::base::error::Result;
 
-/// More threads than this do not help: batches are read and written by one.
+/// The most threads. More do not help, because one thread reads and writes the files.
 const MAX_THREADS: usize = 64;
 
 /// Makes a worker for each thread. One thread needs none: its caller does the work itself.

@@ -1,9 +1,9 @@
-//! Control records: their key says what they mark, their value is the marker or a KRaft message.
+//! Control records: transaction markers and KRaft messages.
 //!
-//! Key: int16 version, int16 type. Versions above the known one are read as the known one, and bytes
-//! behind the known fields are ignored. A transaction marker's value is int16 version, int32 coordinator epoch. KRaft
-//! values are Kafka's generated messages at message version 0: the leading int16 version is an ordinary field,
-//! lengths are unsigned varints of length + 1, and every struct ends with tagged fields.
+//! The key is int16 version, int16 type. Versions above the known one are read like the known one, and bytes behind the
+//! known fields are ignored. The value of a transaction marker is int16 version, int32 coordinator epoch. KRaft values
+//! are Kafka's generated messages at message version 0: the leading int16 version is an ordinary field, lengths are
+//! unsigned varints of length + 1, and every struct ends with tagged fields.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use crate::base::json::Json;
 use crate::base::primitives::Reader;
 use crate::base::utf8::java_utf8;
 
-/// What a control record marks (`ControlRecordType`).
+/// The type of a control record (`ControlRecordType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlType {
     /// The producer's transaction is aborted.
@@ -26,15 +26,15 @@ pub enum ControlType {
     SnapshotHeader,
     /// KRaft: last record of a snapshot.
     SnapshotFooter,
-    /// KRaft: the protocol's version.
+    /// KRaft: the version of the protocol.
     KRaftVersion,
     /// KRaft: the voters.
     KRaftVoters,
-    /// Written by a newer Kafka; consumers pass over it.
+    /// Written by a newer Kafka. Consumers skip it.
     Unknown(i16),
 }
 
-/// The type in a control record's key.
+/// Returns the type in a control record's key.
 pub fn control_type(key: &[u8]) -> Result<ControlType> {
     let mut reader = Reader::new(key);
     let (Ok(version), Ok(id)) = (reader.i16(), reader.i16()) else {
@@ -60,7 +60,7 @@ pub fn control_type(key: &[u8]) -> Result<ControlType> {
     })
 }
 
-/// The coordinator epoch in a transaction marker's value.
+/// Returns the coordinator epoch in a transaction marker's value.
 pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
     let mut reader = Reader::new(value);
     let (Ok(version), Ok(epoch)) = (reader.i16(), reader.i32()) else {
@@ -78,7 +78,7 @@ pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
 }
 
 impl ControlType {
-    /// Writes a KRaft value as Kafka's JSON converters do. Types without such a value write null.
+    /// Writes a KRaft value as Kafka's JSON converters do. Other types write null.
     pub fn value_json(self, value: &[u8], json: &mut Json<'_>) -> Result<()> {
         let mut message = KRaftMessage {
             reader: Reader::new(value),
@@ -104,7 +104,7 @@ impl ControlType {
     }
 }
 
-/// A generated message on its way from bytes to JSON.
+/// A generated message that is converted from bytes to JSON.
 struct KRaftMessage<'a, 'json, 'out> {
     reader: Reader<'a>,
     json: &'json mut Json<'out>,
@@ -192,7 +192,7 @@ impl KRaftMessage<'_, '_, '_> {
     }
 
     fn length(&mut self, name: &str) -> Result<usize> {
-        // 0 stands for null, which none of these fields may be; Kafka reads 2^31 and up as negative.
+        // 0 is null, which none of these fields may be. Kafka reads 2^31 and above as negative.
         let length = (self.reader.unsigned_varint()? as i32).wrapping_sub(1);
         usize::try_from(length).map_err(|_| Error::corrupt(format!("{name} is null")))
     }

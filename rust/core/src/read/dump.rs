@@ -1,7 +1,7 @@
-//! A log as lines to look at: the text of Kafka's own dump tool, or JSON.
+//! Dumps of a log: as the text of Kafka's own dump tool, or as JSON.
 //!
-//! Checksums are shown, not enforced: whoever dumps a log wants to see the damage. Only what cannot be parsed is an
-//! error, and what could be shown of that batch is shown before it is raised.
+//! Checksums are shown and not enforced, because a dump should show damage. Only what cannot be parsed is an error. The
+//! readable part of such a batch is shown before the error is returned.
 
 mod json;
 mod text;
@@ -15,14 +15,14 @@ use crate::format::compression::Decompressor;
 use crate::format::control::ControlType;
 use crate::format::walk::{NextBatch, next_batch};
 
-/// A call returns once it has written this much, looked at after each batch.
+/// A call returns after the batch with which its text reaches this size.
 const ENOUGH: usize = 4 << 20;
 
-/// How many times the cap on a batch's payload its lines may take: seven bytes of a hostile record become a line of a
-/// hundred.
+/// The largest text of a batch, as a multiple of the cap on its payload. Seven bytes of a hostile record become a line
+/// of a hundred.
 const TEXT_TO_PAYLOAD: usize = 4;
 
-/// What both forms share: batch after batch, and an error kept until its place comes first.
+/// What both forms share: the loop over batches, and an error that is kept until its batch comes first.
 #[derive(Debug)]
 struct BatchDump {
     decompressor: Decompressor,
@@ -39,9 +39,9 @@ impl BatchDump {
         }
     }
 
-    /// Writes whole batches of `bytes` to `out`; returns how many bytes they took.
+    /// Writes the whole batches of `bytes` to `out`; returns how many bytes they took.
     ///
-    /// Text but no progress: the first batch is damaged, that is what can be shown of it, and the next call raises.
+    /// Text without progress is the readable part of a damaged first batch. The next call returns its error.
     fn feed(
         &mut self,
         bytes: &[u8],
@@ -82,13 +82,13 @@ impl BatchDump {
     }
 }
 
-/// What a batch is written with.
+/// What writing a batch needs.
 struct DumpScratch<'a> {
     decompressor: &'a mut Decompressor,
     max_text: usize,
 }
 
-/// Refuses a batch that takes `size` bytes so far.
+/// Refuses a batch whose text has reached `size` bytes.
 fn check_size(size: usize, max_text: usize) -> Result<()> {
     if size > max_text {
         return Err(Error::unsupported(format!(
@@ -98,7 +98,7 @@ fn check_size(size: usize, max_text: usize) -> Result<()> {
     Ok(())
 }
 
-/// Kafka's name of a codec id that has no codec does not exist: its tool fails there.
+/// Kafka's name of the codec. Unknown ids have none: Kafka's tool fails there.
 fn compression_name(header: &Header) -> String {
     match header.compression() {
         Ok(codec) => codec.name().to_owned(),
@@ -106,7 +106,7 @@ fn compression_name(header: &Header) -> String {
     }
 }
 
-/// Kafka's name for the type of a control record.
+/// Kafka's name of the type.
 fn control_name(control_type: ControlType) -> &'static str {
     match control_type {
         ControlType::Abort => "ABORT",

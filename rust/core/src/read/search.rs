@@ -1,4 +1,4 @@
-//! Offsets for times inside one segment (`LogSegment.findOffsetByTimestamp`).
+//! The search for an offset by timestamp inside one segment (`LogSegment.findOffsetByTimestamp`).
 
 use crate::base::error::Result;
 use crate::format::batch::Header;
@@ -6,30 +6,30 @@ use crate::format::compression::Decompressor;
 use crate::format::message::MessageSet;
 use crate::format::record;
 
-/// A record found by its time.
+/// A record found by its timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimestampMatch {
-    /// The record's, ms.
+    /// The record's timestamp, ms.
     pub timestamp: i64,
-    /// The record's.
+    /// The record's offset.
     pub offset: i64,
-    /// The batch's; -1 for none.
+    /// The batch's leader epoch; -1 for none.
     pub leader_epoch: i32,
 }
 
-/// What is looked for.
+/// What a record must match.
 #[derive(Debug, Clone, Copy)]
 pub struct TimestampQuery {
-    /// At least this late, ms.
+    /// The least timestamp, ms.
     pub timestamp: i64,
-    /// At least this far in the log.
+    /// The least offset.
     pub start_offset: i64,
-    /// Exactly this late, in the first batch whose greatest timestamp it is.
+    /// The timestamp must be equal, in the first batch whose greatest timestamp it is.
     pub exact: bool,
 }
 
 impl TimestampQuery {
-    /// Whether a batch may hold an answer, by its header.
+    /// Whether the batch may hold a match, judged by its header.
     fn is_candidate(&self, header: &Header) -> bool {
         if self.exact {
             header.max_timestamp == self.timestamp
@@ -48,10 +48,10 @@ impl TimestampQuery {
     }
 }
 
-/// Searches the entries in `bytes`, at `position` of a file of `end` bytes; control records count.
+/// Searches the entries in `bytes`, which lie at `position` of a file of `end` bytes. Control records count.
 ///
-/// Returns what was found, and the position wanted next, as [`crate::HeaderWalk::feed`] does: bodies that cannot hold
-/// an answer are not needed. At `end` there is nothing more to search.
+/// Returns the match, and the position wanted next as from [`crate::HeaderWalk::feed`]: bodies that cannot hold a match
+/// are not needed. At `end`, nothing more is to be searched.
 pub fn find_timestamp(
     bytes: &[u8],
     position: u64,
@@ -77,7 +77,7 @@ pub fn find_timestamp(
         }
         if target.is_candidate(&header) {
             if target.exact && header.magic == 0 {
-                // `RecordBatch.offsetOfMaxTimestamp`: none, and Kafka looks no further.
+                // `RecordBatch.offsetOfMaxTimestamp` is none for magic 0, and Kafka searches no further.
                 return Ok((None, end));
             }
             let Some(entry) = rest.get(..header.size()) else {
@@ -86,7 +86,7 @@ pub fn find_timestamp(
             let found = find_in_batch(&header, entry, target, decompressor)
                 .map_err(|error| header.locate(error))?;
             if found.is_some() || target.exact {
-                // The first batch that says so is believed, and Kafka looks no further.
+                // Kafka trusts the first such batch and searches no further.
                 return Ok((found, if found.is_some() { at } else { end }));
             }
         }

@@ -1,8 +1,8 @@
-//! Which batches of a segment are sound: framed, with a right checksum, in the order of their offsets. Records are not
-//! looked into.
+//! Finds the sound batches of a segment: framed, with the right checksum, in the order of their offsets. Records are
+//! not read.
 //!
-//! No checksum covers a base offset, so one flipped bit moves a batch. The order tells: of batches that contradict each
-//! other, most stay and as few as possible are dropped.
+//! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals it: where
+//! batches contradict each other, as few as possible are dropped.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
@@ -13,17 +13,17 @@ use crate::format::walk::{NextBatch, check_offset_range, first_known_offset, nex
 struct SoundBatch {
     /// Byte position in the file.
     position: u64,
-    /// Behind its last byte.
+    /// Position behind its last byte.
     end_position: u64,
     /// The first offset that its header tells.
     first_offset: i64,
-    /// After its last offset.
+    /// The offset after its last one.
     next_offset: i64,
-    /// It may be a wrapper, whose first offset is inside.
+    /// Whether it may be a wrapper, whose first offset is inside.
     is_wrapper: bool,
 }
 
-/// A damaged batch's range, or that of neighbouring sound ones.
+/// One batch, or neighbouring ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchRange {
     /// Byte position in the file.
@@ -47,26 +47,26 @@ pub struct Rising {
     pub covered: Vec<(i64, i64)>,
 }
 
-/// A check of one segment's batches, in the order of the file.
+/// Checks the batches of one segment, in the order of the file.
 #[derive(Debug)]
 pub struct Soundness {
     first_possible: i64,
     limit: i64,
     check_crcs: bool,
-    /// Of the first sound batch since the last [`Soundness::start_run`].
+    /// First offset of the first sound batch since the last [`Soundness::start_run`].
     pub first_offset: Option<i64>,
-    /// After the last sound batch.
+    /// The offset after the last sound batch.
     pub next_offset: i64,
-    /// Bytes that the batch behind the last one takes; 0: cannot be told.
+    /// Bytes that the batch behind the last one takes; 0 if unknown.
     pub needed: usize,
-    /// No batch so far contradicts another one, or leaves the segment's range of offsets.
+    /// Whether no batch so far contradicts another one or leaves the segment's range of offsets.
     pub is_rising: bool,
     places: Option<Vec<SoundBatch>>,
 }
 
 impl Soundness {
-    /// For a segment with offsets from `base_offset` up to `limit`. With `collects`, every batch is remembered, 32 bytes
-    /// for each.
+    /// Creates a check for a segment with offsets from `base_offset` to below `limit`. With `collects`, every batch is
+    /// remembered, in 40 bytes.
     pub fn new(base_offset: i64, limit: i64, check_crcs: bool, collects: bool) -> Self {
         Self {
             first_possible: base_offset,
@@ -80,15 +80,15 @@ impl Soundness {
         }
     }
 
-    /// The next batch starts a run.
+    /// Starts a run with the next batch.
     pub fn start_run(&mut self) {
         self.first_offset = None;
     }
 
-    /// Takes the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
+    /// Checks the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
     ///
-    /// The error is that of the first batch, if that one is not sound. Its `next_position` is where its header says that
-    /// it ends.
+    /// If the first batch is not sound, its error is returned. Its `next_position` is where its header says that it
+    /// ends.
     pub fn check(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let mut taken = 0;
         self.needed = 0;
@@ -185,7 +185,7 @@ impl Soundness {
     /// The batches in the order of the file, and for each whether it stays.
     fn longest_rising(&self) -> (&[SoundBatch], Vec<bool>) {
         let places = self.places.as_deref().unwrap_or_default();
-        // For each number of batches, the chain of so many that ends lowest: where that is, and its last batch.
+        // For each length of a chain of rising batches: the lowest end of such a chain, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
         let mut before: Vec<Option<usize>> = vec![None; places.len()];
         for (i, place) in places.iter().enumerate() {
@@ -220,9 +220,9 @@ impl Soundness {
         (places, stays)
     }
 
-    /// Where two neighbours contradict each other, lets that one stay behind which the log goes on: one that a flipped
-    /// bit has moved a little leaves gaps on both sides. Where both leave as many, the dropped one should have been in
-    /// the gap: one in front of the first of the two, or behind the second, is nobody's.
+    /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
+    /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
+    /// should explain the gap: a gap before the first of the two, or behind the second, is explained by neither.
     fn prefer_fewer_gaps(&self, places: &[SoundBatch], stays: &mut [bool]) {
         let mut kept: Vec<usize> = (0..places.len()).filter(|&i| is_set(stays, i)).collect();
         let dropped: Vec<usize> = (0..places.len()).filter(|&i| !is_set(stays, i)).collect();
@@ -250,7 +250,7 @@ impl Soundness {
                 let fits = low <= place.first_offset
                     && place.first_offset < place.next_offset
                     && place.next_offset <= high.unwrap_or(self.limit);
-                // What a wrapper leaves before it is not known.
+                // How far a wrapper reaches down is unknown.
                 let is_told = !place.is_wrapper && !other.is_wrapper;
                 if is_told && fits && gaps(place, i < *k) < gaps(other, *k < i) {
                     stays.swap(*k, i);
