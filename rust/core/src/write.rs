@@ -1,4 +1,4 @@
-//! From rows to batches.
+//! Writing: rows to batches.
 
 pub(crate) mod batch_builder;
 pub(crate) mod batch_options;

@@ -1,9 +1,9 @@
-//! The broker on produce, for one log (`UnifiedLog.append`): requests in, bytes for files out.
+//! Appends to one log as a broker does (`UnifiedLog.append`): requests in, bytes for files out.
 //!
-//! Each request is decided in Kafka's order: its batches by their headers and checksums, then (from a producer) its
-//! records, its size, whether the segment is rolled first, its producer. Only then does anything change. Kafka has assigned
-//! the leader epoch and rolled before it looks at the producer, and leaves both behind when it refuses; here a refused
-//! request leaves nothing.
+//! Each request is decided in Kafka's order: first headers and checksums of its batches, then the records (from a
+//! producer), the size, whether a new segment begins, and the producer. Only then does anything change, so a refused
+//! request leaves nothing behind. Kafka assigns the leader epoch and rolls before it checks the producer, and leaves
+//! both behind when it refuses.
 
 mod analyse;
 mod check;
@@ -30,7 +30,7 @@ use in_place::BatchForm;
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// What is decided about a request.
+/// The decision about a request.
 enum Decision {
     /// It holds no batch.
     Empty,
@@ -45,7 +45,7 @@ struct Accepted {
     info: AppendInfo,
     /// Bytes of its batches as they are stored.
     size: usize,
-    /// The batches were built anew: they are in [`Validator::rebuilt`].
+    /// Whether the batches were built anew: then they are in [`Validator::rebuilt`].
     is_rebuilt: bool,
     /// The base offset of a new segment that begins with this request.
     roll_to: Option<i64>,
@@ -63,7 +63,7 @@ pub struct LogAppender {
     /// Base offset of the batch that holds the log start offset.
     log_start_batch: i64,
     log_end_offset: i64,
-    /// None: it follows the log end.
+    /// None if it follows the log end.
     high_watermark: Option<i64>,
     validator: Validator,
     batches: Vec<ValidatedBatch>,
@@ -82,7 +82,7 @@ impl fmt::Debug for LogAppender {
 }
 
 impl LogAppender {
-    /// Goes on with a log as loading it left it.
+    /// Continues a log as its load left it.
     pub fn new(
         config: LogConfig,
         segment: ActiveSegment,
@@ -91,10 +91,10 @@ impl LogAppender {
         log_start_offset: i64,
         log_end_offset: i64,
     ) -> Self {
-        // Loading has left a snapshot of its end, if one was due.
+        // The load has written a snapshot of its end, if one was due.
         producers.set_end_offset(log_end_offset);
         producers.set_snapshot_offset(Some(log_end_offset));
-        // At rest the high watermark is the log end: transactions that ended below it hold nothing back.
+        // At rest, the high watermark is the log end: transactions that ended below it are decided.
         producers.forget_ended(log_end_offset);
         Self {
             validator: Validator::new(config.max_batch_bytes),
@@ -264,7 +264,7 @@ impl LogAppender {
         Ok(validated.is_rebuilt)
     }
 
-    /// Checks the producers of all batches; the first duplicate ends the request.
+    /// Checks the producers of all batches. The first duplicate decides the request.
     fn check_producers(
         &mut self,
         data: &[u8],
@@ -297,7 +297,7 @@ impl LogAppender {
         Ok(None)
     }
 
-    /// Adds the batches to the indexes of `segment`, a copy; the bytes are kept in scratch memory.
+    /// Adds the batches to the indexes of `segment`, which is a copy. The new entries are kept in scratch memory.
     fn index_batches(
         &mut self,
         segment: &mut ActiveSegment,

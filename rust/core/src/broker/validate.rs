@@ -1,12 +1,12 @@
-//! What a broker checks in a produce request, and what it writes into it (`LogValidator`).
+//! Validation of produce requests (`LogValidator`): what a broker checks in a batch, and what it writes into it.
 //!
-//! The batches come with the offsets of their producer and leave with those of the log. Most stay as they are but for a
-//! few header fields; another codec or message format than the topic's, or inner offsets of old clients that are not
-//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object. Those of our own
-//! encoder are not walked: the headers of their batches answer for them.
+//! Batches come with their producer's offsets and leave with the log's. Most stay as they are, apart from a few header
+//! fields. A new batch is built if the topic has another codec or message format, or if inner offsets of old clients
+//! are not 0, 1, 2. Every record is walked, but none becomes an object. Batches of our own encoder are not walked:
+//! their headers are trusted.
 //!
-//! Stricter than Kafka where what it lets pass could not be read again: the lengths of compressed records, and a wrapper
-//! whose last message is cut. How much a batch decompresses to is known, and capped, only where records are walked.
+//! Stricter than Kafka where the result could not be read again: the lengths of compressed records, and a wrapper whose
+//! last message is cut. The decompressed size of a batch is known, and capped, only if its records are walked.
 
 mod record_checks;
 
@@ -23,12 +23,12 @@ use record_checks::RecordChecks;
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// A topic's rules for what it takes, under Kafka's names.
+/// A topic's rules for the batches it accepts, under Kafka's names.
 #[derive(Debug, Clone, Copy)]
 pub struct ValidationRules {
     /// The magic that the topic stores: 2, on brokers before 4.0 also 1 or 0.
     pub message_format: i8,
-    /// `compression.type` with its level; None is `producer`.
+    /// `compression.type` with its level; None for `producer`.
     pub codec: Option<Codec>,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
@@ -40,17 +40,16 @@ pub struct ValidationRules {
     pub is_compacted: bool,
     /// `max.message.bytes`.
     pub max_message_bytes: i64,
-    /// `max.decompressed.message.bytes`: of each record of a compressed batch.
+    /// `max.decompressed.message.bytes`, for each record of a compressed batch.
     pub max_decompressed_message_bytes: i32,
 }
 
 impl ValidationRules {
-    /// The default of `max.decompressed.message.bytes`, which is no limit.
+    /// The default of `max.decompressed.message.bytes`: no limit.
     pub const NO_RECORD_LIMIT: i32 = i32::MAX - 8;
 }
 
-/// The codec that `compression.type` names, with the level of the one of its three levels that belongs to it. None is
-/// `producer`.
+/// Returns the codec of `compression.type`, with its own one of the three levels; None for `producer`.
 pub fn topic_codec(
     compression_type: &str,
     gzip_level: i32,
@@ -73,16 +72,16 @@ pub fn topic_codec(
     Codec::new(compression, level).map(Some)
 }
 
-/// A batch, with the header that it is stored with. Its `position` counts from the start of the request, or of the rebuilt
-/// bytes.
+/// A batch with the header that it is stored with. Its `position` counts from the start of the request, or of the
+/// rebuilt bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidatedBatch {
     pub(crate) header: Header,
-    /// What the checksum covers has changed.
+    /// Whether fields that the checksum covers have changed.
     pub(crate) is_resummed: bool,
 }
 
-/// Where and by whom a request is appended.
+/// Who appends a request, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AppendContext {
     pub(crate) origin: AppendOrigin,
@@ -90,24 +89,24 @@ pub(crate) struct AppendContext {
     pub(crate) first_offset: i64,
     /// The broker's clock, ms.
     pub(crate) now: i64,
-    /// What headers say of records is true.
+    /// Whether the header's statements about records are trusted.
     pub(crate) is_encoded_here: bool,
-    /// There are only headers, and records that stay as they are.
+    /// Whether only headers are given, and records stay as they are.
     pub(crate) is_in_place: bool,
 }
 
-/// A request that may be appended.
+/// The result of a valid request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidationResult {
     /// The offset after its last record.
     pub(crate) next_offset: i64,
-    /// Of its records; -1 for none.
+    /// Largest timestamp of its records; -1 for none.
     pub(crate) max_timestamp: i64,
-    /// Its bytes are [`Validator::rebuilt`].
+    /// Whether its bytes are [`Validator::rebuilt`].
     pub(crate) is_rebuilt: bool,
 }
 
-/// A validator, and its scratch memory.
+/// Validates requests, in memory that is reused.
 pub(crate) struct Validator {
     decompressor: Decompressor,
     builder: BatchBuilder,
@@ -115,7 +114,7 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// `max_batch_bytes` is the most that one batch may decompress to.
+    /// `max_batch_bytes` caps the decompressed size of one batch.
     pub(crate) fn new(max_batch_bytes: usize) -> Self {
         Self {
             decompressor: Decompressor::new(max_batch_bytes),
@@ -196,7 +195,7 @@ impl Validator {
         checks.batch(header, entry(data, header), &mut self.decompressor)
     }
 
-    /// Makes one new batch (of uncompressed magic 0 and 1: messages) of all records.
+    /// Builds one new batch (uncompressed magic 0 and 1: messages) of all records.
     fn rebuild(
         &mut self,
         rules: &ValidationRules,
@@ -317,7 +316,7 @@ fn place_batch(
     Ok(())
 }
 
-/// The bytes of the batch.
+/// Returns the bytes of the batch.
 pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
     let at = header.position as usize;
     data.get(at..)
@@ -325,13 +324,13 @@ pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// A header came alone, and its batch is needed.
+/// The refusal of an append in place that needs more than headers.
 pub(crate) fn not_in_place(why: &str) -> Refused {
     let message = format!("a batch cannot be appended where it is: {why}");
     Refused::new(Refusal::Append, message)
 }
 
-/// A batch may not be above `max.message.bytes`.
+/// Refuses a batch above `max.message.bytes`.
 pub(crate) fn check_size(header: &Header, rules: &ValidationRules, when: &str) -> Result<()> {
     let size = header.size() as i64;
     if size <= rules.max_message_bytes {

@@ -4,10 +4,10 @@ use crate::base::error::Result;
 use crate::format::record::Headers;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
-/// The marker that ends a producer's transaction in a partition: a batch of one control record, 78 bytes.
+/// Returns the marker that ends a producer's transaction in a partition: a batch of one control record, 78 bytes.
 ///
-/// Of `options` the base offset, the leader epoch and the producer's id and epoch count; a marker has no sequence, and
-/// is never compressed.
+/// Of `options`, the base offset, the leader epoch and the producer's id and epoch are used. A marker has no sequence
+/// and is never compressed.
 pub fn end_transaction_marker(
     options: &BatchOptions,
     commit: bool,

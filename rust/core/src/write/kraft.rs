@@ -10,16 +10,16 @@ use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 /// Keys of control records: int16 version 0, int16 type.
 const SNAPSHOT_HEADER: [u8; 4] = [0, 0, 0, 3];
 const SNAPSHOT_FOOTER: [u8; 4] = [0, 0, 0, 4];
-/// int16 version, int64 timestamp of the last record that the snapshot covers (0: none), no tagged fields.
+/// int16 version, int64 timestamp of the last record that the snapshot covers (0 for none), no tagged fields.
 const HEADER_VALUE: [u8; 11] = [0; 11];
 /// int16 version, no tagged fields.
 const FOOTER_VALUE: [u8; 3] = [0; 3];
-/// The Raft layer reads no batch beyond 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
+/// The largest batch that the Raft layer reads (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
-/// Appends to `out` a snapshot that covers nothing but these records, as `bootstrap.checkpoint` holds it.
+/// Appends to `out` a snapshot that covers only these records, as `bootstrap.checkpoint` contains it.
 ///
-/// `timestamp` is ms, of every record. The leader epoch is 0.
+/// `timestamp` is that of every record, ms. The leader epoch is 0.
 pub fn kraft_snapshot<'a>(
     records: impl IntoIterator<Item = &'a [u8]>,
     timestamp: i64,
@@ -45,7 +45,7 @@ pub fn kraft_snapshot<'a>(
 
 struct SnapshotBuilder {
     builder: BatchBuilder,
-    /// The next record's.
+    /// Offset of the next record.
     offset: i64,
     timestamp: i64,
 }

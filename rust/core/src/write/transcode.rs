@@ -1,4 +1,4 @@
-//! The records of an entry of any magic, as what a builder takes.
+//! The records of an entry of any magic, in the form that a builder takes.
 
 use crate::base::error::Result;
 use crate::format::batch::Header;
@@ -8,13 +8,13 @@ use crate::format::record::{self, Headers};
 use crate::format::walk;
 use crate::write::batch_builder::NewRecord;
 
-/// How many records the entry holds: only magic 2 says so in its header.
+/// Counts the records of an entry. Only magic 2 has the count in its header.
 pub(crate) fn count(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<u64> {
     count_from(header, entry, decompressor, i64::MIN)
 }
 
-/// The same of an entry behind others, whose records begin at `next_offset` or later. A flipped bit of a wrapper's offset,
-/// which no checksum covers, moves its messages in among those before, and its header does not tell.
+/// Counts the records of an entry, which must lie at `next_offset` or above. No checksum covers a wrapper's offset. A
+/// flipped bit moves its messages among earlier ones, and its header does not reveal it.
 pub(crate) fn count_from(
     header: &Header,
     entry: &[u8],
@@ -33,8 +33,8 @@ pub(crate) fn count_from(
     Ok(count)
 }
 
-/// Calls `visit` with each record of the entry, in the order of its bytes. The entry's own checksum is the caller's; those
-/// of messages in a wrapper are compared here with `check_crcs`.
+/// Calls `visit` with each record of the entry, in the order of its bytes. The caller verifies the entry's own
+/// checksum. With `check_crcs`, those of messages in a wrapper are verified here.
 pub(crate) fn for_each(
     header: &Header,
     entry: &[u8],

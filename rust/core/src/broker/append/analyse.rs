@@ -1,4 +1,4 @@
-//! A request's batches by their headers and checksums: the first look, in which nothing changes.
+//! The first check of a request: its batches by their headers and checksums. Nothing changes yet.
 
 use super::{AppendRequest, BatchForm, LogAppender, Result};
 use crate::base::error::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use crate::format::batch::Header;
 use crate::format::compression::Compression;
 use crate::format::walk::NextBatch;
 
-/// The batches of a request, by their headers.
+/// What the headers of a request's batches tell.
 pub(super) struct Analysis {
     pub(super) size: usize,
     pub(super) source: Compression,
@@ -21,7 +21,7 @@ pub(super) struct Analysis {
 }
 
 impl LogAppender {
-    /// What the headers say, batch by batch; the checksums too.
+    /// Reads the headers of all batches, and verifies their checksums.
     pub(super) fn analyse(
         &mut self,
         data: &[u8],
@@ -51,7 +51,7 @@ impl LogAppender {
                 if form == BatchForm::HeaderOnly {
                     return Err(not_in_place("its leader epoch is above the request's"));
                 }
-                // A newer leader's: the fetch that brings them comes with its epoch.
+                // They are a newer leader's. The fetch that brings them comes with its epoch.
                 return Ok(found);
             }
             self.check_header(&header, entry, request, form)
@@ -117,7 +117,7 @@ impl LogAppender {
     }
 }
 
-/// A length or a magic that no batch has: with either, nothing behind can be found.
+/// Converts an error about a length or a magic that no batch has. After it, no further batch can be found.
 #[cold]
 pub(super) fn framing(error: Error) -> Refused {
     let (position, base_offset) = (error.position, error.base_offset);

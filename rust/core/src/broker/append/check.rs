@@ -1,4 +1,4 @@
-//! What a request may not be, whoever its producers are.
+//! Checks of a request that do not depend on its producers.
 
 use super::config::ANY_EPOCH;
 use super::{Analysis, AppendOrigin, AppendRequest, LogAppender, Result};
@@ -28,8 +28,9 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Batches that were converted from older formats have no leader epoch. Kafka's load takes such a log, but its follower
-    /// does not (`LeaderEpochFileCache.assign`): in a copy they get the epoch before them, so that it can be replicated.
+    /// Fills in missing leader epochs: batches that were converted from older formats have none. Kafka's load accepts
+    /// such a log, but its follower does not (`LeaderEpochFileCache.assign`). In a copy they get the epoch before them,
+    /// so that it can be replicated.
     pub(super) fn fill_epochs(&mut self, request: AppendRequest) {
         if request.origin != AppendOrigin::Replication || request.leader_epoch != ANY_EPOCH {
             return;

@@ -1,4 +1,4 @@
-//! When a new segment begins, and what the one before leaves.
+//! Rolling: when a new segment begins, and what is written at the end of the old one.
 
 use super::{ActiveSegment, Analysis, Effects, LogAppender, LogConfig, SegmentWrite};
 use crate::broker::index_builder::{
@@ -6,7 +6,7 @@ use crate::broker::index_builder::{
 };
 
 impl LogAppender {
-    /// The base offset of a new segment, if one must begin before these bytes.
+    /// Returns the base offset of a new segment, if one must begin before these bytes.
     pub(super) fn roll_offset(&self, size: usize, analysis: &Analysis, now: i64) -> Option<i64> {
         let segment = &self.segment;
         let waited = match segment.first_timestamp {
@@ -21,14 +21,14 @@ impl LogAppender {
             || (segment.size > 0 && waited > limit)
             || segment.indexes.is_full()
             || relative_offset(analysis.last_offset, segment.base_offset).is_none();
-        // Without its first offset, a set of magic 0 or 1 starts at most that far below its last.
+        // The first offset of a set of magic 0 or 1 is not known. It starts at most this far below its last.
         let first = analysis
             .first_offset
             .unwrap_or_else(|| analysis.last_offset.wrapping_sub(i64::from(i32::MAX)));
         is_due.then(|| first.max(self.log_end_offset))
     }
 
-    /// Kafka draws a number for each segment; this one is always the same for the same segment.
+    /// Returns the jitter of a segment. Kafka draws a random number; this one is reproducible.
     fn jitter(&self, base_offset: i64) -> i64 {
         let most = self.config.segment_jitter_ms.min(self.config.segment_ms);
         let mut mixed = self.config.jitter_seed ^ base_offset as u64;
@@ -59,7 +59,7 @@ impl LogAppender {
         }
     }
 
-    /// Ends the segment in hand; the next one is at `base_offset`.
+    /// Ends the active segment. The next one has this base offset.
     pub(super) fn leave_segment(
         &mut self,
         base_offset: i64,

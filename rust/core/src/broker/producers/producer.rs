@@ -1,4 +1,4 @@
-//! One producer, and what the next batch or marker of it may be.
+//! The state of one producer, and the checks of its next batch or marker.
 
 use super::AppendOrigin;
 use crate::base::error::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use crate::format::control::{self, ControlType};
 use crate::format::record;
 use crate::format::snapshot::ProducerState;
 
-/// A batch as it is remembered.
+/// What is remembered of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchMetadata {
     pub(super) last_sequence: i32,
@@ -24,7 +24,7 @@ impl BatchMetadata {
     }
 }
 
-/// A producer's last batches of its newest epoch, the oldest first.
+/// The last batches of a producer's newest epoch, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RecentBatches([Option<BatchMetadata>; 5]);
 
@@ -45,7 +45,7 @@ impl RecentBatches {
     }
 }
 
-/// -1 stands for unknown, as in the files.
+/// A producer's state. -1 stands for unknown, as in snapshot files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Producer {
     pub(super) epoch: i16,
@@ -104,7 +104,7 @@ pub(super) fn is_expired(producer: &Producer, now: i64, expiration_ms: i64) -> b
 }
 
 impl Producer {
-    /// Takes a data batch; the first offset of the transaction that it begins, if it does.
+    /// Checks and adds a data batch. Returns the first offset of the transaction that it begins, if any.
     pub(super) fn data(
         &mut self,
         stored: &Self,
@@ -157,9 +157,9 @@ impl Producer {
         ))
     }
 
-    /// Since transaction version 2 each transaction ends with a higher epoch, so that a late marker of the one before does
-    /// not end it (KIP-890, KIP-1228). A marker of the same epoch is the retry of one that has ended its transaction, or no
-    /// epoch is left.
+    /// Refuses a marker whose epoch is not above the transaction's. Since transaction version 2, each transaction ends
+    /// with a raised epoch, so that a late marker of an earlier one does not end it (KIP-890, KIP-1228). The same epoch
+    /// is accepted from the retry of a marker that has ended its transaction, and if no higher epoch is left.
     fn check_raised_epoch(
         &self,
         header: &Header,
@@ -189,7 +189,7 @@ impl Producer {
     fn check_sequence(&self, stored: &Self, header: &Header) -> std::result::Result<(), Refused> {
         let first = header.base_sequence;
         let expected = if header.producer_epoch != self.epoch {
-            // Of a producer never seen, or forgotten, any sequence is the first.
+            // A producer that is unknown, or forgotten, may start with any sequence.
             if first == 0 || self.epoch == -1 {
                 return Ok(());
             }
@@ -224,7 +224,7 @@ impl Producer {
         ))
     }
 
-    /// Takes a marker; the transaction that it ends, if one is open.
+    /// Checks and adds a marker. Returns the transaction that it ends, if one is open.
     pub(super) fn end(
         &mut self,
         header: &Header,
@@ -264,7 +264,7 @@ pub(super) struct EndTxnMarker {
     timestamp: i64,
 }
 
-/// The marker in a control batch; None for one that the cleaner emptied: its transaction is gone from the log.
+/// Returns the marker in a control batch; None if the cleaner emptied it, because its transaction is gone from the log.
 pub(super) fn marker(
     header: &Header,
     entry: &[u8],
@@ -310,5 +310,5 @@ pub(super) fn marker(
     }))
 }
 
-/// A marker is some twenty bytes, and brokers write it uncompressed.
+/// The cap on a compressed marker. Markers have some twenty bytes, and brokers do not compress them.
 const MAX_MARKER_BYTES: usize = 1 << 16;

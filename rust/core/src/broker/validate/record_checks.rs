@@ -1,4 +1,4 @@
-//! The records of a request, one after the other, against the topic's rules.
+//! The checks of a request's records against the topic's rules.
 
 use super::{AppendContext, Result, ValidationRules};
 use crate::base::error::Error;
@@ -10,21 +10,21 @@ use crate::format::compression::{Compression, Decompressor};
 use crate::format::message::{self, Message, MessageSet};
 use crate::format::record;
 
-/// Beyond these, record errors are counted and not listed.
+/// The most listed record errors. Further ones are only counted.
 const MAX_LISTED: usize = 1 << 16;
 
-/// What walking the records of a request finds.
+/// What the checks find.
 pub(super) struct RecordChecks<'r> {
     rules: &'r ValidationRules,
     pub(super) context: AppendContext,
-    /// Records so far.
+    /// The number of records so far.
     pub(super) ordinal: i64,
-    /// Of all batches; of the last batch.
+    /// Largest timestamp of all batches, then of the last batch.
     pub(super) max_timestamp: i64,
     pub(super) max_batch_timestamp: i64,
-    /// The records' offsets are 0, 1, 2 and so on.
+    /// Whether the records' offsets are 0, 1, 2 and so on.
     pub(super) is_in_order: bool,
-    /// Of the batch in hand: its refused records, how many there are, and whether a timestamp is among the reasons.
+    /// Of the current batch: the refused records, their number, and whether a timestamp is among the reasons.
     refused: Vec<(i32, String)>,
     refused_count: u64,
     is_timestamp: bool,
@@ -45,8 +45,8 @@ impl<'r> RecordChecks<'r> {
         }
     }
 
-    /// Takes a batch of our own encoder by its header; false if the rules ask for what only its records tell, or would
-    /// refuse one of them.
+    /// Accepts a batch of our own encoder by its header. False if the rules ask for more than the header tells, or may
+    /// refuse a record.
     pub(super) fn accepts_header(&mut self, header: &Header) -> bool {
         let rules = self.rules;
         let is_stamped_here = rules.timestamp_type == TimestampType::LogAppendTime;
@@ -195,7 +195,7 @@ impl<'r> RecordChecks<'r> {
         }
         let is_timed = self.rules.timestamp_type == TimestampType::CreateTime && timestamp != -1;
         if is_timed {
-            // Wraps as Kafka's does: what is out of range must be so here too.
+            // Wraps as in Kafka: the same timestamps must be out of range.
             let age = self.context.now.wrapping_sub(timestamp);
             if age > self.rules.timestamp_before_max_ms
                 || age.wrapping_neg() > self.rules.timestamp_after_max_ms
@@ -203,7 +203,7 @@ impl<'r> RecordChecks<'r> {
                 return self.refuse_timestamp(index, timestamp);
             }
         }
-        // Brokers that store the older formats refuse the claim beside a good time, too.
+        // Brokers that store older formats refuse this claim even with a valid timestamp.
         if batch.timestamp_type() == TimestampType::LogAppendTime
             && (!is_timed || self.rules.message_format < 2)
         {
@@ -259,7 +259,7 @@ impl<'r> RecordChecks<'r> {
     }
 }
 
-/// How large a record of the batch may be; brokers look at those of compressed ones.
+/// The largest record of the batch. Brokers check it in compressed batches only.
 fn record_limit(rules: &ValidationRules, header: &Header) -> i32 {
     match header.compression() {
         Ok(Compression::None) => ValidationRules::NO_RECORD_LIMIT,

@@ -1,4 +1,4 @@
-//! A batch as one JSON object, with Kafka's names in snake_case.
+//! A dump with one JSON object a batch, whose fields have Kafka's names in snake_case.
 
 use crate::base::error::Result;
 use crate::base::json::{BytesFormat, Json};
@@ -10,7 +10,7 @@ use crate::format::record::{self, Record};
 
 use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
 
-/// One line of JSON a batch.
+/// Dumps each batch as a line of JSON.
 #[derive(Debug)]
 pub struct JsonDump {
     batches: BatchDump,
@@ -19,8 +19,8 @@ pub struct JsonDump {
 }
 
 impl JsonDump {
-    /// `records`: with a list of its records, keys, values and header values in this `format`. A batch may decompress
-    /// to `max_batch_bytes`, and its line take four times as much.
+    /// `records`: with a list of the records; keys, values and header values are written in this `format`. A batch may
+    /// decompress to `max_batch_bytes`, and its line may take four times as much.
     pub fn new(records: bool, format: BytesFormat, max_batch_bytes: usize) -> Self {
         Self {
             batches: BatchDump::new(max_batch_bytes),
@@ -29,9 +29,8 @@ impl JsonDump {
         }
     }
 
-    /// Writes a line for each whole batch in `bytes`, which stand at `position` of the file, to `out`; returns how many
-    /// bytes they took. A batch whose records are damaged gets a line without records (null) but makes no progress,
-    /// and the next call, from the same position, fails.
+    /// Writes a line for each whole batch in `bytes`, which lie at `position` of the file, to `out`. Returns how many
+    /// bytes they took. A batch whose records are damaged has null for them. The next call, from its position, fails.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self {
             batches,
@@ -70,14 +69,14 @@ fn batch(
     written
 }
 
-/// The columns of a header scan, and whether the checksum holds.
+/// Writes the columns of a header scan, and whether the checksum is right.
 fn header_fields(
     header: &Header,
     entry: &[u8],
     scratch: &mut DumpScratch<'_>,
     json: &mut Json<'_>,
 ) {
-    // What only magic 2 stores.
+    // Fields that only magic 2 stores.
     let stored = |value: i64| (header.magic == 2).then_some(value);
     json.int_field("position", header.position);
     json.int_field("size", header.size());
@@ -165,7 +164,7 @@ fn record_object(
     Ok(())
 }
 
-/// Instead of key and value: what they say.
+/// Writes the content of a control record instead of key and value.
 fn control_fields(record: &Record<'_>, json: &mut Json<'_>) -> Result<()> {
     let control_type = control_type(record.key.unwrap_or_default())?;
     let value = record.value.unwrap_or_default();

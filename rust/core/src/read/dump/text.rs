@@ -10,7 +10,7 @@ use crate::format::record::{self, Record};
 
 use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
 
-/// The tool's lines for a `.log` file.
+/// Dumps a `.log` file as the tool does.
 #[derive(Debug)]
 pub struct LogDump {
     batches: BatchDump,
@@ -18,8 +18,8 @@ pub struct LogDump {
 }
 
 impl LogDump {
-    /// `deep_iteration`: records too. `print_data_log`: with their keys and values, `skip_record_metadata`: only those.
-    /// A batch may decompress to `max_batch_bytes`, and its lines take four times as much.
+    /// `deep_iteration`: also dump records. `print_data_log`: with their keys and values. `skip_record_metadata`: only
+    /// these. A batch may decompress to `max_batch_bytes`, and its lines may take four times as much.
     pub fn new(
         deep_iteration: bool,
         print_data_log: bool,
@@ -40,15 +40,15 @@ impl LogDump {
         }
     }
 
-    /// The same for a terminal: control characters of what records hold are written out, as in JSON.
+    /// Escapes control characters in the content of records, as in JSON: for terminals.
     pub fn escape_controls(mut self) -> Self {
         self.lines.escape_controls = true;
         self
     }
 
-    /// Writes the lines of the whole batches in `bytes`, which stand at `position` of the file, to `out`; returns how
-    /// many bytes they took. Lines but no progress: they are what can be read of a damaged batch, and
-    /// the next call, from the same position, fails.
+    /// Writes the lines of the whole batches in `bytes`, which lie at `position` of the file, to `out`. Returns how
+    /// many bytes they took. Lines without progress are the readable part of a damaged batch. The next call, from the
+    /// same position, fails.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self { batches, lines } = self;
         batches.feed(bytes, position, out, |header, entry, scratch, out| {
@@ -56,7 +56,7 @@ impl LogDump {
         })
     }
 
-    /// Offsets of records, and of those after them, where the two do not follow one another.
+    /// Pairs of successive record offsets that are not consecutive.
     pub fn gaps(&self) -> &[(i64, i64)] {
         &self.lines.gaps
     }
@@ -103,7 +103,7 @@ impl Lines {
         }
     }
 
-    /// A line, or nothing: an error leaves no half of one.
+    /// Writes a line; an error leaves no part of it.
     fn line(
         &mut self,
         out: &mut Vec<u8>,
@@ -160,7 +160,7 @@ impl Lines {
                 message.header.check_crc(message.entry).is_ok(),
             );
             number(out, " crc: ", message.header.crc);
-            // The tool's own stray brace.
+            // A stray brace of the tool.
             text(out, "}");
         }
         self.contents(message.key, message.value, out);
@@ -179,7 +179,7 @@ impl Lines {
             return;
         }
         if let Some(key) = key {
-            // The first thing in the line brings the bar; without metadata a value alone comes without one.
+            // The first field of a line has the bar. Without metadata, a value alone comes without one.
             text(
                 out,
                 if self.skip_record_metadata {
@@ -196,7 +196,7 @@ impl Lines {
         }
     }
 
-    /// What a record holds, as text.
+    /// Writes bytes of a record as text.
     fn stored(&self, out: &mut Vec<u8>, bytes: &[u8]) {
         let stored = java_utf8(bytes);
         if !self.escape_controls {
