@@ -1,8 +1,8 @@
-//! Recovering a segment after a crash (`LogSegment.recover`), and replaying its producers (`ProducerStateManager`).
+//! Recovers a segment after a crash (`LogSegment.recover`), and replays its producers (`ProducerStateManager`).
 //!
-//! Kafka's reader of files decides where a segment ends, and only checksum and size decide what is valid: record bodies are
-//! not looked into. What its load makes of each kind of trouble differs, so it is told apart here: cut the file there, empty
-//! it, split it, or refuse to start.
+//! As in Kafka's file reader, only checksum and size decide where the valid part ends; record bodies are not read.
+//! Kafka's load reacts differently to each kind of damage: it cuts the file, empties it, splits it, or refuses to
+//! start. The result says which.
 
 use crate::base::error::{Error, Result};
 use crate::broker::epochs::LeaderEpochs;
@@ -13,12 +13,12 @@ use crate::broker::producers::{AppendOrigin, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, LOG_OVERHEAD, MAGIC_END};
 
-/// How the walk over a segment ended, and why.
+/// How a walk over a segment ended, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkEnd {
-    /// With its last whole batch; what follows is less than one.
+    /// At the end of the last whole batch. Less than a batch follows.
     Whole,
-    /// At a bad batch: the file is cut there.
+    /// At a bad batch: the file is cut before it.
     Cut(String),
     /// The offsets do not increase: the segment is emptied.
     Emptied(String),
@@ -28,16 +28,17 @@ pub enum WalkEnd {
     Failed(String),
 }
 
-/// One batch of a file, or why there is none.
+/// A batch of a file, or why there is none.
 enum StoredBatch<'a> {
     Batch(Header, &'a [u8]),
-    /// So many bytes from here on are needed.
+    /// The bytes needed from here on.
     NeedMore(usize),
     End,
     Bad(Error),
 }
 
-/// The batch at `position` of a file of `end` bytes, of which `bytes` are at hand from there on (`FileLogInputStream`).
+/// Returns the batch at `position` of a file of `end` bytes, as `FileLogInputStream` reads it. `bytes` start at
+/// `position`.
 fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
     let left = end.saturating_sub(position);
     if left <= MAGIC_END as u64 {
@@ -57,25 +58,25 @@ fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
             Some(entry) => StoredBatch::Batch(header, entry),
             None => StoredBatch::NeedMore(header.size()),
         },
-        // Only a header that is cut is none, and only by the window: the file holds all of it.
+        // Only an incomplete header is none. The file holds all of it, so the window ends too early.
         Ok(None) => StoredBatch::NeedMore(size.max(0) as usize),
     }
 }
 
-/// A walk along the batches of a file that comes in windows.
+/// A walk over the batches of a file that is fed in windows.
 #[derive(Debug)]
 pub struct BatchWalk {
     /// Where the last batch ends.
     pub position: u64,
-    /// Bytes that the next one takes; 0 if not even that can be known.
+    /// Bytes that the next batch takes; 0 if unknown.
     pub needed: usize,
-    /// How it ended, once it has.
+    /// How the walk ended; None while it continues.
     pub ended: Option<WalkEnd>,
     bad: fn(String) -> WalkEnd,
 }
 
 impl BatchWalk {
-    /// `position` is that of a batch; `bad` says what a bad one means.
+    /// Starts at `position`, where a batch starts. `bad` gives the end that a bad batch causes.
     fn new(position: u64, bad: fn(String) -> WalkEnd) -> Self {
         Self {
             position,
@@ -85,7 +86,7 @@ impl BatchWalk {
         }
     }
 
-    /// That a window at `position` is the one to go on with.
+    /// Refuses a window at another position than the walk's.
     fn check(&self, position: u64) -> Result<()> {
         if position == self.position {
             return Ok(());
@@ -96,7 +97,8 @@ impl BatchWalk {
         )))
     }
 
-    /// The next batch in `window`, the bytes at `start` of a file of `end` bytes. None: more is needed, or it has ended.
+    /// Returns the next batch in `window`, which lies at `start` of a file of `end` bytes. None: more bytes are needed,
+    /// or the walk has ended.
     fn next<'a>(&mut self, window: &'a [u8], start: u64, end: u64) -> Option<(Header, &'a [u8])> {
         if self.ended.is_some() {
             return None;
@@ -115,24 +117,25 @@ impl BatchWalk {
     }
 }
 
-/// A walk over one segment that makes its indexes anew.
+/// A walk over one segment that rebuilds its indexes.
 #[derive(Debug)]
 pub struct SegmentRecovery {
-    /// Along its batches.
+    /// The walk over its batches.
     pub walk: BatchWalk,
     base_offset: i64,
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
     update: ProducersUpdate,
-    /// Where the last valid batch ends: what follows is to be cut off.
+    /// Where the last valid batch ends. What follows is to be cut off.
     pub valid_bytes: u64,
     /// The offset after the last valid batch; the base offset if there is none.
     pub next_offset: i64,
-    /// The highest of these after any batch. Where it is above, batches are out of order, and nobody gets to some of them.
+    /// The highest offset after any batch. If it is above `next_offset`, batches are out of order, and readers miss
+    /// some of them.
     pub highest_next_offset: i64,
-    /// The offset after the last valid batch of magic 2, if there is one: the others say nothing of producers.
+    /// The offset after the last valid batch of magic 2; None if there is none. Other batches do not concern producers.
     pub producers_end: Option<i64>,
-    /// Whole batches so far.
+    /// The number of valid batches.
     pub batches: u64,
     /// The `.index`.
     pub index: Vec<u8>,
@@ -143,7 +146,8 @@ pub struct SegmentRecovery {
 }
 
 impl SegmentRecovery {
-    /// Of the segment with this base offset: `interval` is `index.interval.bytes`, `max_bytes` `segment.index.bytes`.
+    /// Starts the recovery of the segment with this base offset: `interval` is `index.interval.bytes`, `max_bytes` is
+    /// `segment.index.bytes`.
     pub fn new(base_offset: i64, interval: i64, max_bytes: usize) -> Self {
         Self {
             walk: BatchWalk::new(0, WalkEnd::Cut),
@@ -162,8 +166,8 @@ impl SegmentRecovery {
         }
     }
 
-    /// Takes the bytes of the file at `position`, where the last call stopped; the file ends at `end`. Returns how many it
-    /// took; fewer than there are mean that more are needed, unless it has ended.
+    /// Recovers from the bytes at `position`, where the last call stopped; the file has `end` bytes. Returns how many
+    /// bytes it consumed. If it leaves some, more bytes are needed, unless the walk has ended.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -227,7 +231,7 @@ impl SegmentRecovery {
                 .map_err(|error| WalkEnd::Failed(error.message))?;
         }
         self.update.clear();
-        // The batch itself stays: Kafka has counted its bytes by then.
+        // The batch itself stays: Kafka has already counted its bytes.
         producers
             .prepare(
                 &mut self.update,
@@ -247,7 +251,7 @@ impl SegmentRecovery {
         Ok(())
     }
 
-    /// Once it has ended: the indexes as that leaves them. What is wrong with them ends it otherwise.
+    /// Finishes the indexes for this end. An error in them changes the end.
     fn finish(&mut self, mut ended: WalkEnd) -> WalkEnd {
         if matches!(ended, WalkEnd::Whole | WalkEnd::Cut(_))
             && let Err(error) = self.indexes.finish(&mut self.timeindex)
@@ -284,17 +288,17 @@ fn of_refusal(refused: Refused) -> WalkEnd {
     }
 }
 
-/// Where a segment ends for a load, by its framing alone: neither magic nor checksum is refused.
+/// Finds where a segment ends for a load, by framing alone: no magic and no checksum is refused.
 #[derive(Debug)]
 pub struct SegmentEnd {
-    /// Along its batches: it ends behind the last whole one, or where the load fails.
+    /// The walk over its batches. It ends behind the last whole one, or where the load fails.
     pub walk: BatchWalk,
-    /// The offset behind the last whole batch; None: there is no batch.
+    /// The offset after the last whole batch; None if there is none.
     pub next_offset: Option<i64>,
 }
 
 impl SegmentEnd {
-    /// `position` is that of a batch.
+    /// Starts at `position`, where a batch starts.
     pub fn new(position: u64) -> Self {
         Self {
             walk: BatchWalk::new(position, WalkEnd::Failed),
@@ -302,7 +306,7 @@ impl SegmentEnd {
         }
     }
 
-    /// As [`SegmentRecovery::feed`].
+    /// Continues as [`SegmentRecovery::feed`] does.
     pub fn feed(&mut self, data: &[u8], position: u64, end: u64) -> Result<usize> {
         self.walk.check(position)?;
         while let Some((header, _)) = self.walk.next(data, position, end) {
@@ -312,17 +316,17 @@ impl SegmentEnd {
     }
 }
 
-/// Replays one segment's batches for its producers only; checksums are not looked at. The state changes at the end.
+/// Replays the batches of one segment for its producers only. Checksums are not verified. The state changes at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
-    /// Along its batches: it ends behind the last whole one, or where the load fails.
+    /// The walk over its batches. It ends behind the last whole one, or where the load fails.
     pub walk: BatchWalk,
     start_offset: i64,
     update: ProducersUpdate,
 }
 
 impl ProducerReplay {
-    /// Batches that end below `start_offset` are passed over.
+    /// Skips batches that end below `start_offset`.
     pub fn new(start_offset: i64) -> Self {
         Self {
             walk: BatchWalk::new(0, WalkEnd::Failed),
@@ -331,7 +335,7 @@ impl ProducerReplay {
         }
     }
 
-    /// As [`SegmentRecovery::feed`].
+    /// Continues as [`SegmentRecovery::feed`] does.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -355,7 +359,7 @@ impl ProducerReplay {
             }
         }
         if self.walk.ended == Some(WalkEnd::Whole) {
-            // The entries of the transaction index are in the file already.
+            // The transaction index already has these entries.
             producers.apply(&mut self.update);
         }
         Ok((self.walk.position - position) as usize)

@@ -1,4 +1,4 @@
-//! The records of batches as hashed keys: the part of a scan that looks at one batch at a time.
+//! Hashes the keys of batches: the part of a scan that concerns one batch at a time.
 
 use siphasher::sip128::SipHasher13;
 
@@ -10,21 +10,21 @@ use crate::format::compression::Decompressor;
 use crate::format::message::MessageSet;
 use crate::format::record;
 
-/// So many keys are handed on at once: a hostile batch may hold far more.
+/// Keys that are passed on at once. A hostile batch may hold far more.
 const MAX_KEYS: usize = 1 << 16;
 
-/// A batch that is to be looked into.
+/// A batch whose records are to be hashed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchTask {
     /// Its header.
     pub(super) header: Header,
-    /// Where it begins in the bytes that were walked.
+    /// Where it begins in the bytes that were fed.
     pub(super) at: usize,
     pub(super) fate: BatchFate,
 }
 
 impl BatchTask {
-    /// Records in it, as its header says; None for magic 0 and 1, which do not.
+    /// Its records, by its header; None for magic 0 and 1, which do not count them.
     pub(super) fn records_count(&self) -> Option<u64> {
         self.header.records_count.map(|count| count.max(0) as u64)
     }
@@ -35,43 +35,43 @@ impl BatchTask {
     }
 }
 
-/// What is to be done with the records of a batch.
+/// What is to be done with a batch's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchFate {
-    /// They belong to an aborted transaction and go.
+    /// They belong to an aborted transaction and are dropped.
     Aborted,
-    /// Control records: whether they stay, and whether the batch then gets a delete horizon.
+    /// They are control records: whether they stay, and whether the batch then gets a delete horizon.
     Control { is_kept: bool, is_stamped: bool },
-    /// Their keys tell.
+    /// Their keys decide.
     Keyed,
 }
 
-/// What is counted of records, each of which is counted once in a compaction.
+/// Counts of records. A compaction counts each record once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordCounts {
-    /// All.
+    /// All records.
     pub records: u64,
-    /// Of aborted transactions.
+    /// Records of aborted transactions.
     pub aborted: u64,
     /// Control records that stay.
     pub control: u64,
-    /// Control records that go.
+    /// Control records that are dropped.
     pub discarded: u64,
-    /// Without a key, aborted and control ones aside: they go.
+    /// Records without a key, which are dropped. Aborted and control records are not among them.
     pub unkeyed: u64,
     /// Offset of the first of these.
     pub first_unkeyed: Option<i64>,
-    /// With a key and a null value, aborted ones aside.
+    /// Records with a key and a null value. Aborted records are not among them.
     pub tombstones: u64,
 }
 
-/// What batches are looked into for.
+/// Which records are hashed, and how tombstones count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HashingOptions {
-    /// Records from here on, or else only those below.
+    /// If `is_dirty`, records from here on; else records below.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
-    /// Whether tombstones of magic 0 and 1, which know no delete horizon, stay.
+    /// Whether tombstones of magic 0 and 1, which have no delete horizon, stay.
     pub(super) keeps_legacy_tombstones: bool,
     /// The clock, ms.
     pub(super) now: i64,
@@ -83,15 +83,15 @@ impl HashingOptions {
     }
 }
 
-/// What is found, batch by batch. Numbers count from the first record of the batches that were looked into together.
+/// Receives the results batch by batch. Numbers count from the first record of the batches that are hashed together.
 pub(super) trait KeySink {
-    /// Keys, in order.
+    /// Receives keys, in order.
     fn keys(&mut self, keys: &[HashedKey]);
-    /// A control record that stays.
+    /// Receives a control record that stays.
     fn control(&mut self, number: u64, is_stamped: bool);
 }
 
-/// What was found in some batches.
+/// The results for some batches.
 #[derive(Debug, Default)]
 pub(super) struct HashedBatches {
     pub(super) keys: Vec<HashedKey>,
@@ -111,7 +111,7 @@ impl KeySink for HashedBatches {
     }
 }
 
-/// Hashes the keys of batches, in memory that is used again. It looks at nothing else, so there may be several at work.
+/// Hashes the keys of batches, in memory that is reused. It needs no other state, so several threads can hash.
 #[derive(Debug)]
 pub(super) struct KeyHasher {
     hasher: SipHasher13,
@@ -132,7 +132,7 @@ impl KeyHasher {
         }
     }
 
-    /// What is in the batches of `data`, all of it in memory.
+    /// Hashes the batches of `data`; returns all results.
     pub(super) fn hash(
         &mut self,
         data: &[u8],
@@ -144,7 +144,7 @@ impl KeyHasher {
         Ok(hashed)
     }
 
-    /// The same, but for what is `found`, which is handed on bit by bit. Returns how many records there are.
+    /// Hashes the batches of `data`, and passes the results to `found`. Returns the number of records and their counts.
     pub(super) fn hash_into(
         &mut self,
         data: &[u8],
@@ -190,7 +190,7 @@ impl KeyHasher {
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
         let payload = record::payload(header, entry, decompressor)?;
-        // Else the count of a batch that is not looked into could claim bits for 2^31 records.
+        // Otherwise the count of a batch whose records are not read could claim bits for 2^31 records.
         if count > payload.len() / record::MIN_BYTES {
             return Err(Error::corrupt(format!(
                 "records count is {count}, {} bytes hold fewer",

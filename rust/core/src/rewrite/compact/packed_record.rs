@@ -1,17 +1,17 @@
-//! A record in 64 bits: a key map has one for each key.
+//! A record in 64 bits, as the key map stores one for each key.
 
-/// What a record's value says.
+/// The kind of a record's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
-    /// There is one.
+    /// Not null.
     Present = 1,
-    /// It is null, and asks for a delete horizon.
+    /// Null, in a batch that asks for a delete horizon.
     Tombstone = 2,
-    /// It is null, and goes even where no newer record has its key.
+    /// Null, and dropped even if no newer record has its key.
     Expired = 3,
 }
 
-/// A record's number, and below it in two bits what its value says: so no record is 0.
+/// A record's number, then two bits for the kind of its value. So no record is 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PackedRecord(pub(super) u64);
 
@@ -37,7 +37,7 @@ impl PackedRecord {
         }
     }
 
-    /// The same, counted from `first` records before.
+    /// Adds `first` preceding records to the number.
     #[inline]
     pub(super) fn after(self, first: u64) -> Self {
         Self(self.0 + (first << Self::VALUE_BITS))

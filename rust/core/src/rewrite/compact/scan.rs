@@ -34,18 +34,18 @@ const PART_BATCHES: usize = 16;
 /// more than memory should.
 const MAX_WAITING_RECORDS: u64 = 1 << 20;
 
-/// What a scan covers, and with which means.
+/// The options of a scan.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanOptions {
     /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
     pub log_start_offset: i64,
     /// Where the dirty part begins.
     pub first_dirty_offset: i64,
-    /// The clock, ms: tombstones and markers with a delete horizon up to here go.
+    /// The clock, ms: tombstones and markers with a delete horizon up to now are dropped.
     pub now: i64,
-    /// The key of the hash, of this run alone.
+    /// The key of the hash, which only this run knows.
     pub hash_key: [u64; 2],
-    /// The keys to decide about; shrinks where they need more than `max_bytes`.
+    /// The hashes of the keys to decide about. The range shrinks if they need more than `max_bytes`.
     pub range: HashRange,
     /// Memory for keys.
     pub max_bytes: usize,
@@ -58,45 +58,45 @@ pub struct ScanOptions {
 /// What a segment is scanned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Its transactions only: the clean segments, before the dirty ones.
+    /// For its transactions only: the clean segments, before the dirty ones.
     Follow,
-    /// Its dirty records: their keys go into the map.
+    /// For its dirty records: their keys enter the map.
     Dirty,
-    /// Its clean records, once all dirty ones are in the map. Transactions start anew with the first.
+    /// For its clean records, after all dirty ones are in the map. The first one restarts the transactions.
     Clean,
 }
 
-/// What was found out about a segment; what the key map tells is not in it yet.
+/// The verdicts on a segment, without those of the key map.
 #[derive(Debug, Default)]
 pub struct SegmentVerdicts {
-    /// Records in it, whichever of them were looked at.
+    /// Records in the segment, including those that the phase ignores.
     pub records: u64,
     /// Number of its first record among those of all dirty segments: a multiple of 8.
     pub first_number: u64,
     /// A bit for each record that stays.
     pub keep: Vec<u8>,
-    /// A bit for each that stays and asks for a delete horizon.
+    /// A bit for each record that stays and asks for a delete horizon.
     pub stamp: Vec<u8>,
-    /// Transaction index entries of the aborts that are still needed.
+    /// Transaction index entries of aborts that are still needed.
     pub txnindex: Vec<u8>,
-    /// Of the records that were looked at.
+    /// Counts of the records of this phase.
     pub counts: RecordCounts,
-    /// Tombstones of the clean part that go though no newer record has their key.
+    /// Tombstones of the clean part that are dropped although no newer record has their key.
     pub expired: u64,
 }
 
-/// Bits for those records that are the last with their key.
+/// Bits of the dirty records that are the last ones with their key.
 #[derive(Debug)]
 pub struct NewestRecords {
     /// They stay.
     pub keep: Vec<u8>,
     /// They stay and ask for a delete horizon.
     pub stamp: Vec<u8>,
-    /// They are tombstones and go.
+    /// They are tombstones and are dropped.
     pub expired: Vec<u8>,
 }
 
-/// A scan. Its map is asked once all dirty segments are done ([`CompactionScan::newest`]).
+/// Scans a log. After all dirty segments, its map answers for them ([`CompactionScan::newest`]).
 #[derive(Debug)]
 pub struct CompactionScan {
     options: ScanOptions,
@@ -111,18 +111,18 @@ pub struct CompactionScan {
     waiting: Vec<HashedBatches>,
     decided: ScanState,
     txnindex: (TransactionIndexEnd, Vec<u8>),
-    /// Bytes that the batch at the end of the last `feed` takes; 0 if not even that can be known.
+    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
     pub needed: usize,
 }
 
-/// What is known of keys and records so far.
+/// What is decided so far.
 #[derive(Debug)]
 struct ScanState {
     map: KeyMap,
-    /// Of the segment in hand.
+    /// The phase of the current segment.
     phase: Phase,
     first_number: u64,
-    /// Of its next record.
+    /// Number of its next record.
     number: u64,
     counts: RecordCounts,
     keep: Bits,
@@ -131,7 +131,7 @@ struct ScanState {
 }
 
 impl CompactionScan {
-    /// Starts one. `aborted` are the transaction indexes of all segments of the log.
+    /// Creates a scan. `aborted` are the transaction indexes of all segments of the log.
     pub fn new(options: ScanOptions, aborted: Vec<TransactionIndex>) -> Result<Self> {
         let mut scan = Self {
             keeps_legacy_tombstones: true,
@@ -161,12 +161,12 @@ impl CompactionScan {
         Ok(scan)
     }
 
-    /// The hashes that the scan covers: the whole range, unless its keys needed more memory.
+    /// The hashes that the scan covers: the whole range, unless its keys needed too much memory.
     pub fn range(&self) -> HashRange {
         self.decided.map.range()
     }
 
-    /// Keys of the dirty part, in this range.
+    /// The number of keys of the dirty part, in this range.
     pub fn keys(&self) -> usize {
         self.decided.map.len()
     }
@@ -274,7 +274,7 @@ impl CompactionScan {
         verdicts
     }
 
-    /// Of the dirty records packed_record from `first` to below `end`: those that are the last with their key.
+    /// Returns which of the dirty records numbered from `first` to below `end` are the last ones with their key.
     pub fn newest(&self, first: u64, end: u64) -> NewestRecords {
         let (mut keep, mut stamp, mut expired) = <(Bits, Bits, Bits)>::default();
         for record in self.decided.map.records() {
@@ -299,7 +299,7 @@ impl CompactionScan {
         }
     }
 
-    /// Whatever was aborted in the log, before its first batch.
+    /// Announces all aborted transactions of the log, before its first batch.
     fn announce(&mut self) -> Result<()> {
         for index in &self.aborted {
             for entry in index.entries() {
@@ -324,7 +324,8 @@ impl CompactionScan {
         if let (Phase::Dirty, Some(aborted)) | (Phase::Clean, Some(aborted)) =
             (self.decided.phase, marked.aborted)
         {
-            // A segment with both clean and dirty records is scanned twice; who put these together counts each once.
+            // A segment with both clean and dirty records is scanned twice. The caller, who merges the entries, counts
+            // each once.
             let (end, txnindex) = &mut self.txnindex;
             end.append(&aborted, txnindex)
                 .map_err(|error| Error::corrupt(error.to_string()))?;
@@ -338,7 +339,7 @@ impl CompactionScan {
         })
     }
 
-    /// Of the batch's first record; None if there is none.
+    /// Returns the type of the batch's first record; None if it has no records.
     fn control_type(&mut self, header: &Header, entry: &[u8]) -> Result<Option<ControlType>> {
         if header.records_count.is_none_or(|count| count <= 0) {
             return Ok(None);

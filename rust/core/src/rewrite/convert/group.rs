@@ -1,8 +1,8 @@
-//! Neighbours that become one batch.
+//! Joins neighbouring entries into one batch.
 //!
-//! Joining must not be seen: offsets, timestamps, sequences, transactions and horizons read the same. Sequences follow
-//! offset deltas, so a producer's batches join only where both go on alike; what a marker or another producer's batch
-//! stands between is no neighbour.
+//! A join must be invisible: offsets, timestamps, sequences, transactions and delete horizons are the same afterwards.
+//! Sequences follow offset deltas, so a producer's batches join only if both continue. Batches are no neighbours if a
+//! marker or another producer's batch lies between them.
 
 use super::{Converter, DEFAULT_BATCH_SIZE, FieldLosses};
 use crate::base::error::{Error, Result};
@@ -13,22 +13,22 @@ use crate::format::record;
 use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::BatchOptions;
 
-/// Entries that are to be one batch.
+/// Entries that become one batch.
 #[derive(Debug)]
 pub(super) struct BatchGroup {
-    /// Of the first entry.
+    /// Header of the first entry.
     pub(super) first: Header,
-    /// Of the batch.
+    /// Options of the batch.
     pub(super) options: BatchOptions,
-    /// Of the last entry, as far as it reaches.
+    /// The last offset that the last entry covers.
     pub(super) last_offset: i64,
-    /// Entries so far. One is kept as it came, since it may stay alone.
+    /// The number of entries. A single one is kept as it came, because it may stay alone.
     pub(super) sources: u64,
-    /// What the batch takes uncompressed.
+    /// Uncompressed size of the batch.
     bytes: usize,
 }
 
-/// What an entry brings to a batch.
+/// What an entry adds to a batch.
 struct GroupEntry {
     options: BatchOptions,
     last_offset: i64,
@@ -65,7 +65,8 @@ impl BatchGroup {
 }
 
 impl Converter {
-    /// Takes an entry that may share a batch with others, and says whether it is one. What it does not join goes to `out`.
+    /// Takes an entry that may share a batch with others; false if it may not. Entries that it does not join are
+    /// appended to `out`.
     pub(super) fn join(
         &mut self,
         header: &Header,
@@ -119,7 +120,7 @@ impl Converter {
             .map_err(|error| header.locate(error))
     }
 
-    /// What the entry brings, and the most that its batch may take; None if it has to stay by itself.
+    /// Returns what the entry adds, and the largest size of its batch. None if it has to stay alone.
     fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(GroupEntry, usize)>> {
         let is_alone = header.magic < 2 && header.compression()? == Compression::None;
         let limit = match self.conversion.batch_size {
@@ -160,7 +161,8 @@ impl Converter {
     }
 }
 
-/// First and last offset of a batch and what its records take; None unless its offsets rise within what its header says.
+/// Returns first and last offset of a batch and the size of its records. None unless its offsets rise within the range
+/// of its header.
 fn batch_extent(
     header: &Header,
     entry: &[u8],
@@ -171,7 +173,7 @@ fn batch_extent(
     let (mut first, mut last, mut rises) = (0, -1, true);
     record::for_each_outline(payload, header.records_count.unwrap_or(0), |outline| {
         rises &= outline.offset_delta > last;
-        // Only magic 2 keeps the offsets around its records.
+        // Only magic 2 keeps offsets before the first record.
         if last == -1 && magic < 2 {
             first = outline.offset_delta;
         }
@@ -182,7 +184,7 @@ fn batch_extent(
     Ok((rises && last <= header.last_offset_delta).then_some(extent))
 }
 
-/// The same of a message or a wrapper.
+/// Returns the same for a message or a wrapper.
 fn set_extent(
     header: &Header,
     entry: &[u8],
