@@ -1,4 +1,4 @@
-//! `Appended`, `SegmentWrite` and `Closing`: what an append, or a close, leaves to be written.
+//! `Appended`, `SegmentWrite` and `Closing`: what an append or a close leaves to be written.
 
 use brokerless_core::{AppendInfos, Effects, Refused, SegmentWrite as Write};
 use pyo3::prelude::*;
@@ -7,10 +7,10 @@ use pyo3::types::PyBytes;
 use crate::arrays::buffer;
 use crate::error::refused_to_py;
 
-/// Up to this, a copy costs less than handing memory over.
+/// Up to this size, a copy costs less than lending memory.
 const COPIED_BYTES: usize = 64 << 10;
 
-/// Bytes for Python; many of them without a copy, as a `pyarrow.Buffer`.
+/// Converts bytes for Python: many of them without a copy, as a `pyarrow.Buffer`.
 fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Py<PyAny>> {
     if bytes.len() <= COPIED_BYTES {
         return Ok(PyBytes::new(py, &bytes).into_any().unbind());
@@ -72,7 +72,8 @@ pub(crate) struct Appended {
     has_new_epochs: bool,
     #[pyo3(get)]
     writes: Vec<Py<SegmentWrite>>,
-    /// Not the exception: its traceback leads to the frame that holds this, and Python's collector would not see that.
+    /// Not the exception itself: its traceback refers to the frame that holds this object, and Python's collector would
+    /// not see the cycle.
     refused: Option<Refused>,
 }
 

@@ -1,4 +1,4 @@
-//! `Appender`: the broker on produce, for one log.
+//! `Appender`: a broker's appends to one log.
 
 use brokerless_core::{
     ActiveSegment, AppendInfo, AppendInfos, AppendOrigin, AppendRequest, Effects, Error,
@@ -321,7 +321,8 @@ fn active(settings: &LogConfig, state: &SegmentState) -> ActiveSegment {
     }
 }
 
-/// A broker leaves out a batch that is cut at the end, for a fetch may be cut anywhere. Others would lose it.
+/// Refuses an incomplete last batch. A broker leaves it out, because a fetch may end anywhere. Other callers would lose
+/// it.
 fn check_whole(data: &[u8]) -> Result<(), Error> {
     let mut position = 0;
     loop {
@@ -336,7 +337,7 @@ fn check_whole(data: &[u8]) -> Result<(), Error> {
                 );
                 return Err(Error::corrupt(message).at(position as u64, None));
             }
-            // What is wrong with it is said in its turn.
+            // The append reports what is wrong with it.
             Err(_) => return Ok(()),
         }
     }

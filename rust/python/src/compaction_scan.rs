@@ -1,4 +1,4 @@
-//! `CompactionScan` and `SegmentVerdicts`: decides which records of a log stay.
+//! `CompactionScan` and `SegmentVerdicts`: decide which records of a log stay.
 
 use brokerless_core::{
     CompactionScan as Scan, HashRange, Phase, ScanOptions, SegmentVerdicts as Verdicts,

@@ -1,4 +1,4 @@
-//! `Encoder`: Arrow rows to batches.
+//! `Encoder`: encodes Arrow rows as batches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,17 +15,17 @@ use pyo3::prelude::*;
 use crate::columns::{BytesColumn, Columns, HeadersColumn, NumbersColumn, TimeColumn};
 use crate::error::to_py;
 
-/// Memory that batches were in, for the batches to come: fresh memory costs a page fault for every 4 KiB.
+/// Memory of earlier batches, for reuse: fresh memory costs a page fault for every 4 KiB.
 type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// As much is kept; whoever hands on each buffer before asking for the next needs two.
+/// The most kept blocks. A caller that passes each buffer on before it asks for the next needs two.
 const KEPT_SPARES: usize = 2;
-/// What is larger goes back to the system: one outsized call must not be held for ever.
+/// A larger block is freed, so that one outsized call does not hold memory forever.
 const KEPT_SPARE_BYTES: usize = 16 << 20;
 
-/// The columns that records are made of.
+/// The columns of a record's content.
 const PLAIN: [&str; 4] = ["key", "value", "headers", "timestamp"];
-/// And those that say where they were.
+/// The same, with those of a record's place in its old log.
 const PLACED: [&str; 7] = [
     "key",
     "value",
@@ -36,7 +36,7 @@ const PLACED: [&str; 7] = [
     "timestampType",
 ];
 
-/// Batches on loan to Python.
+/// Batches lent to Python.
 struct Lent {
     memory: Vec<u8>,
     length: usize,
@@ -160,7 +160,7 @@ impl Encoder {
 }
 
 impl Encoder {
-    /// All rows or none: an error takes back what came before it.
+    /// Encodes all rows, or none: an error discards the rows before it.
     fn batches(&mut self, records: &Records, places: Option<&Places>) -> Result<Lent, Error> {
         let spare = self
             .spares
@@ -201,7 +201,7 @@ impl Encoder {
     fn push(&mut self, records: &Records) -> Result<(), Error> {
         let same_times;
         let times = match &records.times {
-            // Values that are all null have no memory that would bound the number of rows.
+            // A column of nulls has no memory that would limit the number of rows.
             None if records.values.is_absent() => None,
             None => {
                 same_times = vec![records.timestamp; records.rows];
@@ -231,7 +231,7 @@ fn numbered(mut error: Error, row: usize) -> Error {
     error
 }
 
-/// What records are made of.
+/// The columns that records are made of.
 struct Records {
     rows: usize,
     keys: BytesColumn,
@@ -263,7 +263,7 @@ impl Records {
         })
     }
 
-    /// The same, if all rows have what the short way takes.
+    /// Returns the columns for the fast path, if all rows qualify.
     fn plain<'a>(&'a self, timestamps: &'a [i64]) -> Option<PlainRows<'a>> {
         let headers = match &self.headers {
             Some(column) if !column.is_empty() => Some(column.plain()?),
@@ -308,7 +308,7 @@ impl Records {
     }
 }
 
-/// Where records were.
+/// The columns of a record's place in its old log.
 struct Places {
     offsets: NumbersColumn<i64>,
     leader_epochs: Option<NumbersColumn<i32>>,

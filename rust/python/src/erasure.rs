@@ -1,4 +1,4 @@
-//! `ErasureScan` and `SegmentErasure`: finding the records that go, and new segments without them.
+//! `ErasureScan` and `SegmentErasure`: find records to erase, and write segments without them.
 
 use brokerless_core::{
     DEFAULT_MAX_BATCH_BYTES, Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex,
@@ -10,7 +10,7 @@ use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::segment_output::SegmentOutput;
 
-/// What was found of a segment.
+/// The records to erase in a segment.
 #[pyclass(module = "brokerless._native", frozen, get_all)]
 #[derive(Debug)]
 pub(crate) struct ErasedRecords {

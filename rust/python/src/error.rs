@@ -1,4 +1,4 @@
-//! Core errors as the exceptions of `brokerless.errors`. The caller who knows the file adds its path there.
+//! Converts core errors to the exceptions of `brokerless.errors`. The caller who knows the file adds its path.
 
 use brokerless_core::{Error, ErrorKind, Refused};
 use pyo3::exceptions::PyValueError;
@@ -25,7 +25,7 @@ fn raise(py: Python<'_>, class: &str, error: Error) -> PyResult<PyErr> {
     ))
 }
 
-/// A refused append as the leaf of `AppendError` that is named like Kafka's answer.
+/// Converts a refused append to the subclass of `AppendError` that is named like Kafka's answer.
 pub(crate) fn refused_to_py(py: Python<'_>, refused: Refused) -> PyErr {
     refusal(py, refused).unwrap_or_else(|failure| failure)
 }

@@ -1,4 +1,4 @@
-//! `find_timestamp`: the broker's look-up of an offset by time, inside one segment.
+//! `find_timestamp`: searches one segment for an offset by timestamp, as a broker does.
 
 use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, Decompressor, TimestampQuery};
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::buffer::Bytes;
 use crate::error::to_py;
 
-/// Timestamp, offset and leader epoch of what was found.
+/// Timestamp, offset and leader epoch.
 type Found = Option<(i64, i64, i32)>;
 
 #[pyfunction]

@@ -1,4 +1,4 @@
-//! `JsonDump`: a log as one JSON object a batch.
+//! `JsonDump`: dumps a log with one JSON object a batch.
 
 use brokerless_core::{BytesFormat, DEFAULT_MAX_BATCH_BYTES, JsonDump as Dump};
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use crate::error::to_py;
 #[derive(Debug)]
 pub(crate) struct JsonDump {
     dump: Dump,
-    /// Kept between calls: fresh pages for every text cost as much as writing it.
+    /// Reused by each call: fresh pages for a text cost as much as writing it.
     text: Vec<u8>,
 }
 

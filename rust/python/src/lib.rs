@@ -1,4 +1,4 @@
-//! Registration only: each name lives in the file of that name.
+//! Registers the contents of `brokerless._native`. Each name is defined in the file of that name.
 
 mod appended;
 mod appender;

@@ -1,4 +1,4 @@
-//! `LogDump`: a log as `kafka-dump-log` prints it.
+//! `LogDump`: dumps a log as `kafka-dump-log` does.
 
 use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, LogDump as Dump};
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use crate::error::to_py;
 #[derive(Debug)]
 pub(crate) struct LogDump {
     dump: Dump,
-    /// Kept between calls: fresh pages for every text cost as much as writing it.
+    /// Reused by each call: fresh pages for a text cost as much as writing it.
     text: Vec<u8>,
 }
 

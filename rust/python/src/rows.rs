@@ -1,7 +1,7 @@
-//! Rows: the Arrow schema of records, and how records become it. The only home of both.
+//! The Arrow schema of records, and its columns. No other code has either.
 //!
-//! Column names are those of Spark's Kafka source; behind them the lineage of a row. Under `spark` the types
-//! are Spark's too: microseconds, and null instead of an empty list of headers.
+//! Column names are those of Spark's Kafka source, followed by the lineage of a row. With `spark`, the types are Spark's too:
+//! timestamps in microseconds, and null instead of an empty list of headers.
 
 use std::sync::Arc;
 
@@ -35,10 +35,10 @@ enum Column {
     IsTransactional,
 }
 
-/// Holds Kafka's numbers; JSON lines give the names.
+/// Its integers are Kafka's ids. JSON lines have the names.
 pub(crate) const TIMESTAMP_TYPE: &str = "timestampType";
 
-/// Names in their order.
+/// The column names in their order.
 const COLUMNS: [(&str, Column); 17] = [
     ("key", Column::Key),
     ("value", Column::Value),
@@ -86,7 +86,7 @@ impl Column {
     }
 }
 
-/// Which columns, in which form.
+/// The wanted columns and their Arrow types.
 #[derive(Debug, Clone)]
 pub(crate) struct Projection {
     columns: Vec<Column>,
@@ -133,7 +133,7 @@ impl Projection {
     }
 }
 
-/// Rows that grow a Kafka batch at a time, and leave as Arrow.
+/// Rows that grow by a Kafka batch at a time, and become an Arrow batch.
 #[derive(Debug)]
 pub(crate) struct RowBuilder {
     projection: Projection,
@@ -178,7 +178,7 @@ impl RowBuilder {
         self.projection.schema.clone()
     }
 
-    /// The rows so far; begins anew.
+    /// Takes the rows as an Arrow batch, and starts anew.
     pub(crate) fn finish(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
         let rows = self.columns.rows();
         let arrays = self
@@ -286,7 +286,7 @@ impl RowBuilder {
     }
 }
 
-/// One value a Kafka batch, repeated for each of its rows.
+/// Repeats a value of each Kafka batch for each of its rows.
 fn expand<T: Clone>(batches: &[BatchRows], value: impl Fn(&BatchRows) -> T) -> Vec<T> {
     let mut values = Vec::with_capacity(batches.iter().map(|batch| batch.rows).sum());
     for batch in batches {
@@ -295,7 +295,7 @@ fn expand<T: Clone>(batches: &[BatchRows], value: impl Fn(&BatchRows) -> T) -> V
     values
 }
 
-/// One value for all rows: built once, and sliced for each batch.
+/// A value that is the same in all rows: built once, and sliced for each batch.
 #[derive(Debug, Default)]
 struct Repeated(Option<ArrayRef>);
 
@@ -311,7 +311,7 @@ impl Repeated {
     }
 }
 
-/// Kafka's -1 is Arrow's null.
+/// Converts Kafka's -1 to null.
 fn known<T: Copy + PartialOrd + Default>(value: T) -> Option<T> {
     (value >= T::default()).then_some(value)
 }

@@ -1,4 +1,4 @@
-//! `scan`: the header fields of whole batches, as Arrow. The only home of that schema.
+//! `scan`: the header fields of whole batches as Arrow. No other code has this schema.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn batches(
     Ok((found, consumed))
 }
 
-/// Values as Kafka's accessors give them: -1 for what magic 0 and 1 lack, null for what no accessor knows.
+/// The values of Kafka's accessors: -1 for fields that magic 0 and 1 lack, null if no accessor has a value.
 fn table(batches: &[Batch], check_crcs: bool) -> RecordBatch {
     fn column<A: FromIterator<Option<T>> + arrow_array::Array + 'static, T>(
         batches: &[Batch],

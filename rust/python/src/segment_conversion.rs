@@ -133,7 +133,7 @@ impl SegmentConversion {
     }
 }
 
-/// The codec that has this name, at this level.
+/// Returns the codec of a name and a level.
 fn codec(name: Option<&str>, level: Option<i32>) -> Result<Option<Codec>> {
     let Some(name) = name else {
         return match level {

@@ -1,4 +1,4 @@
-//! `SegmentRecovery`, `SegmentEnd` and `ProducerReplay`: a segment read again after a crash.
+//! `SegmentRecovery`, `SegmentEnd` and `ProducerReplay`: read a segment again after a crash.
 
 use brokerless_core::{
     ProducerReplay as Replay, SegmentEnd as End, SegmentRecovery as Recovery, WalkEnd,
@@ -11,7 +11,7 @@ use crate::error::to_py;
 use crate::leader_epochs::LeaderEpochs;
 use crate::producers::Producers;
 
-/// How it ended, and why; a word and None where all is well.
+/// Why the walk ended, as a word and a message. The message is None if all is well.
 fn ended(ended: Option<&WalkEnd>) -> (Option<&'static str>, Option<&str>) {
     match ended {
         None => (None, None),

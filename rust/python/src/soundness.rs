@@ -1,4 +1,4 @@
-//! `Soundness`: which batches of a segment are sound, by their headers and checksums.
+//! `Soundness`: finds the sound batches of a segment by headers and checksums.
 
 use brokerless_core::{BatchRange, Soundness as Check};
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! `SpaceEstimate`: what records would take in each message format and codec.
+//! `SpaceEstimate`: estimates the size of records in each message format and codec.
 
 use brokerless_core::{Compression, DEFAULT_MAX_BATCH_BYTES, SpaceEstimate as Estimate};
 use pyo3::prelude::*;

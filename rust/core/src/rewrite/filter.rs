@@ -62,7 +62,7 @@ impl BatchFilter {
     /// Returns what stays of `entry`, the whole entry of `header`. `verdict` is asked for each record by its number,
     /// from 0. A batch of magic 2 of which all records stay is `entry` itself.
     ///
-    /// The caller verifies the checksum, as Kafka's cleaner does not.
+    /// The checksum is not verified here; as with Kafka's cleaner, that is left to the caller.
     pub fn filter<'a>(
         &'a mut self,
         header: &Header,
