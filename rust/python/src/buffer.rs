@@ -48,7 +48,7 @@ pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult
     match data.buffers().split_first() {
         Some((_, buffers)) if buffers.len() == wanted => Ok(buffers.to_vec()),
         _ => Err(PyRuntimeError::new_err(
-            "pyarrow handed over another number of buffers than it was given",
+            "pyarrow returned another number of buffers than it was given",
         )),
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn check_class(object: &Bound<'_, PyAny>, class: &Py<PyAny>) -> PyRes
         return Ok(());
     }
     Err(PyTypeError::new_err(format!(
-        "a pyarrow.{} is wanted, not {}",
+        "expected a pyarrow.{}, found {}",
         class.getattr("__name__")?,
         object.get_type().fully_qualified_name()?
     )))

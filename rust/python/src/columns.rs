@@ -76,7 +76,7 @@ impl<'py> Columns<'py> {
 
 fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
     Error::invalid(format!(
-        "column {name} is {}; {wanted} is wanted: cast it first",
+        "column {name} has type {}, expected {wanted}: cast it first",
         array.type_name
     ))
 }
@@ -198,7 +198,7 @@ impl BytesColumn {
 #[cold]
 fn damaged(name: &str) -> Error {
     Error::invalid(format!(
-        "column {name} is damaged: a value lies outside of its memory"
+        "column {name} is damaged: a value lies outside its memory"
     ))
 }
 

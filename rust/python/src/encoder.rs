@@ -94,11 +94,10 @@ impl Encoder {
         is_transactional: bool,
     ) -> PyResult<Self> {
         let writer = || {
-            let compression = Compression::from_name(compression).ok_or_else(|| {
-                Error::invalid(format!("there is no compression {compression:?}"))
-            })?;
+            let compression = Compression::from_name(compression)
+                .ok_or_else(|| Error::invalid(format!("unknown compression {compression:?}")))?;
             let timestamp_type = TimestampType::from_name(timestamp_type).ok_or_else(|| {
-                Error::invalid(format!("there is no timestamp type {timestamp_type:?}"))
+                Error::invalid(format!("unknown timestamp type {timestamp_type:?}"))
             })?;
             let options = BatchOptions {
                 magic,
@@ -336,7 +335,7 @@ impl Places {
         let timestamp_type = known(&self.timestamp_types)
             .map(|id| {
                 TimestampType::from_id(id)
-                    .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))
+                    .ok_or_else(|| Error::invalid(format!("unknown timestamp type {id}")))
             })
             .transpose()?;
         let place = SourceFields {

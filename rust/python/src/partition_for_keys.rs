@@ -20,7 +20,7 @@ pub(crate) fn partition_for_keys<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     if partitions < 1 {
         let error = Error::invalid(format!(
-            "partitions {partitions}; there must be at least one"
+            "partitions is {partitions}; at least one is needed"
         ));
         return Err(to_py(py, error));
     }

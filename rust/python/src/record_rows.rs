@@ -391,13 +391,13 @@ fn numbers(name: &str, column: &Integers, rows: usize, magic: i8) -> Result<Arra
     let check = |number: Option<i64>| match number {
         None if name == "offset" => Err(Error::invalid("offset is null")),
         Some(number) if !(least..=most).contains(&number) => Err(Error::invalid(format!(
-            "{name} {number}; {least} to {most} allowed"
+            "{name} is {number}, allowed: {least} to {most}"
         ))),
         Some(number) if name == TIMESTAMP_TYPE => {
             let id = i32::try_from(number).unwrap_or(i32::MAX);
             let found = TimestampType::from_id(id);
             found
-                .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))?
+                .ok_or_else(|| Error::invalid(format!("unknown timestamp type {id}")))?
                 .check_magic(magic)
         }
         _ => Ok(()),
@@ -421,7 +421,7 @@ fn check_size(bytes: usize) -> Result<()> {
     const MOST: usize = i32::MAX as usize;
     if bytes > MOST {
         return Err(Error::invalid(format!(
-            "a record of {bytes} bytes or more; {MOST} is the most"
+            "a record has {bytes} bytes or more; at most {MOST} are allowed"
         )));
     }
     Ok(())

@@ -208,7 +208,7 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
     error: AppendError | None = None
     if log_end_offset is not None and first < log_end_offset:
         error = UnexpectedAppendOffsetError(
-            f"first offset {first} is below the log end offset {log_end_offset}: that much is there already"
+            f"first offset {first} is below the log end offset {log_end_offset}: these offsets are in the log already"
         )
     elif last == _LONG:
         error = AppendError(f"last offset {last} leaves none for the log end offset: it can be {_LONG - 1} at most")

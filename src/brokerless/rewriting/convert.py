@@ -123,7 +123,7 @@ class Convert:
 
     >>> Convert(magic=1, compression="zstd")
     Traceback (most recent call last):
-    ValueError: magic 1 knows no zstd: give another codec
+    ValueError: magic 1 does not support zstd: use another codec
     """
 
     state_name: ClassVar[str] = "Convert"

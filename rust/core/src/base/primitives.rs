@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn short(wanted: usize, left: usize) -> Error {
-        Error::corrupt(format!("{wanted} bytes wanted, {left} left"))
+        Error::corrupt(format!("{wanted} bytes needed, {left} left"))
     }
 
     /// Reads a signed byte.

@@ -92,7 +92,7 @@ impl BatchWalk {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "position {position} is not where the walk is: {}",
+            "position {position} is not the next one, which is {}",
             self.position
         )))
     }

@@ -326,7 +326,7 @@ pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
 
 /// The refusal of an append in place that needs more than headers.
 pub(crate) fn not_in_place(why: &str) -> Refused {
-    let message = format!("a batch cannot be appended where it is: {why}");
+    let message = format!("a batch cannot be appended in place: {why}");
     Refused::new(Refusal::Append, message)
 }
 

@@ -137,7 +137,7 @@ impl Header {
         }
         if batch_length > i32::MAX - LOG_OVERHEAD as i32 {
             return damage(Error::corrupt(format!(
-                "length {batch_length} overflows a file"
+                "length {batch_length} is larger than a file can be"
             )));
         }
         let Some(&magic) = bytes.get(MAGIC_AT) else {

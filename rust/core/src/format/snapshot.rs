@@ -62,7 +62,7 @@ pub fn producer_snapshot(data: &[u8]) -> Result<Vec<ProducerState>> {
         .filter(|&count| count <= present)
         .ok_or_else(|| {
             Error::corrupt(format!(
-                "producer snapshot announces {count} entries, {present} fit"
+                "producer snapshot declares {count} entries, but has room for {present}"
             ))
             .at(6, None)
         })?;

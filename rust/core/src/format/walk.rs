@@ -58,7 +58,11 @@ pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
         header.check_crc(entry)?;
         match entry.get(..BATCH_OVERHEAD) {
             Some(alone) if header.magic == 2 => headers.extend_from_slice(alone),
-            _ => return Err(Error::invalid("headers stand alone in magic 2 only")),
+            _ => {
+                return Err(Error::invalid(
+                    "only headers of magic 2 can stand without their records",
+                ));
+            }
         }
         rest = rest.get(entry.len()..).unwrap_or_default();
     }
@@ -87,7 +91,10 @@ pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     };
     match Header::parse(alone, position)? {
         Some(header) if header.magic == 2 => Ok(NextBatch::Batch(header, alone)),
-        _ => Err(Error::invalid("headers stand alone in magic 2 only").at(position, None)),
+        _ => Err(
+            Error::invalid("only headers of magic 2 can stand without their records")
+                .at(position, None),
+        ),
     }
 }
 
@@ -161,7 +168,7 @@ pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Resu
     }
     if last < first {
         return Err(Error::corrupt(format!(
-            "last offset delta {} cannot be",
+            "last offset delta {} is negative",
             header.last_offset_delta
         )));
     }

@@ -295,7 +295,7 @@ impl Converter {
         };
         if magic < 2 && codec.compression == Compression::Zstd {
             return Err(Error::invalid(format!(
-                "the batch at offset {} is compressed with zstd, which magic {magic} does not support: give another codec",
+                "the batch at offset {} is compressed with zstd, which magic {magic} does not support: use another codec",
                 header.base_offset
             )));
         }

@@ -197,7 +197,7 @@ impl BatchFilter {
             self.builder.finish(&mut self.rebuilt)?;
         } else if retention.retain_empty {
             return Err(Error::unsupported(format!(
-                "the message is to stay without a record, which magic {} cannot; Kafka's cleaner fails here, too: \
+                "a message of magic {} cannot stay without its record, and Kafka's cleaner fails here, too: \
                  convert the log to magic 2 first",
                 header.magic
             )));

@@ -470,7 +470,7 @@ impl BatchBuilder {
 pub fn check_timestamp(timestamp: i64) -> Result<()> {
     if timestamp < -1 {
         return Err(Error::invalid(format!(
-            "timestamp {timestamp}; -1 is the least, for none"
+            "timestamp is {timestamp}; the least is -1, which stands for none"
         )));
     }
     Ok(())

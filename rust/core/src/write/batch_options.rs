@@ -63,10 +63,10 @@ impl BatchOptions {
                 "needs a timestamp type"
             }
             _ if magic == 2 => return Ok(()),
-            _ if self.is_transactional => "knows no transactions",
-            _ if self.is_control => "knows no control records",
-            _ if self.codec.compression == Compression::Zstd => "knows no zstd",
-            _ if self.delete_horizon_ms != -1 => "knows no delete horizon",
+            _ if self.is_transactional => "does not support transactions",
+            _ if self.is_control => "does not support control records",
+            _ if self.codec.compression == Compression::Zstd => "does not support zstd",
+            _ if self.delete_horizon_ms != -1 => "does not support a delete horizon",
             _ => return Ok(()),
         };
         Err(Error::invalid(format!("magic {magic} {refused}")))

@@ -46,7 +46,7 @@ impl BatchWriter {
         options.check_producer()?;
         if cut.max_records < 1 {
             return Err(Error::invalid(format!(
-                "max_records {}; a batch holds at least one",
+                "max_records is {}; it must be at least 1",
                 cut.max_records
             )));
         }
@@ -103,7 +103,10 @@ impl BatchWriter {
     /// timestamp changes, and where the offset is too far from the base offset.
     pub fn push_at(&mut self, record: &NewRecord<'_>, place: SourceFields) -> Result<()> {
         if record.offset < 0 {
-            return Err(Error::invalid(format!("offset {}", record.offset)));
+            return Err(Error::invalid(format!(
+                "offset {} is negative",
+                record.offset
+            )));
         }
         let options = self.options_at(record, place)?;
         if let Some(open) = self.open {

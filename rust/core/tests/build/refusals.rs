@@ -24,22 +24,22 @@ fn what_kafkas_builder_refuses_is_refused() {
                 is_transactional: true,
                 ..magic(1)
             },
-            "magic 1 knows no transactions",
+            "magic 1 does not support transactions",
         ),
         (
             BatchOptions {
                 is_control: true,
                 ..magic(0)
             },
-            "magic 0 knows no control records",
+            "magic 0 does not support control records",
         ),
-        (with(1, Compression::Zstd), "magic 1 knows no zstd"),
+        (with(1, Compression::Zstd), "magic 1 does not support zstd"),
         (
             BatchOptions {
                 delete_horizon_ms: 0,
                 ..magic(1)
             },
-            "magic 1 knows no delete horizon",
+            "magic 1 does not support a delete horizon",
         ),
         (
             BatchOptions {

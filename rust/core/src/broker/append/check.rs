@@ -20,7 +20,7 @@ impl LogAppender {
             return Err(Refused::new(
                 Refusal::UnexpectedAppendOffset,
                 format!(
-                    "first offset {first} is below the log end offset {}: that much is there already",
+                    "first offset {first} is below the log end offset {}: these offsets are in the log already",
                     self.log_end_offset
                 ),
             ));

@@ -180,7 +180,7 @@ impl Producer {
             Refusal::InvalidProducerEpoch,
             format!(
                 "marker of producer {} has epoch {}, as the batches of its transaction from offset {first} on: with \
-                 transaction version {transaction_version} it has to be higher",
+                 transaction version {transaction_version} it must be higher",
                 header.producer_id, header.producer_epoch
             ),
         ))

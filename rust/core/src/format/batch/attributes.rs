@@ -20,7 +20,7 @@ impl Header {
     pub fn compression(&self) -> Result<Compression> {
         let id = self.compression_id();
         Compression::from_id(id).ok_or_else(|| {
-            let mut error = Error::unsupported(format!("compression codec {id} is not known"))
+            let mut error = Error::unsupported(format!("compression codec {id} is unknown"))
                 .at(self.position, Some(self.base_offset));
             error.next_position = Some(self.end_position());
             error

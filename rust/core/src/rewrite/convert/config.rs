@@ -38,9 +38,9 @@ impl Conversion {
                 format!("magic {magic} is not 0, 1 or 2")
             }
             (Some(magic @ (0 | 1)), Some(codec), _) if codec.compression == Compression::Zstd => {
-                format!("magic {magic} knows no zstd: give another codec")
+                format!("magic {magic} does not support zstd: use another codec")
             }
-            (_, None, _) if self.recompress => "a codec is needed to compress again".into(),
+            (_, None, _) if self.recompress => "recompress needs a codec".into(),
             (.., Some(size)) if size <= BATCH_OVERHEAD => {
                 format!("batch size {size} holds no record: {BATCH_OVERHEAD} bytes are its header")
             }
