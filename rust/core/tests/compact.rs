@@ -1,4 +1,4 @@
-//! Compaction of hostile bytes: an error or a result, never a panic, and no memory for what is only claimed.
+//! Compaction of hostile bytes gives an error or a result. It never panics, and never allocates for mere claims.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -23,7 +23,7 @@ fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
     CompactionScan::new(options, vec![TransactionIndex::new(txnindex, 0)]).unwrap()
 }
 
-/// The bits of one segment, and the segment that is left.
+/// The verdicts on one segment, and the segment that results.
 fn compacted(data: &[u8], txnindex: &[u8]) -> Result<(SegmentVerdicts, Vec<u8>)> {
     let mut scan = scan(0, txnindex);
     scan.begin(Phase::Dirty, true)?;
@@ -109,7 +109,7 @@ fn a_changed_byte_is_an_error_or_harmless() {
         for bit in 0..8 {
             let mut changed = data.clone();
             changed[at] ^= 1 << bit;
-            // Under the checksum, it is seen.
+            // The checksum covers these bytes.
             let starts = [0, keyed(0, 0, &["a", "b"]).len()];
             let is_summed = starts
                 .iter()

@@ -1,4 +1,4 @@
-//! Control records as Kafka 4.1's own dump tool printed them; one that it cannot parse must not pass for a marker.
+//! Control records read as Kafka 4.1's own dump tool printed them. One that it cannot parse must not count as a marker.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

@@ -1,4 +1,5 @@
-//! What matches goes, what does not stays byte for byte, and numbers of records mean the same to who finds and who erases.
+//! Erasure removes exactly the matching records and keeps all others byte for byte. The scan and the rewrite number
+//! records alike.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod support;
@@ -41,7 +42,7 @@ fn marker(offset: i64) -> Vec<u8> {
     batch(offset, 0x30, 1, 0, &record(&one, offset, 1000))
 }
 
-/// The log without what matches, and how many records these are.
+/// Returns the log without the matching records, and their number.
 fn erased(log: &[u8], matcher: RecordMatcher, is_blanking: bool) -> (Vec<u8>, u64) {
     let mut scan = ErasureScan::new(matcher, is_blanking, MAX);
     assert_eq!(scan.feed(log, 0), Ok(log.len()));
@@ -173,7 +174,7 @@ fn runs_of_records_are_told_by_their_offsets() {
 
 #[test]
 fn a_count_that_is_not_there_claims_no_memory() {
-    // A marker of 2^31-1 records would number the next record beyond all memory.
+    // A marker that claims 2^31-1 records would number the next record beyond any memory.
     let mut claiming = marker(0);
     claiming[57..61].copy_from_slice(&i32::MAX.to_be_bytes());
     let crc = brokerless_core::crc32c(&claiming[21..]);
@@ -188,7 +189,7 @@ fn a_count_that_is_not_there_claims_no_memory() {
     );
 }
 
-/// Of a wrapper only the last offset is in its header: a flipped bit moves its messages in among those before.
+/// A wrapper's header has only its last offset. A flipped bit moves its messages among earlier ones.
 #[test]
 fn entries_that_do_not_go_on_where_the_last_one_ended_are_refused() {
     let refusal = |log: &[&[u8]]| {

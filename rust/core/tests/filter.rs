@@ -1,4 +1,4 @@
-//! Batches without some of their records: what must stay as it was, and what hostile bytes may not do.
+//! Filtered batches keep everything except the dropped records, whatever hostile bytes claim.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -13,7 +13,7 @@ fn header(entry: &[u8]) -> Header {
     Header::parse(entry, 0).unwrap().unwrap()
 }
 
-/// What is left, by the letters k(eep), b(lank) and d(rop), one a record.
+/// Returns what stays, by a letter for each record: k(eep), b(lank) or d(rop).
 fn filtered(
     entry: &[u8],
     retention: Retention,
@@ -145,7 +145,7 @@ fn without_records_a_batch_goes_or_leaves_its_header() {
         ..before
     };
     assert_eq!((left.len(), after), (61, expected));
-    // and again, once it is empty
+    // and again, now that it is empty
     assert_eq!(filtered(&left, retention, "").unwrap(), left);
 }
 

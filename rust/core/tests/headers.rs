@@ -1,4 +1,4 @@
-//! Walks over headers, transactions and times: the same answer whatever window the caller reads with.
+//! Scans of headers, transactions and timestamps give the same answer for every window size.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -30,7 +30,7 @@ fn marker(offset: i64, kind: u8) -> Vec<u8> {
     batch(offset, CONTROL, 1, 0, &support::framed(&body))
 }
 
-/// Feeds `log` through windows of `window` bytes, skipping what is not wanted.
+/// Feeds `log` in windows of `window` bytes, and skips unwanted bytes.
 fn walk(log: &[u8], window: usize) -> Result<HeaderWalk, brokerless_core::Error> {
     let mut walk = HeaderWalk::new(Transactions::default());
     let mut at = 0;
@@ -156,7 +156,7 @@ fn search(log: &[u8], window: usize, target: TimestampQuery) -> Option<Timestamp
 
 #[test]
 fn times_are_found_by_record_not_by_batch() {
-    // The header's greatest timestamp is 2000 throughout, so each batch is a candidate.
+    // The greatest timestamp of every header is 2000, so each batch is a candidate.
     let log = [
         data(0, 0, 5),
         data(5, 0, 5),
@@ -189,7 +189,7 @@ fn times_are_found_by_record_not_by_batch() {
 #[test]
 fn a_marker_with_a_wrong_bit_is_not_believed() {
     let mut commit = marker(3, 1);
-    // The type in the record's key: COMMIT would read as ABORT.
+    // The type in the record's key: a COMMIT would become an ABORT.
     let at = commit.len() - 11;
     assert_eq!(commit[at + 2], 1);
     commit[at + 2] = 0;

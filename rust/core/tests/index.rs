@@ -1,5 +1,5 @@
-//! Index look-ups against what Kafka's own classes answered. A wrong answer here makes a reader start
-//! behind the record it was asked for, or search a segment that cannot hold it.
+//! Index look-ups answer as Kafka's own classes do. After a wrong answer, a reader starts behind the record it asked
+//! for, or searches a segment that cannot contain it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -53,7 +53,7 @@ fn offset_lookup_gives_the_greatest_entry_not_above() {
             "{offset}"
         );
     }
-    // A log whose first entry lies above its base offset.
+    // The first entry lies above the base offset.
     let index = offset_index("000000050000000a0000000a00000014", 100);
     assert_eq!(
         index.lookup(104),
@@ -121,7 +121,7 @@ fn zeros_behind_the_entries_are_not_entries() {
     let raw = OffsetIndex::new(&hex(&padded), 45, true);
     assert_eq!((raw.len(), raw.last_offset()), (1001, 45));
 
-    // The first slot may stand for the base offset; zeros alone may too.
+    // The first slot may stand for the base offset, and so may zeros alone.
     let index = offset_index("0000000000000000000000010000000a0000000000000000", 7);
     assert_eq!((index.len(), index.last_offset()), (2, 8));
     assert_eq!(offset_index(&"00".repeat(16), 45).len(), 1);

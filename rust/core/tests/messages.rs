@@ -1,4 +1,4 @@
-//! Messages of magic 0 and 1, and wrappers of them: offsets, times, and what is refused.
+//! Messages of magic 0 and 1 and their wrappers: offsets, timestamps and refusals.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

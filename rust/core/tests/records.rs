@@ -1,4 +1,4 @@
-//! Records broken on purpose: what Kafka refuses is refused, what it accepts is read, by both ways.
+//! Deliberately broken records are refused if Kafka refuses them, else read, by both paths.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -8,7 +8,7 @@ use support::{
     Row, batch, everything, field, first_error, framed, read, record, row, rows, varint,
 };
 
-/// A batch of one record with this body, between two sound ones: so its surroundings cannot save it.
+/// A batch of one record with this body, between two sound batches, so that its surroundings cannot hide the damage.
 fn body_error(body: &[u8]) -> String {
     let sound = |offset| record(&row(offset, 1000, Some("k"), Some("v")), 0, 1000);
     let filler = row(3, 1000, None, Some(&"x".repeat(200)));
@@ -317,7 +317,7 @@ fn both_ways_agree_on_every_shape_of_record() {
             }
         }
     }
-    // Far apart, so that deltas of every size occur.
+    // They are far apart, so that deltas of every size occur.
     let last = all.len();
     all[last - 2].timestamp = 1000 - (1 << 40);
     all[last - 1].timestamp = i64::from(i32::MAX) * 4000;

@@ -1,4 +1,4 @@
-//! A segment that is written anew has the indexes that a recovery of it would make.
+//! A new segment has the indexes that its recovery would build.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -78,7 +78,7 @@ fn what_does_not_go_here_is_refused_and_changes_nothing() {
     }
     assert!(output.push(&[whole.clone(), whole].concat()).is_err());
     assert_eq!((output.size(), output.next_offset()), (size, next_offset));
-    // three slots of the offset index, two of the time index, the last one of which is for the end
+    // three slots in the offset index, and two in the time index, of which the last is reserved for the final entry
     output.push(&batch(14, 6)).unwrap();
     assert!(output.is_full());
     let before = output.size();

@@ -1,5 +1,5 @@
-//! Producer snapshots that Kafka reads, and those it throws away: a transaction that is open in a snapshot read wrongly
-//! would move the last stable offset.
+//! Producer snapshots are read and refused as by Kafka. A wrongly read open transaction would move the last stable
+//! offset.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Conversions and compactions on several threads give what one thread gives: the same bytes, counts and errors.
+//! Conversions and compactions on several threads equal those on one: in bytes, counts and errors.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -25,7 +25,7 @@ fn pair(base_offset: i64, keys: [&str; 2], value_bytes: usize) -> Vec<u8> {
     batch(base_offset, 0, 2, 1, &records.concat())
 }
 
-/// Batches of up to 60 KB. Together they are more than any part that a thread takes; some keys repeat.
+/// Batches of up to 60 KB. Together they exceed any part that a thread takes. Some keys repeat.
 fn log(batches: i64) -> Vec<Vec<u8>> {
     (0..batches)
         .map(|i| {
@@ -46,7 +46,7 @@ fn to_codec(compression: Compression) -> Conversion {
     }
 }
 
-/// What a conversion or a compaction made: the batches of each new segment.
+/// The batches of each new segment.
 type Segments = Vec<Vec<u8>>;
 
 /// Converts `log`, `window` bytes at a time, into segments of at most `max_segment_bytes`.
@@ -154,7 +154,7 @@ fn windows(
     }
 }
 
-/// The result of one thread, once all numbers of threads have given the same.
+/// Returns the result of one thread, after all numbers of threads have given the same.
 fn same<T: PartialEq + std::fmt::Debug>(run: impl Fn(usize) -> T) -> T {
     let one = run(1);
     for threads in THREADS {
@@ -247,7 +247,7 @@ fn any_number_of_threads_compacts_to_the_same_records() {
     let log = log(100).concat();
     for window in [1 << 10, 100_000, 1 << 20] {
         let (left, kept) = same(|threads| compacted(&log, threads, window)).unwrap();
-        // Every second key is unique, and of the others the last seven stay.
+        // Of the first keys, the last seven stay. The second keys are unique.
         assert_eq!(kept, 107);
         assert!(left.len() < log.len());
     }
@@ -300,7 +300,7 @@ fn an_offset_or_a_length_out_of_place_is_the_error_of_its_batch() {
     }
     let mut log = batches.concat();
     log[position..][..8].copy_from_slice(&5_i64.to_be_bytes());
-    // A scan takes offsets as they are: keys count in the order of the file. The rewrite refuses what does not rise.
+    // A scan accepts any offsets: keys count in the order of the file. The rewrite refuses offsets that do not rise.
     let error = same(|threads| compacted(&log, threads, 1 << 20).unwrap_err());
     assert_eq!(error.position, position as u64, "{error}");
 }

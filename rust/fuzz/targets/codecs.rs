@@ -1,4 +1,4 @@
-//! The four decompressors.
+//! Fuzz targets of the four decompressors.
 
 use std::cell::RefCell;
 
@@ -6,8 +6,8 @@ use brokerless_core::{Compression, Decompressor, ErrorKind};
 
 use super::MAX_BATCH_BYTES;
 
-/// What a decompressor gives does not depend on what it decoded before, nor on the cap as long as that is not in the
-/// way; a cap one byte lower refuses it.
+/// The result of a decompressor does not depend on earlier payloads. It does not depend on the cap either, unless it
+/// exceeds it: a cap one byte lower refuses the payload.
 fn decompress(codec: Compression, data: &[u8]) {
     thread_local! {
         static REUSED: RefCell<Decompressor> = RefCell::new(Decompressor::new(MAX_BATCH_BYTES));

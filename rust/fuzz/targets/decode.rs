@@ -1,4 +1,4 @@
-//! Rows: of a log, of one batch's records, of what a wrapper message holds.
+//! Fuzz targets of decoding: a log, the records of one batch, and the content of a wrapper message.
 
 use brokerless_core::{
     BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, NextBatch, Progress,
@@ -7,7 +7,7 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// A batch behind so many rows is left for the next call, as `Decoder` leaves it.
+/// After this many rows, the next batch is left for the next call, as in `Decoder`.
 const MAX_ROWS: usize = 65536;
 
 /// Offsets, data, nulls.
@@ -32,7 +32,7 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     columns.headers = Some(HeadersColumn::default());
     columns.offsets = Some(Vec::new());
     columns.timestamps = Some(Vec::new());
-    // Sequences are what the fast way does not do.
+    // The fast path does not support sequences.
     columns.sequences = (!is_fast).then(Vec::new);
     let mut fetch = Fetch::new(Selection::new(&[]), check_crcs, MAX_BATCH_BYTES);
     let (mut end, mut error) = (0, None);
@@ -108,8 +108,8 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     }
 }
 
-/// The fast way and the safe way give the same rows and the same error; the batches before the error decode the same
-/// without it; a right checksum changes nothing.
+/// The fast and the checked path give the same rows and the same error. The batches before the error decode the same
+/// without it. A right checksum changes nothing.
 pub(crate) fn decode(data: &[u8]) {
     let fast = decoded(data, false, true);
     assert_eq!(
@@ -132,8 +132,8 @@ pub(crate) fn decode(data: &[u8]) {
     }
 }
 
-/// The same as [`decode`], the input being the records of an uncompressed batch behind two bytes with their number.
-/// Plain records are put behind it, because the fast way ends before the last bytes of a payload.
+/// Like [`decode`], for the records of an uncompressed batch: the input is their number in two bytes, then the records.
+/// Plain records follow them, because the fast path ends before the last bytes of a payload.
 pub(crate) fn records(data: &[u8]) {
     const PLAIN: [u8; 7] = [12, 0, 0, 0, 1, 1, 0];
     const MORE: usize = 30;
@@ -144,7 +144,7 @@ pub(crate) fn records(data: &[u8]) {
     decode(&batch(count, 0, payload));
     let followed = [payload, &PLAIN.repeat(MORE)].concat();
     decode(&batch(count.saturating_add(MORE as i32), 0, &followed));
-    // A wrong number is an error whatever the records are: find the one that fits, if any.
+    // A wrong number is always an error. Find the right one, if there is any.
     let fits = |&n: &i32| decoded(&batch(n, 0, payload), false, false).error.is_none();
     if let Some(count) = (0..=count.clamp(0, 20)).find(fits) {
         decode(&batch(count + MORE as i32, 0, &followed));
@@ -173,7 +173,7 @@ pub(crate) fn batch(count: i32, attributes: i16, payload: &[u8]) -> Vec<u8> {
     batch
 }
 
-/// The same as [`decode`], the input being what a compressed wrapper of magic 0 and one of magic 1 hold.
+/// Like [`decode`], for the content of compressed wrappers of magic 0 and of magic 1.
 pub(crate) fn legacy_set(data: &[u8]) {
     decode(data);
     for magic in [0, 1] {

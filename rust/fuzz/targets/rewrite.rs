@@ -1,4 +1,4 @@
-//! Old segments to new ones: conversions, erasures and compactions.
+//! Fuzz targets of rewriting: conversions, erasures and compactions.
 
 use brokerless_core::{
     Codec, CompactionRewrite, CompactionScan, Compression, Conversion, Converter, Eraser,
@@ -9,7 +9,7 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// The new segment's batches, taken in pieces as a writer takes them.
+/// Returns the batches of the new segment, taken in pieces as a writer takes them.
 fn rewritten<R: Rewrite>(rewrite: &mut R, data: &[u8]) -> Result<Vec<u8>> {
     let mut rewriter = Rewriter::new(u64::MAX);
     let mut output = SegmentOutput::new(0, 4096, 1 << 20);
@@ -28,7 +28,7 @@ fn rewritten<R: Rewrite>(rewrite: &mut R, data: &[u8]) -> Result<Vec<u8>> {
     Ok(log)
 }
 
-/// The same of a conversion by two threads.
+/// Returns the same for a conversion by two threads.
 fn converted_by_two(conversion: Conversion, data: &[u8]) -> Result<Vec<u8>> {
     let mut converter =
         SegmentConverter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES, 2)?;
@@ -49,7 +49,8 @@ fn converted_by_two(conversion: Conversion, data: &[u8]) -> Result<Vec<u8>> {
     Ok(log)
 }
 
-/// Records of the whole batches, and how many of them have a key that starts with `prefix`; None for damage.
+/// Returns the number of records in whole batches, and of those whose key starts with `prefix`, with their bits. None
+/// if the log is damaged.
 fn records(data: &[u8], prefix: u8) -> Option<(u64, u64, Vec<u8>)> {
     let matcher = RecordMatcher {
         key_prefixes: vec![vec![prefix]],
@@ -70,7 +71,8 @@ fn check_crcs(log: &[u8]) {
     assert_eq!(at, log.len(), "not whole batches");
 }
 
-/// What converts, holds as many records as before, under right checksums; and again converted it is the same.
+/// A conversion keeps the number of records and writes right checksums. Repeated, it changes nothing. Two threads give
+/// the result of one.
 pub(crate) fn convert(data: &[u8]) {
     let codec = |compression| Codec::new(compression, None).ok();
     let to = |magic, compression| Conversion {
@@ -95,7 +97,7 @@ pub(crate) fn convert(data: &[u8]) {
             || Converter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES).unwrap();
         let conversion_of_one = rewritten(&mut converter(), data);
         let conversion_of_two = converted_by_two(conversion, data);
-        // Beyond this many bytes, each stops at a batch of its own choice.
+        // Beyond this size, both stop at different batches.
         let is_whole =
             |log: &Result<Vec<u8>>| log.as_ref().map_or(true, |log| log.len() <= 8 << 20);
         if is_whole(&conversion_of_one) && is_whole(&conversion_of_two) {
@@ -122,7 +124,7 @@ pub(crate) fn convert(data: &[u8]) {
     let _ = SpaceEstimate::new(MAX_BATCH_BYTES).feed(data, 0);
 }
 
-/// After an erasure nothing more is to be erased, and what did not match is still there.
+/// After an erasure, nothing is left to erase, and all records that did not match are there.
 pub(crate) fn erase(data: &[u8]) {
     for prefix in [b'k', b'0', b'a'] {
         let Some((examined, matched, bits)) = records(data, prefix) else {
@@ -141,7 +143,7 @@ pub(crate) fn erase(data: &[u8]) {
     }
 }
 
-/// One segment, all of it dirty, compacted by so many threads; None where its keys need another pass.
+/// Compacts one segment, all of it dirty, with `threads` threads; None if its keys need another pass.
 fn compacted(data: &[u8], threads: usize) -> Result<Option<Vec<u8>>> {
     let mut scan = CompactionScan::new(
         ScanOptions {
@@ -198,8 +200,8 @@ fn compacted(data: &[u8], threads: usize) -> Result<Option<Vec<u8>>> {
     Ok(Some(log))
 }
 
-/// What is compacted has right checksums, no more records than before, and compacted again stays as it is. Two threads do
-/// the same as one.
+/// A compacted log has right checksums and no more records than before. Repeated, compaction changes nothing. Two
+/// threads give the result of one.
 pub(crate) fn compact(data: &[u8]) {
     let compaction = compacted(data, 1);
     assert_eq!(

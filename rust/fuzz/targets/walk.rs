@@ -1,4 +1,4 @@
-//! Framing, header walks and searches by time.
+//! Fuzz targets of framing, header scans and searches by timestamp.
 
 use brokerless_core::{
     Decompressor, Error, Header, HeaderWalk, NextBatch, Result, TimestampQuery, Transactions,
@@ -7,7 +7,7 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// The whole entries at the start of `data`, and where they end.
+/// Returns the whole entries at the start of `data`, and where they end.
 fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     let (mut headers, mut at) = (Vec::new(), 0);
     loop {
@@ -32,7 +32,7 @@ fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     }
 }
 
-/// The valid prefix re-reads the same. A walk in windows ends as a walk over everything at once does.
+/// The valid prefix reads the same again. A scan in windows ends like a scan over everything at once.
 pub(crate) fn walk(data: &[u8]) {
     let (headers, end, _) = entries(data);
     let (again, end_again, rest) = entries(&data[..end]);
@@ -69,7 +69,7 @@ fn walked(data: &[u8], window: usize) -> Walked {
         Ok(if walk.done { end } else { at })
     });
     let (open, aborted) = (walk.transactions.open(), walk.transactions.aborted().len());
-    // Where it stopped is known, but not how far a window reached, when it failed.
+    // After a failure, the position is known, but not how far a window reached.
     let end = if error.is_some() {
         0
     } else {
@@ -93,7 +93,7 @@ fn found(
     (error, answer)
 }
 
-/// Feeds `data` as a file: a window at the position wanted, twice as large where that did not help.
+/// Feeds `data` as a file, in windows at the wanted position. A window that makes no progress is doubled.
 fn windows(
     data: &[u8],
     window: usize,

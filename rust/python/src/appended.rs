@@ -78,8 +78,8 @@ pub(crate) struct Appended {
 }
 
 impl Appended {
-    pub(crate) fn new(py: Python<'_>, answers: AppendInfos, effects: Effects) -> PyResult<Self> {
-        let last = answers.last;
+    pub(crate) fn new(py: Python<'_>, infos: AppendInfos, effects: Effects) -> PyResult<Self> {
+        let last = infos.last;
         let writes = effects.writes.into_iter();
         let writes = writes.map(|write| Py::new(py, SegmentWrite::new(py, write)?));
         Ok(Self {
@@ -87,13 +87,13 @@ impl Appended {
             last_offset: last.last_offset,
             log_append_time: last.log_append_time,
             max_timestamp: last.max_timestamp,
-            is_duplicate: answers.count > 0 && answers.duplicates == answers.count,
-            count: answers.count,
-            duplicates: answers.duplicates,
-            consumed: answers.consumed,
+            is_duplicate: infos.count > 0 && infos.duplicates == infos.count,
+            count: infos.count,
+            duplicates: infos.duplicates,
+            consumed: infos.consumed,
             has_new_epochs: effects.has_new_epochs,
             writes: writes.collect::<PyResult<_>>()?,
-            refused: answers.refused,
+            refused: infos.refused,
         })
     }
 }

@@ -97,7 +97,7 @@ impl Appender {
             .map_err(|error| to_py(py, error))?;
         let log = LogAppender::new(
             settings,
-            active(&settings, segment),
+            active_segment(&settings, segment),
             producers.0.clone(),
             leader_epochs.0.clone(),
             log_start_offset,
@@ -130,10 +130,10 @@ impl Appender {
         if !may_be_cut {
             check_whole(data.as_slice()).map_err(|error| to_py(py, error))?;
         }
-        let answer = py
+        let info = py
             .detach(|| self.0.append(data.as_slice(), request, &mut effects))
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, one(answer, length), effects)
+        Appended::new(py, combined(info, length), effects)
     }
 
     #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false))]
@@ -156,11 +156,11 @@ impl Appender {
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
-        let mut answers = py.detach(|| self.0.append_each(data.as_slice(), request, &mut effects));
-        if let Some(refused) = &mut answers.refused {
+        let mut infos = py.detach(|| self.0.append_each(data.as_slice(), request, &mut effects));
+        if let Some(refused) = &mut infos.refused {
             refused.position = refused.position.wrapping_add(position);
         }
-        Appended::new(py, answers, effects)
+        Appended::new(py, infos, effects)
     }
 
     #[pyo3(signature = (headers, *, leader_epoch, now, origin="client"))]
@@ -177,13 +177,13 @@ impl Appender {
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
-        let answers = py
+        let infos = py
             .detach(|| {
                 self.0
                     .append_in_place(headers.as_slice(), request, &mut effects)
             })
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, answers, effects)
+        Appended::new(py, infos, effects)
     }
 
     fn roll(&mut self, py: Python<'_>, now: i64) -> PyResult<Appended> {
@@ -191,7 +191,7 @@ impl Appender {
         self.0
             .roll(now, &mut effects)
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, one(AppendInfo::EMPTY, 0), effects)
+        Appended::new(py, combined(AppendInfo::EMPTY, 0), effects)
     }
 
     fn close(&mut self, py: Python<'_>) -> PyResult<Closing> {
@@ -302,7 +302,7 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
     })
 }
 
-fn active(settings: &LogConfig, state: &SegmentState) -> ActiveSegment {
+fn active_segment(settings: &LogConfig, state: &SegmentState) -> ActiveSegment {
     let (interval, max_bytes) = (settings.index_interval_bytes, settings.segment_index_bytes);
     let mut indexes = SegmentIndexes::new(state.base_offset, interval, max_bytes)
         .reopened(&state.index, &state.timeindex);
@@ -343,11 +343,11 @@ fn check_whole(data: &[u8]) -> Result<(), Error> {
     }
 }
 
-fn one(answer: AppendInfo, consumed: usize) -> AppendInfos {
+fn combined(info: AppendInfo, consumed: usize) -> AppendInfos {
     AppendInfos {
-        count: u64::from(answer.last_offset >= 0),
-        duplicates: u64::from(answer.is_duplicate),
-        last: answer,
+        count: u64::from(info.last_offset >= 0),
+        duplicates: u64::from(info.is_duplicate),
+        last: info,
         consumed,
         refused: None,
     }

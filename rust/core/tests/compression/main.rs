@@ -1,5 +1,5 @@
-//! Each codec against what Kafka's own reader accepts and refuses, damage included: a payload that
-//! Kafka refuses must not come back as rows, and one that it reads must not be refused.
+//! Each codec accepts and refuses what Kafka's own reader does, including damaged payloads: one that Kafka refuses must
+//! not become rows, and one that it reads must not be refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod compressor;
@@ -17,7 +17,7 @@ use support::hex;
 
 use Compression::{Gzip, Lz4, Snappy, Zstd};
 
-/// Two records, "hello" and "world", as every codec's example holds them.
+/// Two records, "hello" and "world", which the example of every codec holds.
 const RECORDS: &str = "16000000010a68656c6c6f0016000a02010a776f726c6400";
 
 /// The records section of Kafka's own batches of those two records.
@@ -40,7 +40,7 @@ const EXAMPLES: [(Compression, &str); 4] = [
     ),
 ];
 
-/// The wrapper values of Kafka's v0 and v1 examples: codec, magic, payload, size decoded.
+/// The wrapper values of Kafka's v0 and v1 examples: codec, magic, payload, decoded size.
 const WRAPPED: [(Compression, u8, &str, usize); 4] = [
     (
         Gzip,

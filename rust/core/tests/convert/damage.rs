@@ -1,4 +1,4 @@
-//! Damage is met before anything is made of it.
+//! Conversions find damage before they convert it.
 
 use brokerless_core::{Compression, Conversion, Converter, ErrorKind, Rewriter, SegmentOutput};
 
@@ -62,7 +62,7 @@ fn a_damaged_offset_does_not_pass_for_one_that_is_to_be_left_out() {
         drop_producers: true,
         ..to(1)
     };
-    // Three batches in a log that ends at 6, the second of which moved: no checksum covers where it is.
+    // A log of three batches that ends at 6. The second one has moved: no checksum covers its offset.
     let refused = |moved: i64| {
         let log: Vec<u8> = [0, moved, 4]
             .into_iter()

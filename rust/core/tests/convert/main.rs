@@ -1,5 +1,5 @@
-//! Conversions lose nothing unasked, and make what Kafka's own make: bytes of record-format.md's worked examples where the
-//! codec leaves no choice, else the same rows.
+//! Conversions lose nothing unless asked, and equal Kafka's own: in the bytes of record-format.md's worked examples if
+//! the codec leaves no choice, else in the rows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod batch_size;
@@ -50,7 +50,7 @@ fn to_codec(compression: Compression) -> Conversion {
     }
 }
 
-/// All of `log` through one converter, which knows these transactions.
+/// Converts all of `log` with one converter that knows these transactions.
 fn converted_of(
     conversion: Conversion,
     log: &[u8],

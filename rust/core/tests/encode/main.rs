@@ -1,4 +1,4 @@
-//! Rows cut into batches: the short way and the checked way write the same bytes.
+//! The fast path and the checked path encode rows to the same bytes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod columns;

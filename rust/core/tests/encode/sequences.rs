@@ -1,4 +1,4 @@
-//! Sequences go on from batch to batch, with the offsets.
+//! Sequences continue from batch to batch and follow the offsets.
 
 use brokerless_core::{
     Compression, Header, Headers, HeadersBuffer, NewRecord, NextBatch, SourceFields, TimestampType,
@@ -31,7 +31,7 @@ fn what_is_discarded_leaves_no_trace() {
     assert_eq!(first.base_sequence, 10);
 }
 
-/// Sequences follow offset deltas: a gap in the offsets is one in the sequences.
+/// Sequences follow offset deltas: a gap in the offsets is a gap in the sequences.
 #[test]
 fn kept_gaps_take_sequences() {
     let mut writer = writer(Compression::None, 1 << 20, 2);

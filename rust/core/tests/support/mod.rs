@@ -1,4 +1,4 @@
-//! Bytes made by hand for tests, and rows read back.
+//! Hand-made bytes for tests, and readers that return rows.
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use brokerless_core::{
@@ -32,7 +32,7 @@ pub(crate) fn row(offset: i64, timestamp: i64, key: Option<&str>, value: Option<
     }
 }
 
-/// Every column. Sequences are asked for only where the plain way is not to be taken: the kernel has none.
+/// All columns. Sequences are asked for only to avoid the fast path, which does not support them.
 pub(crate) fn all_columns(plain: bool) -> Columns {
     let mut columns = Columns::default();
     columns.keys = Some(Default::default());
@@ -91,7 +91,7 @@ pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
         .collect()
 }
 
-/// All rows of `bytes` up to its end, its cut, or the error there.
+/// Reads all rows of `bytes` up to the end, an incomplete batch, or an error.
 pub(crate) fn read(bytes: &[u8], fetch: &mut Fetch, plain: bool) -> (Vec<Row>, Option<Error>) {
     let mut columns = all_columns(plain);
     let mut at = 0;
@@ -116,7 +116,7 @@ pub(crate) fn everything() -> Fetch {
     Fetch::new(Selection::new(&[]), true, 1 << 24)
 }
 
-/// Rows of `bytes`, which must be whole and sound, by both ways.
+/// Returns the rows of whole and sound `bytes`, read by both paths.
 pub(crate) fn rows(bytes: &[u8]) -> Vec<Row> {
     let (rows, error) = read(bytes, &mut everything(), true);
     assert_eq!(error, None);
@@ -128,7 +128,7 @@ pub(crate) fn rows(bytes: &[u8]) -> Vec<Row> {
     rows
 }
 
-/// The error that `bytes` raise at their first batch, by both ways.
+/// Returns the error for the first batch of `bytes`, by both paths.
 pub(crate) fn first_error(bytes: &[u8]) -> Error {
     let (rows, error) = read(bytes, &mut everything(), true);
     assert_eq!(rows, vec![]);
@@ -177,7 +177,7 @@ pub(crate) fn record(row: &Row, base_offset: i64, base_timestamp: i64) -> Vec<u8
     framed(&body)
 }
 
-/// A batch of magic 2, producer 7 where `attributes` has the transactional or control bit.
+/// A batch of magic 2. If `attributes` has the transactional or control bit, it is of producer 7.
 pub(crate) fn batch(
     base_offset: i64,
     attributes: i16,
