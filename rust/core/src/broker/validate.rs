@@ -256,18 +256,7 @@ impl Validator {
         }
         rebuilt.clear();
         let built = builder.finish(rebuilt).map_err(refused)?;
-        batches.clear();
-        let mut at = 0;
-        while let Ok(NextBatch::Batch(header, _)) =
-            next_batch(rebuilt.get(at..).unwrap_or_default(), at as u64)
-        {
-            check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
-            at += header.size();
-            batches.push(ValidatedBatch {
-                header,
-                is_resummed: false,
-            });
-        }
+        *batches = rebuilt_batches(rebuilt, rules)?;
         Ok(ValidationResult {
             next_offset: offset,
             max_timestamp: built.max_timestamp,
@@ -314,6 +303,22 @@ fn place_batch(
         return Err(not_in_place("its checksum would change"));
     }
     Ok(())
+}
+
+/// Returns the batches in rebuilt bytes, which must not be too large.
+fn rebuilt_batches(rebuilt: &[u8], rules: &ValidationRules) -> Result<Vec<ValidatedBatch>> {
+    let (mut batches, mut at) = (Vec::new(), 0);
+    while let Ok(NextBatch::Batch(header, _)) =
+        next_batch(rebuilt.get(at..).unwrap_or_default(), at as u64)
+    {
+        check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
+        at += header.size();
+        batches.push(ValidatedBatch {
+            header,
+            is_resummed: false,
+        });
+    }
+    Ok(batches)
 }
 
 /// Returns the bytes of the batch.

@@ -325,6 +325,32 @@ impl HeaderBytes {
     }
 }
 
+/// Adds the next `rows` rows to `columns`.
+///
+/// # Safety
+/// They have been written.
+#[inline(always)]
+unsafe fn commit(columns: &mut Columns, headers: Option<HeaderBytes>, rows: usize) {
+    unsafe {
+        for column in [&mut columns.keys, &mut columns.values]
+            .into_iter()
+            .flatten()
+        {
+            extend_bytes(column, rows);
+        }
+        if let (Some(column), Some(headers)) = (&mut columns.headers, headers) {
+            headers.commit(column, rows);
+        }
+        for column in [&mut columns.offsets, &mut columns.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            extend(column, rows);
+        }
+    }
+    columns.rows += rows;
+}
+
 /// [`append`] for the columns that the constants name. `PLACES`: offsets, timestamps or both.
 #[inline(never)]
 fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: bool>(
@@ -455,23 +481,8 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
             record = end;
             taken += 1;
         }
-        for column in [&mut columns.keys, &mut columns.values]
-            .into_iter()
-            .flatten()
-        {
-            extend_bytes(column, taken);
-        }
-        if let (Some(column), Some(headers)) = (&mut columns.headers, headers) {
-            headers.commit(column, taken);
-        }
-        for column in [&mut columns.offsets, &mut columns.timestamps]
-            .into_iter()
-            .flatten()
-        {
-            extend(column, taken);
-        }
+        commit(columns, headers, taken);
     }
-    columns.rows += taken;
     (record, taken)
 }
 

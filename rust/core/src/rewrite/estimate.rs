@@ -4,7 +4,7 @@
 //! which are also compressed by themselves. So it shows what the format adds, even where a codec compresses most of
 //! that.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::format::batch::{Header, TimestampType};
 use crate::format::compression::{Codec, Compression, Compressor, Decompressor};
 use crate::format::record::Headers;
@@ -138,41 +138,11 @@ impl SpaceEstimate {
             ..
         } = self;
         transcode::for_each(header, entry, decompressor, true, |record| {
-            // Timestamps below -1 come from hostile bytes only and do not matter for the size.
-            let record = NewRecord {
-                timestamp: record.timestamp.max(-1),
-                ..record
-            };
-            for (magic, codec, builder) in builders.iter_mut() {
-                if !*is_open {
-                    builder.begin(BatchOptions {
-                        magic: *magic,
-                        codec: *codec,
-                        timestamp_type: TimestampType::CreateTime,
-                        base_offset: record.offset,
-                        ..BatchOptions::default()
-                    })?;
-                }
-                builder.append(&match *magic {
-                    2 => record,
-                    _ => NewRecord {
-                        headers: Headers::NONE,
-                        ..record
-                    },
-                })?;
-            }
+            append_in_all_forms(&record, builders, *is_open)?;
+            append_content(&record, contents)?;
             *is_open = true;
             *records += 1;
-            for content in contents.iter_mut() {
-                content.extend_from_slice(record.key.unwrap_or_default());
-                content.extend_from_slice(record.value.unwrap_or_default());
-            }
-            let [_, with_headers] = contents;
-            record.headers.for_each(|key, value| {
-                with_headers.extend_from_slice(key);
-                with_headers.extend_from_slice(value.unwrap_or_default());
-                Ok::<(), Error>(())
-            })
+            Ok(())
         })?;
         self.open_bytes += entry.len();
         if is_alone {
@@ -180,4 +150,47 @@ impl SpaceEstimate {
         }
         self.finish()
     }
+}
+
+/// Appends a record to the batch of each form, which begins with it unless it `is_open`.
+fn append_in_all_forms(
+    record: &NewRecord<'_>,
+    builders: &mut [(i8, Codec, BatchBuilder)],
+    is_open: bool,
+) -> Result<()> {
+    for (magic, codec, builder) in builders {
+        if !is_open {
+            builder.begin(BatchOptions {
+                magic: *magic,
+                codec: *codec,
+                timestamp_type: TimestampType::CreateTime,
+                base_offset: record.offset,
+                ..BatchOptions::default()
+            })?;
+        }
+        builder.append(&NewRecord {
+            // Timestamps below -1 come from hostile bytes only and do not matter for the size.
+            timestamp: record.timestamp.max(-1),
+            headers: match *magic {
+                2 => record.headers,
+                _ => Headers::NONE,
+            },
+            ..*record
+        })?;
+    }
+    Ok(())
+}
+
+/// Appends key and value to both contents, and the headers to the one with headers.
+fn append_content(record: &NewRecord<'_>, contents: &mut [Vec<u8>; 2]) -> Result<()> {
+    for content in contents.iter_mut() {
+        content.extend_from_slice(record.key.unwrap_or_default());
+        content.extend_from_slice(record.value.unwrap_or_default());
+    }
+    let [_, with_headers] = contents;
+    record.headers.for_each(|key, value| {
+        with_headers.extend_from_slice(key);
+        with_headers.extend_from_slice(value.unwrap_or_default());
+        Ok(())
+    })
 }

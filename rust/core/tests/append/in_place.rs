@@ -104,7 +104,7 @@ fn in_place_all_batches_are_taken_or_none() {
     for config in refusing {
         let batches = vec![three_records(Compression::None); 3];
         let (infos, effects, _, alone) = append_both(config, &batches);
-        assert!(infos.is_err(), "{settings:?}");
+        assert!(infos.is_err(), "{config:?}");
         assert_eq!(effects, Effects::default());
         assert_eq!(format!("{alone:?}"), format!("{:?}", log_with(config)));
     }

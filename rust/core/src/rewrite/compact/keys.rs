@@ -78,7 +78,7 @@ pub(super) struct HashingOptions {
 }
 
 impl HashingOptions {
-    fn has(&self, offset: i64) -> bool {
+    fn includes(&self, offset: i64) -> bool {
         (offset >= self.first_dirty_offset) == self.is_dirty
     }
 }
@@ -137,10 +137,10 @@ impl KeyHasher {
         &mut self,
         data: &[u8],
         tasks: &[BatchTask],
-        wanted: &HashingOptions,
+        options: &HashingOptions,
     ) -> Result<HashedBatches> {
         let mut hashed = HashedBatches::default();
-        (hashed.records, hashed.counts) = self.hash_into(data, tasks, wanted, &mut hashed)?;
+        (hashed.records, hashed.counts) = self.hash_into(data, tasks, options, &mut hashed)?;
         Ok(hashed)
     }
 
@@ -149,7 +149,7 @@ impl KeyHasher {
         &mut self,
         data: &[u8],
         tasks: &[BatchTask],
-        wanted: &HashingOptions,
+        options: &HashingOptions,
         found: &mut impl KeySink,
     ) -> Result<(u64, RecordCounts)> {
         self.number = 0;
@@ -161,9 +161,9 @@ impl KeyHasher {
                 .check_crc(entry)
                 .and_then(|()| {
                     if header.magic == 2 {
-                        self.records(header, entry, task.fate, wanted, found)
+                        self.records(header, entry, task.fate, options, found)
                     } else {
-                        self.messages(header, entry, wanted, found)
+                        self.messages(header, entry, options, found)
                     }
                 })
                 .map_err(|error| header.locate(error))?;
@@ -177,19 +177,12 @@ impl KeyHasher {
         header: &Header,
         entry: &[u8],
         fate: BatchFate,
-        wanted: &HashingOptions,
+        options: &HashingOptions,
         found: &mut impl KeySink,
     ) -> Result<()> {
-        let Self {
-            hasher,
-            decompressor,
-            keys,
-            number,
-            counts,
-        } = self;
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
-        let payload = record::payload(header, entry, decompressor)?;
+        let payload = record::payload(header, entry, &mut self.decompressor)?;
         // Otherwise the count of a batch whose records are not read could claim bits for 2^31 records.
         if count > payload.len() / record::MIN_BYTES {
             return Err(Error::corrupt(format!(
@@ -197,60 +190,58 @@ impl KeyHasher {
                 payload.len()
             )));
         }
-        if fate != BatchFate::Keyed && wanted.has(header.last_offset()) {
-            counts.records += count as u64;
-            match fate {
-                BatchFate::Aborted => counts.aborted += count as u64,
-                BatchFate::Control { is_kept: false, .. } => counts.discarded += count as u64,
-                _ => counts.control += count as u64,
-            }
+        if options.includes(header.last_offset()) {
+            self.counts.add_batch(fate, count as u64);
         }
-        let tombstone = match header.delete_horizon_ms() {
-            Some(horizon) if horizon <= wanted.now => ValueKind::Expired,
-            _ => ValueKind::Tombstone,
-        };
         match fate {
             BatchFate::Aborted | BatchFate::Control { is_kept: false, .. } => {
-                *number += count as u64
+                self.number += count as u64;
+                Ok(())
             }
             BatchFate::Control { is_stamped, .. } => {
                 record::for_each(payload, records_count, |record| {
-                    found.control(*number, is_stamped || record.value.is_none());
-                    *number += 1;
+                    found.control(self.number, is_stamped || record.value.is_none());
+                    self.number += 1;
                     Ok(())
-                })?;
+                })
             }
             BatchFate::Keyed => {
-                let mut at = 0;
-                for index in 0..count {
-                    let record = record::outline(payload, &mut at)
-                        .map_err(|error| record::at_record(error, index, records_count))?;
+                let Self {
+                    hasher,
+                    keys,
+                    number,
+                    counts,
+                    ..
+                } = self;
+                let tombstone = match header.delete_horizon_ms() {
+                    Some(horizon) if horizon <= options.now => ValueKind::Expired,
+                    _ => ValueKind::Tombstone,
+                };
+                record::for_each_outline(payload, records_count, |record| {
                     let offset = header
                         .base_offset
                         .wrapping_add(i64::from(record.offset_delta));
-                    if wanted.has(offset) {
+                    if options.includes(offset) {
                         let value = match record.has_value {
                             true => ValueKind::Present,
                             false => tombstone,
                         };
-                        counts.keyed(offset, record.key, value);
+                        counts.add_keyed(offset, record.key, value);
                         if let Some(key) = record.key {
                             push(keys, hasher, key, PackedRecord::new(*number, value), found);
                         }
                     }
                     *number += 1;
-                }
-                record::check_end(payload, at, records_count)?;
+                })
             }
         }
-        Ok(())
     }
 
     fn messages(
         &mut self,
         header: &Header,
         entry: &[u8],
-        wanted: &HashingOptions,
+        options: &HashingOptions,
         found: &mut impl KeySink,
     ) -> Result<()> {
         let Self {
@@ -260,14 +251,14 @@ impl KeyHasher {
             number,
             counts,
         } = self;
-        let tombstone = match wanted.keeps_legacy_tombstones {
+        let tombstone = match options.keeps_legacy_tombstones {
             true => ValueKind::Tombstone,
             false => ValueKind::Expired,
         };
         MessageSet::open(header, entry, decompressor)?.for_each(false, |message| {
-            if wanted.has(message.offset) {
+            if options.includes(message.offset) {
                 let value = message.value.map_or(tombstone, |_| ValueKind::Present);
-                counts.keyed(message.offset, message.key, value);
+                counts.add_keyed(message.offset, message.key, value);
                 if let Some(key) = message.key {
                     push(keys, hasher, key, PackedRecord::new(*number, value), found);
                 }
@@ -289,7 +280,19 @@ impl RecordCounts {
         self.tombstones += other.tombstones;
     }
 
-    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, value: ValueKind) {
+    /// Counts the records of a batch whose keys do not matter.
+    fn add_batch(&mut self, fate: BatchFate, records: u64) {
+        let count = match fate {
+            BatchFate::Keyed => return,
+            BatchFate::Aborted => &mut self.aborted,
+            BatchFate::Control { is_kept: false, .. } => &mut self.discarded,
+            BatchFate::Control { is_kept: true, .. } => &mut self.control,
+        };
+        *count += records;
+        self.records += records;
+    }
+
+    fn add_keyed(&mut self, offset: i64, key: Option<&[u8]>, value: ValueKind) {
         self.records += 1;
         if key.is_none() {
             self.unkeyed += 1;
