@@ -24,9 +24,9 @@ const KEPT_SPARES: usize = 2;
 const KEPT_SPARE_BYTES: usize = 16 << 20;
 
 /// The columns of a record's content.
-const PLAIN: [&str; 4] = ["key", "value", "headers", "timestamp"];
+const CONTENT: [&str; 4] = ["key", "value", "headers", "timestamp"];
 /// The same, with those of a record's place in its old log.
-const PLACED: [&str; 7] = [
+const WITH_SOURCE: [&str; 7] = [
     "key",
     "value",
     "headers",
@@ -112,11 +112,11 @@ impl Encoder {
                 is_transactional,
                 ..BatchOptions::default()
             };
-            let cut = BatchLimits {
+            let limits = BatchLimits {
                 batch_size,
                 max_records: max_records.unwrap_or(i32::MAX),
             };
-            BatchWriter::new(options, cut)
+            BatchWriter::new(options, limits)
         };
         Ok(Self {
             writer: writer().map_err(|error| to_py(py, error))?,
@@ -139,14 +139,18 @@ impl Encoder {
         rows: &Bound<'py, PyAny>,
         timestamp: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let columns = Columns::new(rows, if self.keep_offsets { &PLACED } else { &PLAIN })?;
+        let wanted: &[&'static str] = match self.keep_offsets {
+            true => &WITH_SOURCE,
+            false => &CONTENT,
+        };
+        let columns = Columns::new(rows, wanted)?;
         let records = Records::new(py, &columns, timestamp)?;
-        let places = match self.keep_offsets {
-            true => Some(Places::new(py, &columns)?),
+        let sources = match self.keep_offsets {
+            true => Some(SourceColumns::new(py, &columns)?),
             false => None,
         };
         let lent = py
-            .detach(|| self.batches(&records, places.as_ref()))
+            .detach(|| self.batches(&records, sources.as_ref()))
             .map_err(|error| to_py(py, error))?;
         let length = lent.length;
         let memory = Buffer::from(bytes::Bytes::from_owner(lent));
@@ -160,14 +164,18 @@ impl Encoder {
 
 impl Encoder {
     /// Encodes all rows, or none: an error discards the rows before it.
-    fn batches(&mut self, records: &Records, places: Option<&Places>) -> Result<Lent, Error> {
+    fn batches(
+        &mut self,
+        records: &Records,
+        sources: Option<&SourceColumns>,
+    ) -> Result<Lent, Error> {
         let spare = self
             .spares
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        let pushed = match places {
-            Some(places) => self.push_at(records, places),
+        let pushed = match sources {
+            Some(sources) => self.push_at(records, sources),
             None => self.push(records),
         };
         match pushed.and_then(|()| self.writer.finish(spare.unwrap_or_default())) {
@@ -183,14 +191,14 @@ impl Encoder {
         }
     }
 
-    fn push_at(&mut self, records: &Records, places: &Places) -> Result<(), Error> {
+    fn push_at(&mut self, records: &Records, sources: &SourceColumns) -> Result<(), Error> {
         for row in 0..records.rows {
             records
                 .get(row, &mut self.headers)
                 .and_then(|mut record| {
-                    let (offset, place) = places.get(row)?;
+                    let (offset, source) = sources.get(row)?;
                     record.offset = offset;
-                    self.writer.push_at(&record, place)
+                    self.writer.push_at(&record, source)
                 })
                 .map_err(|error| numbered(error, row))?;
         }
@@ -308,13 +316,13 @@ impl Records {
 }
 
 /// The columns of a record's place in its old log.
-struct Places {
+struct SourceColumns {
     offsets: NumbersColumn<i64>,
     leader_epochs: Option<NumbersColumn<i32>>,
     timestamp_types: Option<NumbersColumn<i32>>,
 }
 
-impl Places {
+impl SourceColumns {
     fn new(py: Python<'_>, columns: &Columns<'_>) -> PyResult<Self> {
         let offsets = columns.numbers("offset", "int64")?.ok_or_else(|| {
             let message = "there is no column offset, which is to be kept";
@@ -338,10 +346,10 @@ impl Places {
                     .ok_or_else(|| Error::invalid(format!("unknown timestamp type {id}")))
             })
             .transpose()?;
-        let place = SourceFields {
+        let source = SourceFields {
             leader_epoch: known(&self.leader_epochs),
             timestamp_type,
         };
-        Ok((offset, place))
+        Ok((offset, source))
     }
 }

@@ -61,7 +61,7 @@ pub struct Soundness {
     pub needed: usize,
     /// Whether no batch so far contradicts another one or leaves the segment's range of offsets.
     pub is_rising: bool,
-    places: Option<Vec<SoundBatch>>,
+    batches: Option<Vec<SoundBatch>>,
 }
 
 impl Soundness {
@@ -76,7 +76,7 @@ impl Soundness {
             next_offset: base_offset,
             needed: 0,
             is_rising: true,
-            places: collects.then(Vec::new),
+            batches: collects.then(Vec::new),
         }
     }
 
@@ -129,7 +129,7 @@ impl Soundness {
     }
 
     fn take(&mut self, header: &Header) {
-        let place = SoundBatch {
+        let batch = SoundBatch {
             position: header.position,
             end_position: header.end_position(),
             first_offset: first_known_offset(header),
@@ -137,10 +137,10 @@ impl Soundness {
             is_wrapper: header.magic < 2,
         };
         self.is_rising &= check_offset_range(header, self.next_offset, self.limit).is_ok();
-        self.first_offset.get_or_insert(place.first_offset);
-        self.next_offset = place.next_offset;
-        if let Some(places) = &mut self.places {
-            places.push(place);
+        self.first_offset.get_or_insert(batch.first_offset);
+        self.next_offset = batch.next_offset;
+        if let Some(batches) = &mut self.batches {
+            batches.push(batch);
         }
     }
 
@@ -184,18 +184,18 @@ impl Soundness {
 
     /// The batches in the order of the file, and for each whether it stays.
     fn longest_rising(&self) -> (&[SoundBatch], Vec<bool>) {
-        let places = self.places.as_deref().unwrap_or_default();
+        let batches = self.batches.as_deref().unwrap_or_default();
         // For each length of a chain of rising batches: the lowest end of such a chain, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
-        let mut before: Vec<Option<usize>> = vec![None; places.len()];
-        for (i, place) in places.iter().enumerate() {
-            let fits = self.first_possible <= place.first_offset
-                && place.first_offset < place.next_offset
-                && place.next_offset <= self.limit;
+        let mut before: Vec<Option<usize>> = vec![None; batches.len()];
+        for (i, batch) in batches.iter().enumerate() {
+            let fits = self.first_possible <= batch.first_offset
+                && batch.first_offset < batch.next_offset
+                && batch.next_offset <= self.limit;
             if !fits {
                 continue;
             }
-            let length = lowest.partition_point(|&(end, _)| end <= place.first_offset);
+            let length = lowest.partition_point(|&(end, _)| end <= batch.first_offset);
             if let Some(previous) = before.get_mut(i) {
                 *previous = length
                     .checked_sub(1)
@@ -203,12 +203,12 @@ impl Soundness {
                     .map(|&(_, last)| last);
             }
             match lowest.get_mut(length) {
-                Some(chain) if place.next_offset < chain.0 => *chain = (place.next_offset, i),
+                Some(chain) if batch.next_offset < chain.0 => *chain = (batch.next_offset, i),
                 Some(_) => {}
-                None => lowest.push((place.next_offset, i)),
+                None => lowest.push((batch.next_offset, i)),
             }
         }
-        let mut stays = vec![false; places.len()];
+        let mut stays = vec![false; batches.len()];
         let mut at = lowest.last().map(|&(_, last)| last);
         while let Some(i) = at {
             if let Some(stay) = stays.get_mut(i) {
@@ -216,43 +216,46 @@ impl Soundness {
             }
             at = before.get(i).copied().flatten();
         }
-        self.prefer_fewer_gaps(places, &mut stays);
-        (places, stays)
+        self.prefer_fewer_gaps(batches, &mut stays);
+        (batches, stays)
     }
 
     /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
     /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
     /// should explain the gap: a gap before the first of the two, or behind the second, is explained by neither.
-    fn prefer_fewer_gaps(&self, places: &[SoundBatch], stays: &mut [bool]) {
-        let mut kept: Vec<usize> = (0..places.len()).filter(|&i| is_set(stays, i)).collect();
-        let dropped: Vec<usize> = (0..places.len()).filter(|&i| !is_set(stays, i)).collect();
+    fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool]) {
+        let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();
+        let dropped: Vec<usize> = (0..batches.len()).filter(|&i| !is_set(stays, i)).collect();
         for i in dropped {
             let behind = kept.partition_point(|&k| k < i);
             for at in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
                 let before = at.checked_sub(1).and_then(|at| kept.get(at));
                 let low = before
-                    .and_then(|&k| places.get(k))
-                    .map_or(self.first_possible, |place| place.next_offset);
+                    .and_then(|&k| batches.get(k))
+                    .map_or(self.first_possible, |batch| batch.next_offset);
                 let high = kept
                     .get(at + 1)
-                    .and_then(|&k| places.get(k))
-                    .map(|place| place.first_offset);
-                let gaps = |place: &SoundBatch, is_first: bool| {
-                    let is_before = low < place.first_offset;
-                    let is_behind = high.is_some_and(|high| place.next_offset < high);
-                    let is_nobodys = if is_first { is_before } else { is_behind };
-                    (usize::from(is_before) + usize::from(is_behind), is_nobodys)
+                    .and_then(|&k| batches.get(k))
+                    .map(|batch| batch.first_offset);
+                let gaps = |batch: &SoundBatch, is_first: bool| {
+                    let is_before = low < batch.first_offset;
+                    let is_behind = high.is_some_and(|high| batch.next_offset < high);
+                    let is_unexplained = if is_first { is_before } else { is_behind };
+                    (
+                        usize::from(is_before) + usize::from(is_behind),
+                        is_unexplained,
+                    )
                 };
                 let Some(k) = kept.get_mut(at) else { continue };
-                let (Some(other), Some(place)) = (places.get(*k), places.get(i)) else {
+                let (Some(other), Some(batch)) = (batches.get(*k), batches.get(i)) else {
                     continue;
                 };
-                let fits = low <= place.first_offset
-                    && place.first_offset < place.next_offset
-                    && place.next_offset <= high.unwrap_or(self.limit);
+                let fits = low <= batch.first_offset
+                    && batch.first_offset < batch.next_offset
+                    && batch.next_offset <= high.unwrap_or(self.limit);
                 // How far a wrapper reaches down is unknown.
-                let is_told = !place.is_wrapper && !other.is_wrapper;
-                if is_told && fits && gaps(place, i < *k) < gaps(other, *k < i) {
+                let is_known = !batch.is_wrapper && !other.is_wrapper;
+                if is_known && fits && gaps(batch, i < *k) < gaps(other, *k < i) {
                     stays.swap(*k, i);
                     *k = i;
                     break;
@@ -291,7 +294,7 @@ mod tests {
 
     fn check(batches: &[(i64, i64)]) -> Soundness {
         let mut check = Soundness::new(0, 100, true, true);
-        check.places = Some(
+        check.batches = Some(
             batches
                 .iter()
                 .zip(0..)

@@ -57,7 +57,7 @@ pub struct BatchBuilder {
     compressor: Compressor,
     options: BatchOptions,
     /// The closed batches, then the open one.
-    room: ScratchBuffer,
+    buffer: ScratchBuffer,
     /// Where the open batch starts.
     start: usize,
     records_count: i32,
@@ -82,10 +82,10 @@ impl BatchBuilder {
             self.ratio = 1.0;
         }
         self.options = options;
-        self.room.truncate(self.start);
+        self.buffer.truncate(self.start);
         // A batch's header has a fixed size. A wrapper's header is sized when its value is known.
         if options.magic == 2 {
-            self.room.next(BATCH_OVERHEAD);
+            self.buffer.next(BATCH_OVERHEAD);
         }
         self.records_count = 0;
         self.last_offset = options.base_offset.wrapping_sub(1);
@@ -169,7 +169,7 @@ impl BatchBuilder {
             base_timestamp,
             max_timestamp: self.max_timestamp,
         };
-        let room = self.room.spare(fast_encode::SCRATCH_BYTES);
+        let room = self.buffer.spare(fast_encode::SCRATCH_BYTES);
         let taken = if self.options.is_compressed() {
             let ratio = self.ratio;
             let has_room = |records, size| {
@@ -182,7 +182,7 @@ impl BatchBuilder {
             let has_room = |records, size| records + size <= left;
             fast_encode::append(rows, first, most, room, &mut batch, has_room)
         };
-        self.room.fill(batch.records - records);
+        self.buffer.fill(batch.records - records);
         self.records_count += taken as i32;
         self.last_offset += taken as i64;
         self.max_timestamp = batch.max_timestamp;
@@ -200,10 +200,10 @@ impl BatchBuilder {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<BuiltBatch> {
         let start = self.start;
         let built = self.close()?;
-        out.extend_from_slice(self.room.written(start));
-        self.room.shrink();
-        self.room.truncate(start);
-        self.start = self.room.len();
+        out.extend_from_slice(self.buffer.written(start));
+        self.buffer.shrink();
+        self.buffer.truncate(start);
+        self.start = self.buffer.len();
         Ok(built)
     }
 
@@ -211,16 +211,16 @@ impl BatchBuilder {
     pub(crate) fn clear(&mut self) {
         self.start = 0;
         self.records_count = 0;
-        self.room.truncate(0);
+        self.buffer.truncate(0);
     }
 
     /// Takes the closed batches: memory, and how many of its bytes they fill. The builder continues in the memory
     /// `spare`.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, usize) {
-        self.room.truncate(self.start);
+        self.buffer.truncate(self.start);
         self.start = 0;
         self.records_count = 0;
-        std::mem::replace(&mut self.room, ScratchBuffer::new(spare)).into_parts()
+        std::mem::replace(&mut self.buffer, ScratchBuffer::new(spare)).into_parts()
     }
 
     /// Closes the batch in place. The next one follows it.
@@ -228,7 +228,7 @@ impl BatchBuilder {
         self.options.check_producer()?;
         let (max_timestamp, shallow_offset_of_max_timestamp) = self.max_timestamp();
         if self.records_count == 0 {
-            self.room.truncate(self.start);
+            self.buffer.truncate(self.start);
         } else if self.options.magic == 2 {
             self.close_batch(max_timestamp)?;
         } else if self.options.is_compressed() {
@@ -238,9 +238,9 @@ impl BatchBuilder {
             last_offset: self.last_offset,
             max_timestamp,
             shallow_offset_of_max_timestamp,
-            size: self.room.len() - self.start,
+            size: self.buffer.len() - self.start,
         };
-        self.start = self.room.len();
+        self.start = self.buffer.len();
         self.records_count = 0;
         Ok(built)
     }
@@ -279,7 +279,7 @@ impl BatchBuilder {
             return Ok(false);
         }
         let room = self.next(size)?;
-        record::write(room, &record_of_batch, body_size).ok_or_else(no_room)?;
+        record::write(room, &record_of_batch, body_size).ok_or_else(batch_too_large)?;
         self.base_timestamp = Some(base_timestamp);
         if record.timestamp > self.max_timestamp {
             self.max_timestamp = record.timestamp;
@@ -306,7 +306,7 @@ impl BatchBuilder {
             return Ok(false);
         }
         let room = self.next(size)?;
-        message.write(room).ok_or_else(no_room)?;
+        message.write(room).ok_or_else(batch_too_large)?;
         if message.magic > 0 && message.timestamp > self.max_timestamp {
             self.max_timestamp = message.timestamp;
             self.offset_of_max_timestamp = record.offset;
@@ -363,12 +363,12 @@ impl BatchBuilder {
     /// Returns room for `size` more bytes of this batch.
     #[inline]
     fn next(&mut self, size: usize) -> Result<&mut [u8]> {
-        if size > MAX_BYTES - (self.room.len() - self.start).min(MAX_BYTES) {
+        if size > MAX_BYTES - (self.buffer.len() - self.start).min(MAX_BYTES) {
             return Err(Error::invalid(format!(
                 "a record of {size} bytes makes the batch larger than {MAX_BYTES} bytes"
             )));
         }
-        Ok(self.room.next(size))
+        Ok(self.buffer.next(size))
     }
 
     fn uncompressed_size(&self) -> usize {
@@ -377,7 +377,7 @@ impl BatchBuilder {
         } else {
             0
         };
-        (self.room.len() - self.start).saturating_sub(header)
+        (self.buffer.len() - self.start).saturating_sub(header)
     }
 
     fn close_batch(&mut self, max_timestamp: i64) -> Result<()> {
@@ -404,15 +404,17 @@ impl BatchBuilder {
             let uncompressed = self.uncompressed_size();
             let compressed = self
                 .compressor
-                .compressed(codec, 2, self.room.written(records))?;
-            self.room.truncate(records);
-            self.room.next(compressed.len()).copy_from_slice(compressed);
+                .compressed(codec, 2, self.buffer.written(records))?;
+            self.buffer.truncate(records);
+            self.buffer
+                .next(compressed.len())
+                .copy_from_slice(compressed);
             let length = compressed.len();
             self.observe(length, uncompressed);
         }
         header
-            .seal(self.room.written_mut(self.start))
-            .ok_or_else(no_room)
+            .seal(self.buffer.written_mut(self.start))
+            .ok_or_else(batch_too_large)
     }
 
     fn close_wrapper(&mut self, max_timestamp: i64) -> Result<()> {
@@ -421,7 +423,7 @@ impl BatchBuilder {
         let compressed = self.compressor.compressed(
             options.codec,
             options.magic,
-            self.room.written(self.start),
+            self.buffer.written(self.start),
         )?;
         let wrapper = NewMessage {
             magic: options.magic,
@@ -432,8 +434,10 @@ impl BatchBuilder {
             value: Some(compressed),
         };
         let size = wrapper.size()?;
-        self.room.truncate(self.start);
-        wrapper.write(self.room.next(size)).ok_or_else(no_room)?;
+        self.buffer.truncate(self.start);
+        wrapper
+            .write(self.buffer.next(size))
+            .ok_or_else(batch_too_large)?;
         let length = compressed.len();
         self.observe(length, uncompressed);
         Ok(())
@@ -493,6 +497,6 @@ fn estimated(uncompressed: usize, ratio: f32) -> usize {
 }
 
 #[cold]
-fn no_room() -> Error {
+fn batch_too_large() -> Error {
     Error::invalid(format!("the batch is larger than {MAX_BYTES} bytes"))
 }

@@ -29,7 +29,7 @@ pub struct SourceFields {
 pub struct BatchWriter {
     builder: BatchBuilder,
     options: BatchOptions,
-    cut: BatchLimits,
+    limits: BatchLimits,
     /// The options of the open batch.
     open: Option<BatchOptions>,
     last_offset: i64,
@@ -41,19 +41,19 @@ pub struct BatchWriter {
 impl BatchWriter {
     /// `options` are those of every batch, apart from the fields of the records. Sequences continue from batch to
     /// batch.
-    pub fn new(options: BatchOptions, cut: BatchLimits) -> Result<Self> {
+    pub fn new(options: BatchOptions, limits: BatchLimits) -> Result<Self> {
         options.check()?;
         options.check_producer()?;
-        if cut.max_records < 1 {
+        if limits.max_records < 1 {
             return Err(Error::invalid(format!(
                 "max_records is {}; it must be at least 1",
-                cut.max_records
+                limits.max_records
             )));
         }
         Ok(Self {
             builder: BatchBuilder::new(),
             options,
-            cut,
+            limits,
             open: None,
             last_offset: options.base_offset,
             next_sequence: options.base_sequence,
@@ -91,7 +91,7 @@ impl BatchWriter {
         let BatchLimits {
             batch_size,
             max_records,
-        } = self.cut;
+        } = self.limits;
         let taken = self
             .builder
             .append_plain(rows, first, batch_size, max_records);
@@ -101,14 +101,14 @@ impl BatchWriter {
 
     /// Writes a record that keeps its offset. A batch ends where the leader epoch, the timestamp type or the broker's
     /// timestamp changes, and where the offset is too far from the base offset.
-    pub fn push_at(&mut self, record: &NewRecord<'_>, place: SourceFields) -> Result<()> {
+    pub fn push_at(&mut self, record: &NewRecord<'_>, source: SourceFields) -> Result<()> {
         if record.offset < 0 {
             return Err(Error::invalid(format!(
                 "offset {} is negative",
                 record.offset
             )));
         }
-        let options = self.options_at(record, place)?;
+        let options = self.options_at(record, source)?;
         if let Some(open) = self.open {
             if record.offset <= self.last_offset {
                 return Err(Error::invalid(format!(
@@ -144,16 +144,16 @@ impl BatchWriter {
         self.next_sequence = self.first_sequence;
     }
 
-    fn options_at(&self, record: &NewRecord<'_>, place: SourceFields) -> Result<BatchOptions> {
+    fn options_at(&self, record: &NewRecord<'_>, source: SourceFields) -> Result<BatchOptions> {
         let mut options = BatchOptions {
             base_offset: record.offset,
-            partition_leader_epoch: place
+            partition_leader_epoch: source
                 .leader_epoch
                 .filter(|&epoch| epoch >= 0)
                 .unwrap_or(self.options.partition_leader_epoch),
             ..self.options
         };
-        if let Some(timestamp_type) = place.timestamp_type {
+        if let Some(timestamp_type) = source.timestamp_type {
             timestamp_type.check_magic(options.magic)?;
             // As in Kafka's own conversion: a message without a timestamp gets the producer's, which is -1.
             let timestamp_type = match timestamp_type {
@@ -171,8 +171,8 @@ impl BatchWriter {
 
     #[inline]
     fn append(&mut self, record: &NewRecord<'_>) -> Result<bool> {
-        if self.builder.count() >= self.cut.max_records
-            || !self.builder.append_within(record, self.cut.batch_size)?
+        if self.builder.count() >= self.limits.max_records
+            || !self.builder.append_within(record, self.limits.batch_size)?
         {
             return Ok(false);
         }

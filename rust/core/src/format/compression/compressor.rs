@@ -79,7 +79,7 @@ const GZIP_DEFAULT: i32 = 6;
 /// Compresses payloads; contexts and buffers are kept between calls.
 pub struct Compressor {
     /// The last compressed payload, then spare memory.
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     gzip: Option<(i32, libdeflater::Compressor)>,
     snappy: snap::raw::Encoder,
     zstd: Option<CCtx<'static>>,
@@ -101,7 +101,7 @@ impl Compressor {
     /// Allocates nothing until it is used.
     pub fn new() -> Self {
         Self {
-            room: Vec::new(),
+            buffer: Vec::new(),
             gzip: None,
             snappy: snap::raw::Encoder::new(),
             zstd: None,
@@ -128,28 +128,28 @@ impl Compressor {
 
     /// Compresses `from` with a codec other than none. The result is valid until the next call.
     pub(crate) fn compressed(&mut self, codec: Codec, magic: i8, from: &[u8]) -> Result<&[u8]> {
-        if self.room.len() > KEEP && from.len() < KEEP / 4 {
-            self.room = Vec::new();
+        if self.buffer.len() > KEEP && from.len() < KEEP / 4 {
+            self.buffer = Vec::new();
         }
         let level = codec.level();
         let length = match codec.compression {
             Compression::None => 0,
             Compression::Gzip => self.gzip(level, from)?,
             Compression::Snappy => {
-                reserve(&mut self.room, snappy::bound(from.len()));
-                snappy::encode(&mut self.snappy, from, &mut self.room)?
+                reserve(&mut self.buffer, snappy::bound(from.len()));
+                snappy::encode(&mut self.snappy, from, &mut self.buffer)?
             }
             Compression::Lz4 => {
                 let mode = match level {
                     lz4_frame::FAST_LEVEL => CompressionMode::DEFAULT,
                     level => CompressionMode::HIGHCOMPRESSION(level),
                 };
-                reserve(&mut self.room, lz4_frame::bound(from.len()));
-                lz4_frame::encode(mode, magic == 0, from, &mut self.room)?
+                reserve(&mut self.buffer, lz4_frame::bound(from.len()));
+                lz4_frame::encode(mode, magic == 0, from, &mut self.buffer)?
             }
             Compression::Zstd => self.zstd(level, from)?,
         };
-        Ok(self.room.get(..length).unwrap_or_default())
+        Ok(self.buffer.get(..length).unwrap_or_default())
     }
 
     fn gzip(&mut self, level: i32, from: &[u8]) -> Result<usize> {
@@ -161,11 +161,11 @@ impl Compressor {
                 &mut gzip.insert((level, libdeflater::Compressor::new(known))).1
             }
         };
-        reserve(&mut self.room, gzip.gzip_compress_bound(from.len()));
+        reserve(&mut self.buffer, gzip.gzip_compress_bound(from.len()));
         let length = gzip
-            .gzip_compress(from, &mut self.room)
+            .gzip_compress(from, &mut self.buffer)
             .map_err(|e| Error::invalid(format!("gzip: {e}")))?;
-        if let Some(flags) = self.room.get_mut(GZIP_EXTRA_FLAGS_AT) {
+        if let Some(flags) = self.buffer.get_mut(GZIP_EXTRA_FLAGS_AT) {
             *flags = 0;
         }
         Ok(length)
@@ -185,18 +185,18 @@ impl Compressor {
             .set_parameter(CParameter::CompressionLevel(level))
             .and_then(|_| context.set_parameter(CParameter::ContentSizeFlag(says_size)))
             .map_err(failed)?;
-        reserve(&mut self.room, zstd_safe::compress_bound(from.len()));
+        reserve(&mut self.buffer, zstd_safe::compress_bound(from.len()));
         context
-            .compress2(self.room.as_mut_slice(), from)
+            .compress2(self.buffer.as_mut_slice(), from)
             .map_err(failed)
     }
 }
 
-/// Grows `room` to `n` bytes. Memory is zeroed once.
-fn reserve(room: &mut Vec<u8>, n: usize) {
-    if room.len() < n {
+/// Grows `buffer` to `n` bytes. Memory is zeroed once.
+fn reserve(buffer: &mut Vec<u8>, n: usize) {
+    if buffer.len() < n {
         // Nothing must be kept: fresh zero pages are cheaper than a copy.
-        *room = Vec::new();
-        *room = vec![0; n.next_power_of_two()];
+        *buffer = Vec::new();
+        *buffer = vec![0; n.next_power_of_two()];
     }
 }
