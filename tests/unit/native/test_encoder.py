@@ -171,7 +171,7 @@ def test_sequences_go_on_from_batch_to_batch_and_wrap():
     ]
     assert encoder.next_sequence == 2
     # What is refused uses none.
-    with pytest.raises(ValueError, match=r"row 4: timestamp is -9; the least is -1, which stands for none"):
+    with pytest.raises(ValueError, match=r"row 4: timestamp -9 is below -1, which stands for none"):
         encoder.encode(rows_of([b"x"] * 5, timestamp=pa.array([T, T, T, T, -9])), timestamp=T)
     assert encoder.next_sequence == 2
     assert encoder.encode(rows_of([]), timestamp=T).to_pybytes() == b""

@@ -313,7 +313,7 @@ REFUSED = [
         {},
         "column timestamp has type string, expected timestamp or int64 of",
     ),
-    (pa.table({"value": ["x"], "timestamp": [-2]}), {}, "row 0: timestamp is -2; the least is -1"),
+    (pa.table({"value": ["x"], "timestamp": [-2]}), {}, "row 0: timestamp -2 is below -1"),
     (pa.table({"value": ["x"], "timestamp": pa.array([-1], pa.timestamp("us"))}), {}, "row 0: timestamp -0.001 ms is"),
     (
         pa.table({"value": ["x"], "partition": ["0"]}),

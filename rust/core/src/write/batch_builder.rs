@@ -474,7 +474,7 @@ impl BatchBuilder {
 pub fn check_timestamp(timestamp: i64) -> Result<()> {
     if timestamp < -1 {
         return Err(Error::invalid(format!(
-            "timestamp is {timestamp}; the least is -1, which stands for none"
+            "timestamp {timestamp} is below -1, which stands for none"
         )));
     }
     Ok(())

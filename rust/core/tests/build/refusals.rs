@@ -85,7 +85,7 @@ fn what_kafkas_builder_refuses_is_refused() {
         (
             options,
             vec![row(0, -2, None, None)],
-            "timestamp is -2; the least is -1, which stands for none",
+            "timestamp -2 is below -1, which stands for none",
         ),
         (
             magic(1),
