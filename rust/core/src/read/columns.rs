@@ -63,6 +63,7 @@ impl BinaryColumn {
         self.data.reserve(bytes + SLACK);
     }
 
+    #[inline]
     fn push(&mut self, field: Option<&[u8]>) -> Result<()> {
         let bytes = field.unwrap_or_default();
         if self.data.len() + bytes.len() > MAX_BYTES {
@@ -265,6 +266,7 @@ impl Columns {
     }
 
     /// Appends a row of the current batch.
+    #[inline]
     pub(crate) fn push(&mut self, row: Row<'_>) -> Result<()> {
         if let Some(keys) = &mut self.keys {
             keys.push(row.key)?;

@@ -110,6 +110,7 @@ impl Selection {
             && is_before(header.last_offset(), self.end_offset)
     }
 
+    #[inline]
     fn push(&self, row: Row<'_>, columns: &mut Columns) -> Result<()> {
         let is_wanted = row.offset >= self.start_offset && is_before(row.offset, self.end_offset);
         if is_wanted { columns.push(row) } else { Ok(()) }
