@@ -1,12 +1,12 @@
-"""Bytes: the compiled core's face. Bytes in, Arrow out, never a path.
+"""The compiled core: it takes bytes and returns Arrow, and opens no files.
 
-Every `data` argument is any contiguous buffer: bytes, bytearray, memoryview, pyarrow.Buffer. The interpreter lock is
-released while the work is done: do not write to a buffer that is being read. `position` is the place of data[0] in
-its file and appears in errors and in the `position` column.
+A `data` argument is any contiguous buffer: bytes, bytearray, memoryview or pyarrow.Buffer. The interpreter lock is
+released during the work, so do not write to a buffer that is being read. `position` is where data[0] lies in its file.
+It appears in errors and in the `position` column.
 
-Raises everywhere: `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError` with `position`, `base_offset`
-and `next_position` set and `path` None (see `brokerless.errors.located`); ValueError for an impossible argument. No
-bytes make it panic or take memory beyond a stated cap.
+All functions may raise `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError`, with `position`,
+`base_offset` and `next_position` set and `path` None (see `brokerless.errors.located`), and ValueError for an invalid
+argument. No bytes cause a panic or take more memory than a stated cap.
 
 The file is long because a compiled module has one stub.
 """
@@ -18,7 +18,9 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 __all__ = [
+    "BATCH_OVERHEAD",
     "CODECS",
+    "DEFAULT_MAX_BATCH_BYTES",
     "FIRST_OWN_PRODUCER_ID",
     "ROW_COLUMNS",
     "Appended",
@@ -70,14 +72,20 @@ __all__ = [
 _Data: TypeAlias = Buffer | pa.Buffer
 _Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
+BATCH_OVERHEAD: int
+"""Bytes of the header of a batch of format 2, and so of the smallest batch: 61. Older formats have shorter headers."""
+
 CODECS: tuple[str, ...]
-"""What a batch is compressed with, by Kafka's names and in the order of its ids; the first is "none"."""
+"""Kafka's names of the codecs, in the order of their ids. The first is "none"."""
+
+DEFAULT_MAX_BATCH_BYTES: int
+"""The default cap on the decompressed size of one batch: 256 MiB."""
 
 FIRST_OWN_PRODUCER_ID: int
-"""Where the producer ids begin that no cluster gives: it counts from 0 and never gets there. Ours are among them."""
+"""The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own are above it."""
 
 ROW_COLUMNS: tuple[str, ...]
-"""All columns that rows can have: `key value topic partition offset timestamp timestampType headers`, the columns of
+"""All columns of rows: `key value topic partition offset timestamp timestampType headers`, the columns of
 Spark's Kafka source, and the lineage `leaderEpoch baseOffset position magic compression producerId producerEpoch
 sequence isTransactional`."""
 
@@ -96,38 +104,38 @@ def batch_schema(check_crcs: bool = False) -> pa.Schema:
 
 @final
 class Decoder:
-    """Bytes -> rows. One per stretch of a log: it keeps scratch memory and its place from call to call.
+    """A decoder of bytes to rows, for one stretch of a log. It keeps scratch memory and its place between calls.
 
-    Control records are never rows. With `aborted` (read_committed), transactional batches of an aborted producer are
-    left out. Not for use by two threads at once.
+    Control records never become rows. With `aborted` (read_committed), the batches of aborted transactions are left
+    out. Not thread-safe.
 
     Args:
-        columns: which, in which order; what is not asked for costs nothing.
-        topic: the constant of that column, or null.
-        partition: the constant of that column, or null.
+        columns: the wanted columns in their order. Other columns cost nothing.
+        topic: the value of that column, or null.
+        partition: the value of that column, or null.
         start_offset: rows below it are left out.
         end_offset: rows from it on are left out.
-        aborted: (producer_id, first_offset, last_offset of its ABORT marker) in any order.
+        aborted: (producer_id, first_offset, last_offset of the ABORT marker) in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
-        max_rows: rows after which a call returns, looked at after each Kafka batch.
-        max_bytes: likewise, in bytes of Arrow data.
-        max_batch_bytes: cap on one batch's decompressed size; beyond it UnsupportedFormatError.
-        spark: Spark's types: timestamp in us and null where beyond its range, headers null where there are none.
-        order: the lowest offset that the first batch may have, and the first that none may have: what does not rise
-            between them is an error.
+        max_rows: a call returns after the Kafka batch that reaches this many rows.
+        max_bytes: the same, in bytes of Arrow data.
+        max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
+        spark: use Spark's types: timestamps in us, null if out of range, and null headers if there are none.
+        order: the lowest offset that the first batch may have, and the first that none may have. Offsets that do not
+            rise between them are errors.
     """
 
     @property
     def schema(self) -> pa.Schema: ...
     @property
     def needed(self) -> int:
-        """Bytes that the batch at the end of the last call's consumed bytes takes; 0 if not even that can be known."""
+        """Bytes that the batch after the last call's consumed bytes takes; 0 if unknown."""
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch consumed, by its header; -1 before any."""
+        """The offset after the last consumed batch, by its header; -1 before any."""
     @property
     def null_timestamps(self) -> int:
-        """With `spark`: timestamps that became null so far."""
+        """The number of timestamps that became null because of `spark`."""
 
     def __new__(
         cls,
@@ -146,56 +154,60 @@ class Decoder:
         order: tuple[int, int] | None = None,
     ) -> Self: ...
     def check_order(self, data: _Data, position: int, first_offset: int | None = None) -> None:
-        """Check by `order` that the batch that `data` starts with goes on where the last one ended.
+        """Check by `order` that the first batch in `data` continues where the last one ended.
 
-        `first_offset` is that of its first record; of a wrapper the header does not tell it.
+        Args:
+            data: starts with the batch.
+            position: where `data` lies in its file.
+            first_offset: the offset of its first record, which a wrapper's header does not tell.
 
         Raises:
-            CorruptRecordError: it does not.
+            CorruptRecordError: it does not continue there.
         """
 
     def decode(self, data: _Data, position: int = 0) -> tuple[pa.RecordBatch | None, int]:
         """Decode whole batches from the start of `data`, which must be a batch boundary.
 
         Returns:
-            Rows (None if there are none) and the number of bytes consumed. `(None, 0)`: not one batch fits, see
-            `needed`. Rows may exceed `max_rows` by one Kafka batch. One of more than 262,144 records comes in parts:
-            rows with 0 bytes consumed, until the last part; call again with the same bytes.
+            The rows (None if there are none) and the number of bytes consumed. `(None, 0)`: `data` holds no whole
+            batch, see `needed`. Rows may exceed `max_rows` by one Kafka batch. A batch of more than 262,144 records
+            comes in parts: calls return rows with 0 bytes consumed until the last part. Call again with the same bytes.
 
         Raises:
-            CorruptRecordError: the damage is at the start of `data`; rows before it came from the call before.
+            CorruptRecordError: the damage is at the start of `data`. The previous call returned the rows before it.
         """
 
 @final
 class Encoder:
-    """Rows -> batches of one partition, byte for byte as Kafka's own builder makes them if they are not compressed.
+    """An encoder of rows to batches, for one partition and producer session.
 
-    One per partition and producer session: it keeps scratch memory, and sequences go on from batch to batch (after
-    2147483647 comes 0). A batch ends before the record that would make it larger than `batch_size`, by Kafka's
-    estimate where it is compressed; a record is never split, and a batch of one may be larger. Not for use by two
-    threads at once.
+    Uncompressed batches equal those of Kafka's own builder byte for byte. The encoder keeps scratch memory, and
+    sequences continue from batch to batch (after 2147483647 comes 0). A batch ends before the record that would make it
+    larger than `batch_size`, by Kafka's estimate if it is compressed. A record is never split, so a batch of one record
+    may be larger. Not thread-safe.
 
         encoder = Encoder(compression="zstd", producer_id=4001, producer_epoch=0, base_sequence=0)
         batches = encoder.encode(rows, timestamp=1_700_000_000_000)
 
     Args:
-        magic: 2; 1 and 0 are the formats of Kafka before 0.11 and 0.10: no headers, producers or zstd, in 0 no times.
+        magic: 2. 1 and 0 are the formats of Kafka before 0.11 and 0.10, without headers, producers and zstd; 0 is also
+            without timestamps.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
         batch_size: bytes, as the producer's `batch.size`.
-        max_records: also end a batch after so many; None: no such bound.
+        max_records: the most records of a batch; None for no limit.
         keep_offsets: see `encode`.
-        timestamp_type: "CreateTime", or "LogAppendTime": `log_append_time` then counts in place of the rows' times.
+        timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
         log_append_time: ms; -1 by default.
-        base_offset: of every batch. 0 is what a producer sends: whoever appends the batches assigns offsets.
+        base_offset: of every batch. A producer sends 0: offsets are assigned when the batches are appended.
         partition_leader_epoch: of every batch. The default -1, unknown, is what a producer sends.
-        producer_id: the default -1 is no producer. With one, the epoch and the sequence must not be negative.
+        producer_id: the default -1 is no producer. With an id, epoch and sequence must not be negative.
         producer_epoch: that of the id.
         base_sequence: of the first record.
         is_transactional: the batches are part of a transaction.
 
     Raises:
-        ValueError: a combination that Kafka refuses, or an argument out of its range.
+        ValueError: Kafka refuses the combination, or an argument is out of its range.
     """
 
     @property
@@ -221,30 +233,32 @@ class Encoder:
         is_transactional: bool = False,
     ) -> Self: ...
     def encode(self, rows: pa.RecordBatch, *, timestamp: int) -> pa.Buffer:
-        """Encode all rows; the buffer holds whole batches, and nothing for no rows.
+        """Encode all rows as whole batches. No rows give an empty buffer.
 
-        Columns are found by name, others are left alone. `key` and `value`: binary or string of any width, taken as the
-        bytes they are; a null is Kafka's null. `headers`: list<struct<key, value>>, a null list has none. `timestamp`:
-        any timestamp, cut to ms, or int64 ms; -1 ms is Kafka's "none". Only `value` must be there.
+        Columns are found by name; unknown ones are ignored. Only `value` is required:
 
-        With `keep_offsets` also `offset` (int64) must be there, rising. Gaps stay as they are: a batch ends only where
-        an offset is more than 2147483647 above its first. `leaderEpoch` (int32; null: `partition_leader_epoch`) and
-        `timestampType` (int32 as in rows; null: `timestamp_type`) are those of a batch: it ends where they change, and
-        under LogAppendTime where the timestamp does. Magic 0 keeps NoTimestampType and no other, 1 and 2 the others.
+        - `key`, `value`: binary or string of any width, taken as bytes. A null is Kafka's null.
+        - `headers`: list<struct<key, value>>. A null list has no headers.
+        - `timestamp`: any timestamp type, truncated to ms, or int64 ms. -1 ms is Kafka's "none".
+
+        With `keep_offsets`, a rising `offset` (int64) is also required. Gaps are kept: a batch ends only if an offset
+        is more than 2147483647 above its first. `leaderEpoch` (int32; null: `partition_leader_epoch`) and
+        `timestampType` (int32 as in rows; null: `timestamp_type`) apply to a batch, which ends where they change. Under
+        LogAppendTime, it also ends where the timestamp changes. Magic 0 keeps NoTimestampType only, magic 1 and 2 keep
+        the others.
 
         Args:
-            rows: any number.
-            timestamp: ms, for rows that have none.
+            rows: any number of rows.
+            timestamp: ms, for rows without one.
 
         Raises:
             TypeError: not a `pyarrow.RecordBatch`.
-            ValueError: a column of a type that does not fit, "row 17: ..." for what Kafka refuses in a record, or for
-                damage: a place outside of the memory that pyarrow has for the column. No row is encoded then, and no
-                sequence used.
+            ValueError: a column has an unsuitable type; or "row 17: ...": Kafka refuses the record, or a value lies
+                outside the memory that pyarrow has for its column. Then no row is encoded and no sequence is used.
         """
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
-    """Return a batch of format 2 that takes one offset and has no record, as compaction leaves one: 61 bytes."""
+    """Return a batch of format 2 without records that takes one offset, as compaction leaves it: 61 bytes."""
 
 def end_transaction_marker(
     *,
@@ -259,16 +273,16 @@ def end_transaction_marker(
     """Return the batch that commits or aborts a producer's transaction in a partition: 78 bytes.
 
     Args:
-        commit: else abort.
-        producer_id: whose.
-        producer_epoch: that of the id.
+        commit: True to commit, False to abort.
+        producer_id: the producer's id.
+        producer_epoch: the producer's epoch.
         timestamp: ms.
         coordinator_epoch: of the transaction coordinator that decided.
-        base_offset: of the marker; whoever appends it assigns it.
-        partition_leader_epoch: likewise; -1, unknown, by default.
+        base_offset: of the marker. An append assigns it.
+        partition_leader_epoch: of the marker. An append assigns it; -1, unknown, by default.
 
     Raises:
-        ValueError: no producer id or epoch.
+        ValueError: the producer id or epoch is missing.
     """
 
 def partition_for_keys(keys: pa.Array[Any], partitions: int) -> pa.Int32Array:
@@ -276,19 +290,19 @@ def partition_for_keys(keys: pa.Array[Any], partitions: int) -> pa.Int32Array:
 
     Args:
         keys: binary or string.
-        partitions: how many there are.
+        partitions: the number of partitions.
 
     Returns:
-        0 to partitions - 1; -1 for a null key, whose partition is the sender's choice.
+        0 to partitions - 1; -1 for a null key, whose partition the sender chooses.
 
     Raises:
-        ValueError: no partitions, keys of another type, or damage: a key outside of the memory that pyarrow has.
+        ValueError: there are no partitions, keys have another type, or a key lies outside the memory that pyarrow has.
     """
 
 def scan(
     data: _Data, position: int = 0, check_crcs: bool = False, max_batches: int = ...
 ) -> tuple[pa.RecordBatch, int]:
-    """Read the headers of whole batches from the start of `data`; of `max_batches` at most.
+    """Read the headers of up to `max_batches` whole batches from the start of `data`.
 
     Columns: `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
     compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp
@@ -297,36 +311,36 @@ def scan(
     (null).
 
     Returns:
-        One row a batch, and the number of bytes consumed.
+        One row for each batch, and the number of bytes consumed.
 
     Raises:
-        CorruptRecordError: damage, if it is the first batch in `data`.
+        CorruptRecordError: the first batch in `data` is damaged.
     """
 
 @final
 class RecordRows:
-    """An iterator over rows of any Arrow types, checked, as batches of one schema of which an `Encoder` makes records.
+    """An iterator that checks rows of many Arrow types, and returns them as batches of one schema for an `Encoder`.
 
-    Nothing of the batch is believed but that pyarrow has the memory that it says: values outside of it are refused, and
-    whatever no record can have. A column that is as it should be is shared. Others are copied, in pieces of some 32 MB:
-    views and dictionaries may stand for more than memory holds.
+    Only the sizes of pyarrow's memory are trusted. Values outside that memory are refused, and so are values that no
+    record can have. A column of the right type is shared. Others are copied in pieces of some 32 MB, because views and
+    dictionaries may stand for more than memory holds.
 
-    `key` and `value` become binary, `headers` list<struct<key: binary, value: binary>>, `timestamp` timestamp[ms, UTC],
-    `partition` int32; where they come from lists or views of any width, dictionaries, maps, timestamps of any unit and
-    zone, int64 ms, integers of any width. Other columns are left out.
+    `key` and `value` become binary, `headers` list<struct<key: binary, value: binary>>, `timestamp` timestamp[ms, UTC]
+    and `partition` int32. Their sources may be lists or views of any width, dictionaries, maps, timestamps of any unit
+    and zone, int64 ms, and integers of any width. Other columns are left out.
 
         rows = pa.table({"value": pa.array(["a", "b"]).dictionary_encode()}).to_batches()[0]
         for batch in RecordRows(rows):
             ...                                 # batch["value"] is binary
 
     Args:
-        rows: some; all columns but `value` may be missing.
-        magic: the format they will be of.
+        rows: any rows. All columns except `value` may be missing.
+        magic: the format of the records to be encoded.
         keep_offsets: require `offset`, and keep it as int64, `leaderEpoch` and `timestampType` as int32.
         topic: require `topic`, and keep it as string.
 
     Raises:
-        ValueError: a column of a type that does not fit, a value outside of its memory, or one that no record can have.
+        ValueError: a column has an unsuitable type, a value lies outside its memory, or no record can have it.
     """
 
     def __new__(
@@ -337,11 +351,11 @@ class RecordRows:
 
 @final
 class ErasedRecords:
-    """What is to be erased of a segment.
+    """The records to erase in a segment.
 
-    `bits` has a bit for each record by its number, set if it goes, least significant first; those behind the last byte
-    stay. `records` go, `bytes` of keys and values; `examined` were looked at. `ranges` are first and last offset of
-    each run of them.
+    `bits` has a bit for each record by its number, least significant first. It is set if the record is erased; records
+    behind the last byte stay. `records` is their number, `bytes` the size of their keys and values, and `examined` the
+    number of records compared. `ranges` are first and last offset of each run of erased records.
     """
 
     @property
@@ -357,14 +371,14 @@ class ErasedRecords:
 
 @final
 class ErasureScan:
-    """Finds the records of a segment that match: by a whole key, by what keys start with, or by a header.
+    """A search for the records of segments that match any of the given keys, key prefixes and headers.
 
     Args:
         keys: whole keys.
-        key_prefixes: their beginnings.
+        key_prefixes: prefixes of keys.
         headers: (name, value).
-        blank: only values go: records that have none, or an empty one, do not count.
-        max_batch_bytes: the most that one batch may decompress to.
+        blank: erase values only. Records without a value, or with an empty one, do not match.
+        max_batch_bytes: the cap on one batch's decompressed size.
     """
 
     def __new__(
@@ -377,31 +391,31 @@ class ErasureScan:
         max_batch_bytes: int = ...,
     ) -> Self: ...
     def begin(self, base_offset: int, limit: int) -> None:
-        """Go on with a segment whose offsets lie from `base_offset` to below `limit`."""
+        """Start a segment with offsets from `base_offset` to below `limit`."""
 
     def feed(self, data: _Data, position: int) -> int:
-        """Look at the whole batches that `data`, at `position` of the segment, starts with; return their bytes."""
+        """Scan the whole batches at the start of `data`, which lies at `position`; return their size in bytes."""
 
     def take(self) -> ErasedRecords:
-        """Return what was found in the segment; the next one begins."""
+        """Return the result for the segment, and start the next one."""
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
 
 @final
 class HeaderWalk:
-    """Batch headers in log order, with what they say together: bodies are skipped without being read.
+    """A scan over the batch headers of a log. It reads no records except transaction markers.
 
-    Only transaction markers are looked into. Feed one file after the other, `start_file` between them.
+    Feed one file after the other, and call `start_file` between them.
 
     Args:
-        open_transactions: (producer_id, first_offset) of the transactions open before the first byte.
+        open_transactions: (producer_id, first_offset) of the transactions that are open before the first byte.
     """
 
     @property
     def done(self) -> bool:
-        """The file has ended: at `end`, or at an incomplete batch."""
+        """Whether the file has ended: at `end`, or at an incomplete batch."""
     @property
     def end_position(self) -> int:
         """Where the last whole batch of the file ends."""
@@ -413,13 +427,13 @@ class HeaderWalk:
         """The base offset of the first batch."""
     @property
     def last_batch(self) -> tuple[int, bytes] | None:
-        """Where the last batch starts, and its first bytes, a checksum among them, by which it is told from others."""
+        """Where the last batch starts, and its first bytes. They include a checksum, and so identify the batch."""
     @property
     def leader_epoch(self) -> int:
-        """The greatest in any header, -1 if none."""
+        """The greatest leader epoch in any header; -1 for none."""
     @property
     def max_timestamp(self) -> int:
-        """The largest in any header, ms; -1 if none."""
+        """The largest max timestamp in any header, ms; -1 for none."""
     @property
     def batches(self) -> int: ...
     @property
@@ -430,86 +444,89 @@ class HeaderWalk:
     def compressions(self) -> list[str]: ...
     @property
     def open_transactions(self) -> list[tuple[int, int]]:
-        """(producer_id, first_offset) of those without a marker."""
+        """(producer_id, first_offset) of the transactions without a marker."""
     @property
     def aborted(self) -> list[tuple[int, int, int]]:
         """(producer_id, first_offset, last_offset of the ABORT marker)."""
 
     def __new__(cls, open_transactions: Sequence[tuple[int, int]] = ...) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
-        """Take what the bytes of the file at `position` tell; `end` is the file's size.
+        """Scan the bytes of the file at `position`; `end` is the file's size.
 
         Returns:
-            The next position wanted. It may lie beyond the data: read on from there. Where it lies within and the
-            file goes on, the batch there needs more than is left: feed again from it, with more bytes if the position
-            did not move.
+            The position wanted next. If it lies behind the data, continue reading there. If it lies inside the data and
+            the file continues, the batch there is incomplete: feed again from it, with more bytes if the position did
+            not move.
 
         Raises:
             CorruptRecordError: the framing is broken.
         """
 
     def start_file(self, order: tuple[int, int] | None = None) -> None:
-        """Say that the next feed is the start of another segment, or of another part of one.
+        """Start another segment, or another part of one, with the next feed.
 
         Args:
-            order: the lowest offset that its first batch may have, and the first that none may have: then batches that
-                do not rise between them are errors, and so is a wrong checksum where a marker may be.
+            order: the lowest offset that its first batch may have, and the first that none may have. If given, offsets
+                that do not rise between them are errors, and so are wrong checksums of batches that may be markers.
         """
 
 @final
 class Soundness:
-    """Checks which batches of a segment are sound: framed, summed, in the order of their offsets. Looks at no record.
+    """A check for the sound batches of a segment: framed, with the right checksum, in the order of their offsets.
+
+    It reads no records.
 
     Args:
-        base_offset: the segment's.
-        limit: no offset of the segment reaches it.
+        base_offset: the segment's base offset.
+        limit: all offsets of the segment are below it.
         check_crcs: verify checksums.
         collects: remember each batch, for `rising`.
     """
 
     def __new__(cls, base_offset: int, limit: int, *, check_crcs: bool = True, collects: bool = False) -> Self: ...
     def check(self, data: _Data, position: int) -> int:
-        """Take the sound batches that `data`, at `position` of the file, starts with; return how many bytes they take.
+        """Check batches from the start of `data`, which lies at `position`; return the size of the sound ones in bytes.
 
         Raises:
-            CorruptRecordError: the first one is bad. `next_position` is where its header says that it ends.
-            UnsupportedFormatError: likewise.
+            CorruptRecordError: the first batch is damaged. `next_position` is where its header says that it ends.
+            UnsupportedFormatError: the first batch has an unknown magic.
         """
 
     def start_run(self) -> None:
-        """Start a run of batches: `first_offset` is that of the next one."""
+        """Start a run of batches. The next one sets `first_offset`."""
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch behind the last one takes; 0 if that cannot be known."""
+        """Bytes that the batch after the last one takes; 0 if unknown."""
     @property
     def first_offset(self) -> int | None:
-        """The lowest offset that the first batch since `start_run` tells."""
+        """The lowest known offset of the first batch since `start_run`."""
     @property
     def next_offset(self) -> int:
-        """After the last sound batch."""
+        """The offset after the last sound batch."""
     @property
     def is_rising(self) -> bool:
-        """No batch so far contradicts another one, or leaves the segment's range."""
+        """Whether no batch so far contradicts another one or leaves the segment's range."""
     def rising(
         self, *, is_limited: bool
     ) -> tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int, int, bool]], list[tuple[int, int]]]:
-        """Divide the batches into as many as possible whose offsets rise, neighbours put together, and the others.
+        """Divide the batches into as many as possible whose offsets rise, and the others.
 
         Args:
-            is_limited: the limit is where the segment ends, and not only where it has to.
+            is_limited: the segment certainly ends at its limit, not only at the latest.
 
         Returns:
-            Of each: position, end position, first offset, next offset; of the others, whether some of these offsets are
-            missing from those that stay. And the ranges [first, next) of offsets that stay.
+            1. The batches that stay, as (position, end position, first offset, next offset). Neighbours are merged.
+            2. The other batches, with a fifth item: whether some of their offsets are missing from those that stay.
+            3. The ranges [first, next) of the offsets that stay.
         """
 
 def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
-    """Look for the first place in `data`, at `position` of a file of `end` bytes, where a batch may start.
+    """Find the first plausible batch in `data`, which lies at `position` of a file of `end` bytes.
 
-    Its offsets are in `next_offset` to `limit`, and its lengths and counts agree with each other and with the file. No
-    checksum is looked at. What claims more than 16 MiB, or has a header (of 61 bytes at most) that does not end in
-    `data`, is passed over.
+    Its offsets lie between `next_offset` and `limit`, and its lengths and counts agree with each other and with the
+    file. No checksum is verified. Batches above 16 MiB are skipped, and so are headers (of at most 61 bytes) that do
+    not end in `data`.
 
     Returns:
         The batch's position and size.
@@ -518,42 +535,42 @@ def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: in
 def find_timestamp(
     data: _Data, position: int, end: int, target: int, start_offset: int, exact: bool = False
 ) -> tuple[tuple[int, int, int] | None, int]:
-    """Look for the first record (control records count) with timestamp >= `target` and offset >= `start_offset`.
+    """Find the first record (control records count) with timestamp >= `target` and offset >= `start_offset`.
 
-    With `exact`: the first record whose timestamp is `target`, in the first batch whose max_timestamp is.
+    With `exact`, find the first record whose timestamp equals `target`, in the first batch with that max_timestamp.
 
     Returns:
-        (timestamp, offset, leader_epoch) or None, and the next position wanted (as `HeaderWalk.feed`). None and a
-        position at or beyond `end`: there is none.
+        (timestamp, offset, leader_epoch) or None, and the position wanted next (as from `HeaderWalk.feed`). None with a
+        position at or behind `end`: there is no such record.
     """
 
 def headers_alone(data: _Data) -> tuple[bytes, int]:
-    """Return the headers of whole batches of magic 2, without their records, and how many bytes these batches are.
+    """Return the headers of whole batches of magic 2, without their records, and the size of these batches in bytes.
 
-    It is what an append in place needs, which looks at no checksum: it is done here.
+    An append in place needs these headers. It cannot verify checksums, so they are verified here.
 
     Raises:
-        CorruptRecordError: a checksum, or bytes that are no batch.
-        ValueError: another magic.
+        CorruptRecordError: a checksum is wrong, or bytes are no batch.
+        ValueError: a batch has another magic.
     """
 
 def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
-    """Say where batches start that stand one behind the other from position 0 on, given their headers alone.
+    """Return where successive batches start, the first at position 0, given their headers alone.
 
     Returns:
-        For each its position and first bytes, those that no checksum covers; and where the last one ends.
+        The position and the first bytes of each batch, which no checksum covers; and where the last one ends.
 
     Raises:
-        CorruptRecordError: bytes that are no header.
+        CorruptRecordError: bytes are no header.
     """
 
 @final
 class OffsetIndex:
-    """A `.index`: (offset, position) entries. Stops at the first slot i > 0 that is zero; `raw` keeps those too."""
+    """The (offset, position) entries of a `.index`, up to the first zero slot after slot 0; `raw` keeps all slots."""
 
     @property
     def last_offset(self) -> int:
-        """Of the last entry; the base offset if there is none."""
+        """The offset of the last entry; the base offset if there is none."""
 
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
@@ -567,7 +584,7 @@ class OffsetIndex:
         """Return all entries: `offset` int64, `position` int32."""
 
     def length_below(self, offset: int) -> int:
-        """Return how many bytes of the file are left once the entries from `offset` on are dropped."""
+        """Return the length of the file without the entries from `offset` on."""
 
     def sanity_check(self) -> None:
         """Apply Kafka's own check.
@@ -578,35 +595,35 @@ class OffsetIndex:
 
 @final
 class SpaceEstimate:
-    """What records would take in each message format and codec: every batch is built in every form.
+    """An estimate of the size of records in each message format and codec. Every batch is built in every form.
 
     Args:
-        max_batch_bytes: the most that one batch may decompress to.
+        max_batch_bytes: the cap on one batch's decompressed size.
     """
 
     def __new__(cls, *, max_batch_bytes: int = ...) -> Self: ...
     def feed(self, data: _Data, position: int) -> int:
-        """Measure the whole batches that `data`, at `position` of a segment, starts with; return their bytes."""
+        """Measure the whole batches at the start of `data`, which lies at `position`; return their size in bytes."""
 
     def finish(self) -> None:
-        """Close the batch that messages which stand alone wait in. The next data may be from elsewhere."""
+        """Close the batch in which single messages wait. The next data may come from another segment."""
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def records(self) -> int:
-        """Records so far."""
+        """The number of records."""
 
     def space(self, magic: int, compression: str) -> tuple[int, int] | None:
-        """Return the bytes of all batches in a form, and of their content, compressed by itself.
+        """Return the size of all batches in a form, and the size of their content, compressed by itself.
 
-        Content is keys and values, in magic 2 with headers. None: the magic does not know the codec.
+        The content is keys and values, in magic 2 also headers. None: the magic does not support the codec.
         """
 
 @final
 class TimeIndex:
-    """A `.timeindex`: (timestamp, offset) entries. Stops at the first slot i > 0 whose offset is zero."""
+    """The (timestamp, offset) entries of a `.timeindex`, up to the first slot after slot 0 whose offset is zero."""
 
     @property
     def last_offset(self) -> int: ...
@@ -623,7 +640,7 @@ class TimeIndex:
         """Return all entries: `timestamp` int64, `offset` int64."""
 
     def length_below(self, offset: int) -> int:
-        """Return how many bytes of the file are left once the entries from `offset` on are dropped."""
+        """Return the length of the file without the entries from `offset` on."""
 
     def sanity_check(self) -> None:
         """Apply Kafka's own check.
@@ -634,7 +651,7 @@ class TimeIndex:
 
 @final
 class TransactionIndex:
-    """A `.txnindex`: the aborted transactions whose marker lies in this segment."""
+    """The entries of a `.txnindex`: the aborted transactions whose marker lies in the segment."""
 
     def __new__(cls, data: _Data, base_offset: int) -> Self: ...
     def __len__(self) -> int: ...
@@ -642,13 +659,13 @@ class TransactionIndex:
         """Return all entries: `version producer_id first_offset last_offset last_stable_offset`."""
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[tuple[int, int, int]], bool]:
-        """Return the (producer_id, first_offset, last_offset) that a read needs, and True if these are all.
+        """Return (producer_id, first_offset, last_offset) for a read from `fetch_offset` to `upper_bound`.
 
-        The read is from `fetch_offset` to `upper_bound`; False: later segments may hold more.
+        Also return whether these are all. If not, later segments may have more.
         """
 
     def length_below(self, offset: int) -> int:
-        """Return how many bytes of the file are left once the transactions whose marker is not below `offset` go."""
+        """Return the length of the file without the transactions whose marker is at or above `offset`."""
 
     def sanity_check(self) -> None:
         """Apply Kafka's own check.
@@ -658,42 +675,42 @@ class TransactionIndex:
         """
 
 def producer_snapshot(data: _Data) -> pa.RecordBatch:
-    """Read a `.snapshot`.
+    """Return the producers in a `.snapshot`.
 
     Returns:
         `producer_id producer_epoch last_sequence last_offset offset_delta timestamp coordinator_epoch
-        current_txn_first_offset`, one row a producer.
+        current_txn_first_offset`, one row for each producer.
 
     Raises:
         CorruptRecordError: version, CRC or length is wrong.
     """
 
 def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.RecordBatch:
-    """Read JSON lines as `json_lines` writes them; what a line lacks is null.
+    """Read JSON lines in the form that `json_lines` writes. Missing fields are null.
 
     Args:
-        data: whole lines; empty ones are passed over.
-        bytes: how key, value and header values are written: see `json_lines`. `{"base64": ...}` is understood in any.
+        data: whole lines. Empty ones are skipped.
+        bytes: how key, value and header values are written (see `json_lines`). `{"base64": ...}` is always accepted.
         first_line: the number of the first line, for errors.
 
     Returns:
         `topic partition offset timestamp timestampType leaderEpoch key value headers`, types as of rows.
 
     Raises:
-        ValueError: a line is no such object; the message has its number.
+        ValueError: a line is not such an object. The message has its number.
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
-    """Return the highest producer id in whole batches that a cluster may give to a producer of its own, too.
+    """Return the highest producer id, in whole batches, that a cluster may also assign; None if there is none.
 
-    What follows bytes that are no batch is not looked at. None: no batch has such an id.
+    Bytes that are no batch end the search.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
     """Write rows as JSON lines: column names as keys, timestamps in ms, timestampType by name.
 
-    `bytes` is how key, value and header values are written: "utf8" (what is not UTF-8 becomes `{"base64": ...}`),
-    "base64" or "hex".
+    `bytes` is how key, value and header values are written: as "utf8" (bytes that are not UTF-8 become
+    `{"base64": ...}`), "base64" or "hex".
     """
 
 @final
@@ -702,7 +719,7 @@ class LogDump:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """(offset, next offset) where offsets are not consecutive."""
+        """(offset, next offset) wherever offsets are not consecutive."""
 
     def __new__(
         cls,
@@ -713,34 +730,34 @@ class LogDump:
         escape_controls: bool = False,
     ) -> Self: ...
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
-        """Return the lines of the whole batches in `data`, and how many bytes they took.
+        """Return the lines of the whole batches in `data`, and how many bytes these are.
 
-        A call stops at the first batch behind 4 MiB of text. Text without progress is what can be shown of a batch
-        whose damage the next call raises.
+        A call returns after the batch with which its text reaches 4 MiB. Text with 0 bytes is the readable part of a
+        damaged batch. The next call raises its error.
         """
 
 @final
 class JsonDump:
-    """One JSON object a batch, with its records on request."""
+    """A dump with one JSON object for each batch, with its records on request."""
 
     def __new__(cls, *, records: bool = False, bytes: str = "utf8") -> Self: ...
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
-        """Return the lines of the whole batches in `data`, and how many bytes they took (see `LogDump.feed`).
+        """Return the lines of the whole batches in `data`, and how many bytes these are (see `LogDump.feed`).
 
-        A batch whose records are damaged has `"records": null`; the next call raises.
+        A batch whose records are damaged has `"records": null`. The next call raises its error.
         """
 
 def kraft_snapshot(records: Sequence[_Data], timestamp: int) -> bytes:
-    """Frame metadata records as a KRaft snapshot that covers nothing else (`bootstrap.checkpoint`).
+    """Return a KRaft snapshot of these metadata records only (`bootstrap.checkpoint`).
 
     Args:
-        records: one metadata record each, as bytes (`brokerless.layout.bootstrap_metadata`).
-        timestamp: ms, of every record.
+        records: the metadata records as bytes (`brokerless.layout.bootstrap_metadata`).
+        timestamp: of every record, ms.
     """
 
 @final
 class LeaderEpochs:
-    """Which leader epoch began at which offset (LeaderEpochFileCache): `leader-epoch-checkpoint`, and its rules.
+    """The leader epochs of a log and their start offsets (LeaderEpochFileCache), as in `leader-epoch-checkpoint`.
 
     Args:
         entries: (epoch, start_offset), in any order.
@@ -755,70 +772,70 @@ class LeaderEpochs:
         """Return (epoch, start_offset), ascending."""
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Say that the epoch began there; what contradicts it is dropped. True: something changed.
+        """Assign the epoch's start offset, and drop entries that contradict it. True: something changed.
 
         Raises:
-            ValueError: a negative epoch or offset.
+            ValueError: the epoch or the offset is negative.
         """
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drop the epochs that began at `end_offset` or later. True: there were some."""
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop the epochs that ended by `start_offset`; the one around it then starts there. True: that was news."""
+        """Drop the epochs that ended by `start_offset`. The one that contains it then starts there. True: changed."""
 
     def clear(self) -> bool:
         """Drop all. True: there were some."""
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the greatest epoch not above `epoch` and the offset after its last record; (-1, -1) if unknown."""
+        """Return the greatest epoch not above `epoch`, and the offset after its last record; (-1, -1) if unknown."""
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the epoch that the offset was written in."""
+        """Return the epoch in which the offset was written."""
 
 @final
 class Producers:
-    """What a log knows of its producers (ProducerStateManager): sequences, epochs, open transactions."""
+    """The producer state of a log (ProducerStateManager): sequences, epochs, open transactions."""
 
     @property
     def is_empty(self) -> bool:
-        """No producer is known."""
+        """Whether no producer is known."""
     @property
     def highest_cluster_id(self) -> int | None:
-        """The highest producer id that a cluster may give to a producer of its own, too; None: there is none."""
+        """The highest producer id that a cluster may also assign; None if there is none."""
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that is open, or ended and not forgotten."""
+        """The first offset of the earliest transaction that is open, or ended and not forgotten."""
 
     def __new__(cls) -> Self: ...
     @staticmethod
     def from_snapshot(data: _Data, *, now: int, producer_id_expiration_ms: int) -> Producers:
-        """Read a `.snapshot`. Producers idle for that long at `now` (ms), with no transaction open, are left out.
+        """Read a `.snapshot`, without producers that have no open transaction and are idle for so long at `now` (ms).
 
         Raises:
             CorruptRecordError: version, CRC or length is wrong.
         """
 
     def to_snapshot(self) -> bytes:
-        """Write a `.snapshot`, the producers by their ids."""
+        """Return the content of a `.snapshot`, ordered by producer id."""
 
     def entries(self) -> pa.RecordBatch:
-        """Return the columns of `producer_snapshot`, by producer id."""
+        """Return the columns of `producer_snapshot`, ordered by producer id."""
 
 @final
 class SegmentState:
-    """The segment that is appended to, as loading the log left it.
+    """The active segment, as the load of the log left it.
 
     Args:
-        base_offset: in its name.
-        created_ms: when it was made or opened.
-        size: bytes of the `.log`.
-        first_timestamp: max_timestamp of its first batch, None if it is empty.
-        index: the `.index`; zeros behind the entries are ignored.
-        timeindex: the `.timeindex`; likewise.
-        txnindex: the `.txnindex`.
-        max_timestamp: the segment's largest and the last offset of the first batch that has it; None: the last entry of
-            the time index, as after a load.
+        base_offset: the offset in its name.
+        created_ms: when it was created or opened.
+        size: the size of the `.log` in bytes.
+        first_timestamp: max_timestamp of its first batch; None if it is empty.
+        index: the content of the `.index`. Zeros behind the entries count, as for Kafka.
+        timeindex: the content of the `.timeindex`. Zeros behind the entries count, as for Kafka.
+        txnindex: the content of the `.txnindex`.
+        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: those
+            of the last entry of the time index, as after a load.
     """
 
     def __new__(
@@ -836,23 +853,23 @@ class SegmentState:
 
 @final
 class SegmentWrite:
-    """What is to be written to one segment: all of it at the ends of its files. A `pa.Buffer` where it is much."""
+    """Bytes for the ends of one segment's files. Large ones are a `pa.Buffer`."""
 
     @property
     def base_offset(self) -> int:
-        """The segment."""
+        """The base offset of the segment."""
     @property
     def is_new(self) -> bool:
-        """A roll comes first: `final_time_entry`, the snapshot, and this segment's files, made anew.
+        """Whether a roll comes first: write `final_time_entry` and the snapshot, and create this segment's files.
 
-        Files of these names that are there already are old, or those of an empty active segment.
+        Existing files with these names are stale, or those of an empty active segment.
         """
     @property
     def snapshot(self) -> bytes | pa.Buffer | None:
-        """At a roll: the producer snapshot named by `base_offset`; None if it is there already."""
+        """At a roll: the producer snapshot named by `base_offset`; None if it exists."""
     @property
     def final_time_entry(self) -> bytes | pa.Buffer:
-        """At a roll: the last bytes for the time index of the segment left behind."""
+        """At a roll: the last bytes for the time index of the previous segment."""
     @property
     def log(self) -> bytes | pa.Buffer: ...
     @property
@@ -864,78 +881,78 @@ class SegmentWrite:
 
 @final
 class Appended:
-    """The answer to an append, and what it leaves to be written."""
+    """The result of an append, and the bytes that it leaves to be written."""
 
     @property
     def first_offset(self) -> int:
-        """Of the first record (of a duplicate: as it was stored); -1 if there was no batch, or no v2 one to say."""
+        """The offset of the first record, for a duplicate the stored one; -1 without a batch of v2 that tells it."""
     @property
     def last_offset(self) -> int:
-        """Of the last record; -1 if there was no batch."""
+        """The offset of the last record; -1 if there was no batch."""
     @property
     def log_append_time(self) -> int:
-        """What the records were stamped with, -1 if nothing; of a duplicate the max timestamp stored before."""
+        """The timestamp that the records were given, or -1; for a duplicate the max timestamp of the stored batch."""
     @property
     def max_timestamp(self) -> int:
-        """The largest of the last request taken, -1 if none."""
+        """The largest timestamp of the last accepted request; -1 for none."""
     @property
     def is_duplicate(self) -> bool:
-        """All of it was stored before, and nothing changed."""
+        """Whether all of it was stored before, so that nothing changed."""
     @property
     def count(self) -> int:
-        """Requests taken, duplicates included."""
+        """The number of accepted requests, including duplicates."""
     @property
     def duplicates(self) -> int:
-        """Duplicates among them."""
+        """The number of duplicates among them."""
     @property
     def consumed(self) -> int:
-        """Bytes of `data` taken."""
+        """Bytes of `data` that were accepted."""
     @property
     def has_new_epochs(self) -> bool:
-        """The leader epochs changed: their checkpoint is to be written before the log."""
+        """Whether the leader epochs changed: their checkpoint must be written before the log."""
     @property
     def writes(self) -> list[SegmentWrite]:
-        """In this order."""
+        """The writes, in the order in which they must be done."""
     @property
     def error(self) -> Exception | None:
-        """Of `append_each`: why the next request was refused, as a new exception each time.
+        """Why `append_each` refused the next request, as a new exception each time.
 
-        What came before is to be written all the same.
+        The requests before it are accepted and must be written.
         """
 
     def followed_by(self, next: Appended) -> Appended:
-        """Return both as one answer; what they leave to be written is not in it."""
+        """Return both results combined, without their writes."""
 
 @final
 class Closing:
-    """What a clean close leaves to be written."""
+    """The bytes that a clean close leaves to be written."""
 
     @property
     def final_time_entry(self) -> bytes | pa.Buffer:
         """The last bytes for the active segment's time index."""
     @property
     def snapshot(self) -> bytes | pa.Buffer | None:
-        """The producer snapshot named by the log end offset; None if it is there already."""
+        """The producer snapshot named by the log end offset; None if it exists."""
 
 @final
 class Appender:
-    """The broker on produce, for one log: it decides everything about an append and touches no file.
+    """A broker's appends to one log. It decides everything about an append and writes no file.
 
-    A refused append leaves it as it was, leader epochs and segments included (Kafka's own has assigned the epoch and
-    rolled by then). The settings are the topic's, under Kafka's names; sizes in bytes, times in ms. Not for use by two
-    threads at once.
+    A refused append changes nothing, not even leader epochs and segments (Kafka has already assigned the epoch and
+    rolled by then). The settings are the topic's, under Kafka's names. Sizes are in bytes, times in ms. Not
+    thread-safe.
 
     Args:
-        segment: the active one.
-        producers: the state at the log end; copied.
-        leader_epochs: likewise.
-        log_start_offset: the first offset that counts.
-        log_end_offset: the next offset to be given.
-        segment_jitter_seed: with a base offset it gives that segment's share of `segment_jitter_ms`.
-        max_batch_bytes: cap on one batch's decompressed size.
+        segment: the active segment.
+        producers: the producer state at the log end, which is copied.
+        leader_epochs: the leader epochs at the log end, which are copied.
+        log_start_offset: the first offset of the log.
+        log_end_offset: the next offset to be assigned.
+        segment_jitter_seed: together with a base offset, it determines that segment's part of `segment_jitter_ms`.
+        max_batch_bytes: the cap on one batch's decompressed size.
 
     Raises:
-        ValueError: a setting that cannot be.
+        ValueError: a setting is invalid.
     """
 
     @property
@@ -952,19 +969,19 @@ class Appender:
     def high_watermark(self) -> int: ...
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset that is undecided for consumers that read committed."""
+        """The first offset that is undecided for consumers that read committed; None if there is none."""
     @property
     def last_stable_offset(self) -> int:
-        """Where they must stop."""
+        """The offset where consumers that read committed stop."""
     @property
     def segment_base_offset(self) -> int:
-        """Of the active segment."""
+        """The base offset of the active segment."""
     @property
     def segment_size(self) -> int:
-        """Of its `.log`."""
+        """The size of its `.log`."""
     @property
     def max_timestamp(self) -> tuple[int, int]:
-        """Its largest, and the last offset of the first batch that has it."""
+        """The active segment's largest timestamp, and the last offset of the first batch that has it."""
 
     def __new__(
         cls,
@@ -1005,20 +1022,22 @@ class Appender:
         may_be_cut: bool = True,
         transaction_version: int = 0,
     ) -> Appended:
-        """Take one produce request: the whole batches in `data`, all or none.
+        """Append one produce request: all whole batches in `data`, or none.
 
         Args:
-            data: from a client one batch of magic 2 with base offset 0; with given offsets ("replication") any number.
-            leader_epoch: what a leader stores in the batches; with given offsets, batches of a higher one are left out.
-                With 2^31 - 1, none is, and a batch without an epoch gets the one before it.
+            data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any
+            number.
+            leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
+            are
+                left out. With 2^31 - 1 none is, and a batch without an epoch gets the one before it.
             now: the clock, ms.
-            origin: who appends; what is checked depends on it.
-            may_be_cut: a batch that is cut at the end is left out, as a broker does.
-            transaction_version: of a coordinator's markers.
+            origin: who appends. It determines the checks.
+            may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
+            transaction_version: the version of a coordinator's markers.
 
         Raises:
-            AppendError: the leaf for Kafka's own answer.
-            CorruptRecordError: checksum or framing.
+            AppendError: the append is refused. The subclass is named like Kafka's answer.
+            CorruptRecordError: a checksum is wrong, or the framing is broken.
         """
 
     def append_each(
@@ -1031,83 +1050,83 @@ class Appender:
         position: int = 0,
         is_encoded_here: bool = False,
     ) -> Appended:
-        """Take each batch in `data` as a request of its own, up to the first that is refused: see `Appended.error`.
-
-        That says where it lies, counted from `position`, where `data` does.
+        """Append each batch in `data` as its own request, up to the first that is refused (see `Appended.error`).
 
         Args:
-            data: as of `append`; a cut batch at the end is ignored.
-            leader_epoch: likewise.
-            now: likewise.
-            origin: likewise.
-            position: see above.
-            is_encoded_here: `Encoder` made them: what headers say of records is true. Headers and checksums are looked
-                at; records only where the topic's settings ask for what headers do not tell.
+            data: as in `append`. An incomplete last batch is ignored.
+            leader_epoch: as in `append`.
+            now: as in `append`.
+            origin: as in `append`.
+            position: where `data` lies; positions in errors count from here.
+            is_encoded_here: an `Encoder` made the batches, so their headers describe their records correctly. Headers
+            and
+                checksums are checked. Records are read only if the topic's settings need more than headers tell.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
-        """Take the batches that the next segment's file is to hold, or the active one's, if it is empty so far.
+        """Append all batches of a file that becomes the next segment's, or the active one's if that is empty.
 
-        All are taken or none. `SegmentWrite.log` has their headers as they are to be.
+        Either all are appended or none. `SegmentWrite.log` has the headers to be written.
 
         Args:
-            headers: theirs alone (`headers_alone`); `Encoder` made the batches.
-            leader_epoch: as of `append`.
-            now: likewise.
-            origin: likewise.
+            headers: the batches' headers (`headers_alone`). An `Encoder` made the batches.
+            leader_epoch: as in `append`.
+            now: as in `append`.
+            origin: as in `append`.
 
         Raises:
-            AppendError: one is refused, or more than headers would change, records are to be looked at, or the batches
-                would be divided.
-            CorruptRecordError: framing.
+            AppendError: a batch is refused, more than headers would change, records must be read, or a new segment
+            would
+                begin among the batches.
+            CorruptRecordError: the framing is broken.
         """
 
     def roll(self, now: int) -> Appended:
         """Begin a new segment at the log end offset."""
 
     def close(self) -> Closing:
-        """Return what a clean close writes."""
+        """Return the bytes of a clean close."""
 
     def set_log_start_offset(
         self, offset: int, batch_base_offset: int | None = None, snapshot_offset: int | None = None
     ) -> bool:
-        """Move the log start offset up. True: the leader epochs changed.
+        """Raise the log start offset. True: the leader epochs changed.
 
         Args:
-            offset: the new one.
-            batch_base_offset: of the batch which holds it; None if it starts one.
-            snapshot_offset: of the newest producer snapshot that is there; None if there is none.
+            offset: the new log start offset.
+            batch_base_offset: the base offset of the batch that contains it; None if it starts one.
+            snapshot_offset: the offset of the newest producer snapshot; None if there is none.
 
         Raises:
             ValueError: it is above the high watermark.
         """
 
     def set_high_watermark(self, offset: int | None) -> None:
-        """Pin the high watermark, within log start and end. None: it follows the log end, as with a single replica."""
+        """Pin the high watermark between log start and end. None: it follows the log end, as with a single replica."""
 
     def remove_expired_producers(self, now: int) -> list[int]:
-        """Forget producers idle for `producer_id_expiration_ms`; return their ids."""
+        """Remove producers that are idle for `producer_id_expiration_ms`; return their ids."""
 
 @final
 class CompactionScan:
-    """A log read for the records that compaction keeps, of the keys whose hashes are in a range.
+    """A scan of a log for the records that compaction keeps. It covers the keys whose hashes lie in a range.
 
-    First the clean segments, for their transactions only ("follow"), then the dirty ones ("dirty"); then `newest` tells
-    of these, and the clean ones are read once more ("clean").
+    Feed first the clean segments, for their transactions only ("follow"), then the dirty ones ("dirty"). Then `newest`
+    has the verdicts on the dirty records, and the clean segments are read once more ("clean").
 
     Args:
         txnindexes: the content of each `.txnindex` of the log.
-        log_start_offset: the log's: transactions that were aborted below it are not followed.
+        log_start_offset: transactions that were aborted below it are not followed.
         first_dirty_offset: where the dirty part begins.
-        now: ms since the epoch; tombstones and markers whose delete horizon is not later go.
-        hash_key: of the hash of keys: a secret of the run.
-        hash_range: first hash, and how many; (0, 0) for all.
-        max_bytes: memory for keys; where it is too little, the range shrinks.
-        max_batch_bytes: cap on one batch's decompressed size.
-        threads: how many decompress and hash.
+        now: ms since the epoch. Tombstones and markers with a delete horizon up to now are dropped.
+        hash_key: the key of the hash, a secret of the run.
+        hash_range: the first hash and the number of hashes; (0, 0) for all.
+        max_bytes: memory for keys. If it is too little, the range shrinks.
+        max_batch_bytes: the cap on one batch's decompressed size.
+        threads: the number of threads that decompress and hash.
 
     Raises:
-        UnsupportedFormatError: a transaction index of an unknown version.
+        UnsupportedFormatError: a transaction index has an unknown version.
     """
 
     def __new__(
@@ -1124,54 +1143,56 @@ class CompactionScan:
         threads: int = 1,
     ) -> Self: ...
     def begin(self, phase: Literal["follow", "dirty", "clean"], *, keeps_legacy_tombstones: bool = True) -> None:
-        """Go on with the next segment. The flag is about tombstones of magic 0 and 1, which have no delete horizon."""
+        """Start the next segment. The flag concerns tombstones of magic 0 and 1, which have no delete horizon."""
 
     def feed(self, data: Buffer, position: int) -> int:
-        """Take the whole batches that `data` starts with, at `position` of the file; return how many bytes they are.
+        """Scan the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
         Raises:
             CorruptRecordError: a batch is damaged.
-            UnsupportedFormatError: a magic or codec that is not known, or a batch beyond `max_batch_bytes`.
+            UnsupportedFormatError: a magic or codec is unknown, or a batch exceeds `max_batch_bytes`.
         """
 
     def finish(self) -> SegmentVerdicts:
-        """Return what was found out about the segment."""
+        """End the segment, and return the verdicts on it."""
 
     def newest(self, first: int, end: int) -> tuple[bytes, bytes, bytes]:
-        """Return bits for the dirty records numbered `first` to `end` that are the newest with their key.
+        """Return bits for the dirty records numbered from `first` to below `end` that are the newest with their key.
 
-        They stay; stay and ask for a delete horizon; are tombstones and go.
+        Returns:
+            Three bit sets: records that stay; those that stay and ask for a delete horizon; tombstones that are
+            dropped.
         """
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch behind the last one taken has; 0 if not even that can be known."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def keys(self) -> int:
-        """Keys of the dirty part, in this range."""
+        """The number of keys of the dirty part, in this range."""
     @property
     def next_hash_range(self) -> tuple[int, int] | None:
-        """Where another scan goes on; None: all hashes are done."""
+        """The range for the next scan; None if all hashes are covered."""
 
 @final
 class SegmentVerdicts:
-    """What a `CompactionScan` found out about one segment, but for the keys of its dirty records."""
+    """The verdicts of a `CompactionScan` on one segment, without those on keys of dirty records."""
 
     @property
     def first_number(self) -> int:
-        """Number of its first record among those of all dirty segments: a multiple of 8."""
+        """The number of its first record among those of all dirty segments: a multiple of 8."""
     @property
     def keep(self) -> bytes:
-        """A bit for each record that stays: markers, and records of the clean part."""
+        """A bit for each marker and each record of the clean part that stays."""
     @property
     def stamp(self) -> bytes:
         """A bit for each of these that asks for a delete horizon."""
     @property
     def txnindex(self) -> bytes:
-        """Entries of the aborted transactions whose marker is still needed."""
+        """The entries of aborted transactions whose marker is still needed."""
     @property
     def records(self) -> int:
-        """In the segment."""
+        """Records in the segment."""
     @property
     def aborted(self) -> int:
         """Records of aborted transactions."""
@@ -1180,47 +1201,47 @@ class SegmentVerdicts:
         """Control records that stay."""
     @property
     def discarded(self) -> int:
-        """Control records that go."""
+        """Control records that are dropped."""
     @property
     def unkeyed(self) -> int:
-        """Records without a key, aborted ones aside."""
+        """Records without a key. Aborted records are not counted."""
     @property
     def first_unkeyed(self) -> int | None:
         """Offset of the first of these."""
     @property
     def tombstones(self) -> int:
-        """Records with a key and a null value, aborted ones aside."""
+        """Records with a key and a null value. Aborted records are not counted."""
     @property
     def expired(self) -> int:
-        """Tombstones of the clean part that go though no newer record has their key."""
+        """Tombstones of the clean part that are dropped although no newer record has their key."""
 
 @final
 class CompactionRewrite:
-    """Old segments, and what was decided about their records, into new ones.
+    """A rewrite of old segments to new ones, by the verdicts on their records.
 
     Args:
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        end_offset: the batch that ends here stays, be it empty.
-        delete_horizon_ms: for the batches that get one.
-        max_batch_bytes: cap on one batch's decompressed size.
-        threads: how many decompress and build batches.
+        end_offset: the batch that ends here stays, even without records.
+        delete_horizon_ms: the delete horizon for batches that get one.
+        max_batch_bytes: the cap on one batch's decompressed size.
+        threads: the number of threads that decompress and build batches.
     """
 
     def __new__(
         cls, producers: Buffer, *, end_offset: int, delete_horizon_ms: int, max_batch_bytes: int, threads: int = 1
     ) -> Self: ...
     def begin(self, keep: Buffer, stamp: Buffer, txnindex: Buffer) -> None:
-        """Go on with a segment, by its verdict; the transaction index entries move along with their markers."""
+        """Start a segment with its verdicts. Its transaction index entries move along with their markers."""
 
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
-        """Push what is left of the whole batches that `data` starts with; return how many bytes they are.
+        """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        Where `is_full`, what has no room waits: call again, with an output based where the full one ends.
+        If `is_full`, batches wait that do not fit: call again with an output that is based where the full one ends.
 
         Raises:
             CorruptRecordError: a batch is damaged, or begins below the end of the one before it.
-            UnsupportedFormatError: as of `CompactionScan.feed`; or a message of magic 0 or 1 is the last of the range
-                and goes.
+            UnsupportedFormatError: as from `CompactionScan.feed`; or a message of magic 0 or 1 is the last of the range
+                and is dropped.
         """
 
     def finish(self, output: SegmentOutput) -> None:
@@ -1228,41 +1249,42 @@ class CompactionRewrite:
 
     @property
     def is_full(self) -> bool:
-        """An index of the output has no slot for the batch that waits."""
+        """Whether the output is full while batches wait."""
     @property
     def needed(self) -> int:
-        """Bytes that the batch behind the last one taken has; 0 if not even that can be known."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def records(self) -> int:
-        """Records of the segment so far."""
+        """The number of records of the segment so far."""
     @property
     def kept(self) -> int:
-        """Those of them that stayed."""
+        """The number of records among them that stayed."""
 
 @final
 class SegmentConversion:
-    """Old segments into new ones of another magic or codec. Offsets do not change.
+    """A conversion of old segments to new ones of another magic or codec. Offsets do not change.
 
-    `begin` each old segment, `feed` it, then `finish` it. Where `is_full`, go on with an output based where it ends.
+    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with an output that is based where
+    the full one ends.
 
     Args:
-        magic: 0, 1 or 2; None: what batches are.
-        compression: a codec's name, or none; None: what batches have.
-        compression_level: of batches that are made anew; None: Kafka's default.
-        recompress: compress again also what has the codec.
-        batch_size: join neighbours up to so many bytes where nobody could tell; None: only messages that stand alone.
-        join_below: join only what lies below this offset: another replica may end between batches that do not.
-        drop_headers: where the magic has none. Else they are refused.
-        drop_producers: whatever the magic, with control batches, `aborted` transactions, and all from
-            `last_stable_offset` on.
-        aborted: (producer_id, first_offset, last_offset) of the whole log.
+        magic: 0, 1 or 2; None keeps each batch's.
+        compression: the name of a codec, or "none"; None keeps each batch's.
+        compression_level: the level of batches that are built anew; None for Kafka's default.
+        recompress: also compress batches anew that have the codec.
+        batch_size: join neighbouring batches up to this many bytes if nobody can tell. None: join single messages only.
+        join_below: join only below this offset: another replica may end between batches above it.
+        drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
+        drop_producers: drop producers, whatever the magic, with control batches, the records of `aborted` transactions,
+            and all records from `last_stable_offset` on.
+        aborted: (producer_id, first_offset, last_offset) of the aborted transactions of the log.
         last_stable_offset: of the log.
-        log_end_offset: of the log: what is not below it is damage.
-        max_batch_bytes: the most that one batch may decompress to.
-        threads: how many share the work.
+        log_end_offset: of the log. A batch that is not below it is damaged.
+        max_batch_bytes: the cap on one batch's decompressed size.
+        threads: the number of threads that share the work.
 
     Raises:
-        ValueError: it cannot be, here and in `feed`: what would be lost is named.
+        ValueError: the conversion is impossible, or would lose something that it names. `feed` raises it, too.
     """
 
     def __new__(
@@ -1283,115 +1305,118 @@ class SegmentConversion:
         threads: int = 1,
     ) -> Self: ...
     def begin(self, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Go on with an old segment, whose transaction index moves along; new ones grow up to so many bytes."""
+        """Start an old segment. Its transaction index moves along; new segments grow up to `max_segment_bytes`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
-        """Take the whole batches that `data`, at `position` of the old segment, starts with; return their bytes.
+        """Rewrite whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        Nothing is taken only where `output` is full, or `needed` bytes are.
+        It is 0 only if `output` is full, or if `needed` bytes are needed.
         """
 
     def finish(self, output: SegmentOutput) -> bool:
-        """Put out what waits at the end of the old segment. False: `output` is full, call again with another."""
+        """Push what waits at the end of the old segment. False: `output` is full, call again with another one."""
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
-        """The output has no room for the next batch."""
+        """Whether the output has no room for the next batch."""
     @property
     def changed(self) -> int:
-        """Batches so far that did not stay as they were."""
+        """The number of batches that changed so far."""
     @property
     def converted(self) -> dict[str, int]:
-        """What was done so far.
+        """The counts so far, by name.
 
-        `batches`, and how many `changed`; records that lost their `headers` or `timestamps`; batches that lost their
-        `producers`; left out: `control_batches`, and `aborted` and `undecided` records.
+        `batches`, and how many `changed`; those kept `apart` because of `join_below`; records that lost their `headers`
+        or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
+        `undecided` records.
         """
 
 @final
 class SegmentErasure:
-    """Old segments into new ones without the records that a scan found, or without their values.
+    """A rewrite of old segments to new ones without the records that a scan found, or without their values.
 
-    Offsets and control batches stay. A batch of magic 2 that lost all its records stays as a header; a message of
-    magic 0 or 1 goes, and a wrapper of which only some stay becomes a batch of magic 2, as in Kafka's cleaner.
+    Offsets and control batches stay. A batch of magic 2 that loses all its records stays as a header. A message of
+    magic 0 or 1 is dropped, and a wrapper that keeps some messages becomes a batch of magic 2, as in Kafka's cleaner.
 
     Args:
-        blank: records stay, with an empty value.
-        max_batch_bytes: the most that one batch may decompress to.
+        blank: keep the records, with an empty value.
+        max_batch_bytes: the cap on one batch's decompressed size.
     """
 
     def __new__(cls, *, blank: bool = False, max_batch_bytes: int = ...) -> Self: ...
     def begin(self, erased: _Data, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Go on with an old segment, of which the records with these bits go; see `SegmentConversion.begin`."""
+        """Start an old segment, of which the records with these bits are erased; see `SegmentConversion.begin`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
-        """As of `SegmentConversion`."""
+        """Rewrite whole batches, as `SegmentConversion.feed` does."""
 
     def finish(self, output: SegmentOutput) -> bool:
-        """As of `SegmentConversion`."""
+        """Push what waits, as `SegmentConversion.finish` does."""
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch at the last `consumed` needs; 0: cannot be told."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
-        """The output has no room for the next batch."""
+        """Whether the output has no room for the next batch."""
 
 @final
 class SegmentOutput:
-    """A new segment that takes the place of old ones. Rewriters push batches into it; `take` hands them to the files.
+    """A new segment that replaces old ones. Rewrites push batches into it, and `take` returns the bytes for its files.
 
-    Index entries are those that appends of the same batches would have left.
+    Index entries are those that appends of the same batches would leave.
     """
 
     def __new__(cls, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> Self: ...
     def take(self) -> tuple[pa.Buffer, bytes, bytes, bytes]:
-        """Return what is to go to the ends of the `.log`, `.index`, `.timeindex` and `.txnindex` files, once."""
+        """Return the new bytes for the ends of the `.log`, `.index`, `.timeindex` and `.txnindex` files."""
 
     def finish(self) -> None:
-        """Add the final entry of the time index. Nothing is pushed any more."""
+        """Add the final entry of the time index. No batch may follow."""
 
     @property
     def size(self) -> int:
-        """Bytes of batches so far, the taken ones among them."""
+        """Bytes of all batches, including those that were taken."""
     @property
     def pending_bytes(self) -> int:
         """Bytes of batches that `take` would return."""
     @property
     def next_offset(self) -> int:
-        """After the last batch; the base offset if there is none."""
+        """The offset after the last batch; the base offset if there is none."""
 
 @final
 class SegmentRecovery:
-    """A segment read after a crash, as a broker's load does: what of it is valid, and its indexes made anew.
+    """The recovery of a segment after a crash, as in a broker's load: its valid part, and new indexes.
 
-    Feed it the file in order. It brings `producers` and `epochs` forward.
+    Feed it the file in order. It updates `producers` and `epochs`.
 
     Args:
-        base_offset: in the segment's name.
-        producers: the state at its first batch; changed.
-        epochs: the leader epochs; changed.
-        index_interval_bytes: the topic's.
-        segment_index_bytes: the topic's.
+        base_offset: the offset in the segment's name.
+        producers: the producer state at its first batch, which is updated.
+        epochs: the leader epochs, which are updated.
+        index_interval_bytes: the topic's setting.
+        segment_index_bytes: the topic's setting.
     """
 
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
-        """None: feed on. Else what Kafka's load does.
+        """What Kafka's load does with the segment; None: feed on.
 
-        "whole" and "cut": the file is cut to `valid_bytes`, behind its last whole batch or before a bad one. "emptied":
-        the offsets do not increase, nothing stays. "split": they are too far apart, the segment becomes several.
-        "failed": the broker does not start.
+        - "whole": the file is cut to `valid_bytes`, behind its last whole batch.
+        - "cut": the file is cut to `valid_bytes`, before a bad batch.
+        - "emptied": the offsets do not increase, and nothing stays.
+        - "split": the offsets are too far apart, and the segment becomes several.
+        - "failed": the broker does not start.
         """
     @property
     def error(self) -> str | None:
-        """Why, where it is not "whole"."""
+        """The reason, unless the end is "whole"."""
     @property
     def needed(self) -> int:
-        """Bytes from the end of the last call's consumed bytes on that the next batch takes; 0: unknown."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def valid_bytes(self) -> int: ...
     @property
@@ -1399,16 +1424,16 @@ class SegmentRecovery:
         """The offset after the last valid batch; the base offset if there is none."""
     @property
     def highest_next_offset(self) -> int:
-        """The highest offset after any valid batch: above `next_offset` where batches are out of order."""
+        """The highest offset after any valid batch. It is above `next_offset` if batches are out of order."""
     @property
     def producers_end(self) -> int | None:
-        """The offset after the last valid batch of magic 2; None: there is none, and so nothing of producers."""
+        """The offset after the last valid batch of magic 2; None if there is none. Only these concern producers."""
     @property
     def batches(self) -> int:
-        """Valid ones."""
+        """The number of valid batches."""
     @property
     def index(self) -> bytes:
-        """The whole `.index`, as are the next two of their kind."""
+        """The content of the new `.index`."""
     @property
     def timeindex(self) -> bytes: ...
     @property
@@ -1423,21 +1448,21 @@ class SegmentRecovery:
         segment_index_bytes: int,
     ) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
-        """Take the bytes of the file at `position`, where the last call stopped; `end` is the file's size.
+        """Recover from the bytes of the file at `position`, where the last call stopped; `end` is the file's size.
 
         Returns:
-            How many were consumed. Fewer than there are: more are `needed`, unless it has `ended`.
+            The number of bytes consumed. If some are left, more are `needed`, unless the recovery has `ended`.
 
         Raises:
-            ValueError: it is not at that position.
+            ValueError: the last call did not stop at this position.
         """
 
 @final
 class SegmentEnd:
-    """Where a segment ends for a load, by its framing alone: neither magic nor checksum is refused.
+    """The end of a segment as a load finds it, by framing alone: no magic and no checksum is refused.
 
     Args:
-        position: of the first batch fed.
+        position: where the first batch to be fed starts.
     """
 
     @property
@@ -1445,28 +1470,30 @@ class SegmentEnd:
         """Where the last whole batch ends."""
     @property
     def next_offset(self) -> int | None:
-        """The offset behind it; None: there is no batch."""
+        """The offset after that batch; None if there is no batch."""
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
-        """None: feed on. "failed": the broker does not start."""
+        """None: feed on. "failed": the broker does not start on this segment."""
     @property
     def error(self) -> str | None:
         """Why it failed."""
     @property
     def needed(self) -> int:
-        """As in `SegmentRecovery`."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
 
     def __new__(cls, position: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
-        """As `SegmentRecovery.feed`."""
+        """Continue as `SegmentRecovery.feed` does."""
 
 @final
 class ProducerReplay:
-    """A segment read for its producers only, as a load does behind the newest snapshot. Checksums are not looked at.
+    """A replay of a segment for its producers only, as a load does behind the newest snapshot.
+
+    Checksums are not verified.
 
     Args:
-        producers: the state to be brought forward; changed at the end.
-        start_offset: batches that end below are passed over.
+        producers: the producer state, which is updated at the end.
+        start_offset: batches that end below it are skipped.
     """
 
     @property
@@ -1477,8 +1504,8 @@ class ProducerReplay:
         """Why it failed."""
     @property
     def needed(self) -> int:
-        """As in `SegmentRecovery`."""
+        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
 
     def __new__(cls, producers: Producers, start_offset: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
-        """As `SegmentRecovery.feed`."""
+        """Continue as `SegmentRecovery.feed` does."""

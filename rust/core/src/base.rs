@@ -3,6 +3,7 @@
 pub(crate) mod bits;
 pub(crate) mod error;
 pub(crate) mod json;
+pub(crate) mod parallel;
 pub(crate) mod primitives;
 pub(crate) mod scratch;
 pub(crate) mod timestamp_type;

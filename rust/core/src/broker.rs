@@ -1,4 +1,4 @@
-//! What a broker decides when it appends, and when it recovers.
+//! The broker's side: appends and recovery of one log, decided as Kafka decides.
 
 pub(crate) mod append;
 pub(crate) mod epochs;

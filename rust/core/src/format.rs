@@ -1,4 +1,4 @@
-//! Kafka's formats: batches, records, messages, control records, indexes, snapshots, codecs.
+//! Kafka's formats: batches, records, messages, control records, indexes, snapshots and codecs.
 
 pub(crate) mod batch;
 pub(crate) mod compression;

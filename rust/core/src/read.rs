@@ -1,4 +1,4 @@
-//! From bytes to columns, and to text.
+//! Reading: bytes to columns, to text, and to what headers alone tell.
 
 pub(crate) mod batch_scan;
 pub(crate) mod columns;

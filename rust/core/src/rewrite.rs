@@ -1,4 +1,4 @@
-//! Old segments to new ones.
+//! Rewriting old segments: compaction, conversion, erasure.
 
 pub(crate) mod compact;
 pub(crate) mod convert;

@@ -1,16 +1,16 @@
-//! Compaction of hostile bytes: an error or a result, never a panic, and no memory for what is only claimed.
+//! Compaction of hostile bytes gives an error or a result. It never panics, and never allocates for mere claims.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
 use brokerless_core::{
-    CompactionRewrite, CompactionScan, HashRange, Kind, Phase, Result, RewriteOptions, ScanOptions,
-    SegmentOutput, SegmentVerdicts, TransactionIndex,
+    CompactionRewrite, CompactionScan, ErrorKind, HashRange, Phase, Result, RewriteOptions,
+    ScanOptions, SegmentOutput, SegmentVerdicts, TransactionIndex,
 };
 use support::{batch, message, record, row, wrapper};
 
 fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
-    let terms = ScanOptions {
+    let options = ScanOptions {
         log_start_offset: 0,
         first_dirty_offset,
         now: 5000,
@@ -18,11 +18,12 @@ fn scan(first_dirty_offset: i64, txnindex: &[u8]) -> CompactionScan {
         range: HashRange::ALL,
         max_bytes: 1 << 16,
         max_batch_bytes: 1 << 16,
+        threads: 1,
     };
-    CompactionScan::new(terms, vec![TransactionIndex::new(txnindex, 0)]).unwrap()
+    CompactionScan::new(options, vec![TransactionIndex::new(txnindex, 0)]).unwrap()
 }
 
-/// The bits of one segment, and the segment that is left.
+/// The verdicts on one segment, and the segment that results.
 fn compacted(data: &[u8], txnindex: &[u8]) -> Result<(SegmentVerdicts, Vec<u8>)> {
     let mut scan = scan(0, txnindex);
     scan.begin(Phase::Dirty, true)?;
@@ -41,7 +42,7 @@ fn compacted(data: &[u8], txnindex: &[u8]) -> Result<(SegmentVerdicts, Vec<u8>)>
         delete_horizon_ms: 9000,
         max_batch_bytes: 1 << 16,
         ..RewriteOptions::default()
-    });
+    })?;
     let aborted = TransactionIndex::new(&found.txnindex, 0);
     rewrite.begin(&found.keep, &newest.stamp, &aborted)?;
     rewrite.feed(data, 0, &mut output)?;
@@ -108,7 +109,7 @@ fn a_changed_byte_is_an_error_or_harmless() {
         for bit in 0..8 {
             let mut changed = data.clone();
             changed[at] ^= 1 << bit;
-            // Under the checksum, it is seen.
+            // The checksum covers these bytes.
             let starts = [0, keyed(0, 0, &["a", "b"]).len()];
             let is_summed = starts
                 .iter()
@@ -126,7 +127,10 @@ fn a_count_that_no_payload_bears_out_costs_no_memory() {
     for attributes in [0, 0x10] {
         let claims = batch(2, attributes, i32::MAX, 0, &[0; 20]);
         let error = compacted(&claims, &aborted(2, 3)).unwrap_err();
-        assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(2)));
+        assert_eq!(
+            (error.kind, error.base_offset),
+            (ErrorKind::Corrupt, Some(2))
+        );
     }
     let (found, left) = compacted(&batch(2, 0, 0, 0, &[]), &[]).unwrap();
     assert_eq!((found.records, left.len()), (0, 0));
@@ -154,7 +158,7 @@ fn a_wrapper_that_was_moved_in_among_the_messages_before_is_damage() {
     let error = compacted(&log(2), b"").unwrap_err();
     assert_eq!(
         (error.kind, error.position),
-        (Kind::Corrupt, keyed(0, 0, &["a", "b"]).len() as u64)
+        (ErrorKind::Corrupt, keyed(0, 0, &["a", "b"]).len() as u64)
     );
     compacted(&log(3), b"").unwrap();
 }

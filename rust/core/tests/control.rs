@@ -1,9 +1,9 @@
-//! Control records as Kafka 4.1's own dump tool printed them; one that it cannot parse must not pass for a marker.
+//! Control records read as Kafka 4.1's own dump tool printed them. One that it cannot parse must not count as a marker.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
-use brokerless_core::{ControlType, Json, Kind, Result, control_type, coordinator_epoch};
+use brokerless_core::{ControlType, ErrorKind, Json, Result, control_type, coordinator_epoch};
 use support::hex;
 
 use ControlType::{KRaftVersion, KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader};
@@ -33,7 +33,7 @@ fn keys_name_their_type_whatever_their_version() {
     for key in ["", "000000", "ffff0000", "80000001"] {
         assert_eq!(
             control_type(&hex(key)).unwrap_err().kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{key}"
         );
     }
@@ -50,7 +50,7 @@ fn markers_carry_the_coordinators_epoch() {
     for value in ["", "0000", "0000000000", "ffff0000000b"] {
         assert_eq!(
             coordinator_epoch(&hex(value)).unwrap_err().kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{value}"
         );
     }
@@ -127,7 +127,7 @@ fn kraft_values_that_kafka_cannot_read_are_refused() {
     ] {
         assert_eq!(
             json(control_type, value).unwrap_err().kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{value}"
         );
     }

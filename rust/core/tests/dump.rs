@@ -1,14 +1,14 @@
-//! A log as Kafka 4.1's own dump tool printed it: `data/dump.log` holds what golden logs lack (odd text, KRaft and
-//! unknown control records, wrapping sequences, a LogAppendTime batch, a delete horizon, mixed magics, gaps, a bad
-//! inner checksum), `data/dump.txt` what the tool made of it with `--print-data-log`.
+//! Dumps equal those of Kafka 4.1's own tool. `data/dump.log` has what golden logs lack: odd text, KRaft and unknown
+//! control records, wrapping sequences, a LogAppendTime batch, a delete horizon, mixed magics, gaps, a bad inner
+//! checksum. `data/dump.txt` is the tool's output for it with `--print-data-log`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use brokerless_core::{BytesFormat, JsonDump, Kind, LogDump, crc32c};
+use brokerless_core::{BytesFormat, ErrorKind, JsonDump, LogDump, crc32c};
 
 const LOG: &[u8] = include_bytes!("data/dump.log");
 const TEXT: &str = include_str!("data/dump.txt");
 
-/// Feeds windows of `window` bytes, larger where a batch needs it.
+/// Feeds windows of `window` bytes, or larger ones if a batch needs it.
 fn lines(dump: &mut LogDump, log: &[u8], window: usize) -> String {
     let (mut out, mut position, mut size) = (Vec::new(), 0, window);
     while position < log.len() {
@@ -39,7 +39,7 @@ fn less_is_shown_on_request() {
         .filter(|line| !line.starts_with('|'))
         .map(|line| format!("{line}\n"))
         .collect();
-    // One payload holds a line break.
+    // One payload contains a line break.
     let shallow = shallow.replace("\0x\n", "");
     assert_eq!(
         lines(
@@ -74,7 +74,7 @@ fn gaps_are_noted_in_log_order() {
     assert_eq!(dump.gaps(), []);
 }
 
-/// Two batches; of the second, the last record is cut, under a right checksum.
+/// Two batches. The last record of the second one is cut, under a right checksum.
 fn damaged() -> (Vec<u8>, usize) {
     let good = LOG[..12 + i32::from_be_bytes(LOG[8..12].try_into().unwrap()) as usize].to_vec();
     let mut bad = good.clone();
@@ -99,10 +99,13 @@ fn what_can_be_read_of_a_damaged_batch_is_shown_before_its_error() {
     let error = dump
         .feed(&log[at..], at as u64, &mut Vec::new())
         .unwrap_err();
-    assert_eq!((error.kind, error.position), (Kind::Corrupt, at as u64));
+    assert_eq!(
+        (error.kind, error.position),
+        (ErrorKind::Corrupt, at as u64)
+    );
     assert_eq!(error.next_position, Some(log.len() as u64));
 
-    // The same where nothing comes before it: text without progress.
+    // The same without a batch before it: text without progress.
     let mut dump = LogDump::new(true, true, false, 1 << 20);
     let mut text = Vec::new();
     assert_eq!(dump.feed(&log[at..], at as u64, &mut text), Ok(0));
@@ -127,7 +130,7 @@ fn json_of_a_damaged_batch_has_no_records_but_its_header() {
         dump.feed(&log[at..], at as u64, &mut Vec::new())
             .unwrap_err()
             .kind,
-        Kind::Corrupt
+        ErrorKind::Corrupt
     );
 }
 
@@ -174,6 +177,6 @@ fn a_batch_that_blows_up_is_refused_not_written() {
     };
     let (length, kind) = refusal(100, true);
     assert!(length < 1000, "{length}");
-    assert_eq!(kind, Some(Kind::Unsupported));
+    assert_eq!(kind, Some(ErrorKind::Unsupported));
     assert_eq!(refusal(100, false).1, None);
 }

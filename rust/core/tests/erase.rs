@@ -1,11 +1,12 @@
-//! What matches goes, what does not stays byte for byte, and numbers of records mean the same to who finds and who erases.
+//! Erasure removes exactly the matching records and keeps all others byte for byte. The scan and the rewrite number
+//! records alike.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod support;
 
 use brokerless_core::{
-    Codec, Compression, Compressor, Eraser, ErasureScan, Header, Kind, Next, RecordMatcher,
-    Rewrite, next,
+    Codec, Compression, Compressor, Eraser, ErasureScan, ErrorKind, Header, NextBatch,
+    RecordMatcher, Rewrite, next_batch,
 };
 use support::{Row, batch, message, record, row, rows, wrapper};
 
@@ -41,7 +42,7 @@ fn marker(offset: i64) -> Vec<u8> {
     batch(offset, 0x30, 1, 0, &record(&one, offset, 1000))
 }
 
-/// The log without what matches, and how many records these are.
+/// Returns the log without the matching records, and their number.
 fn erased(log: &[u8], matcher: RecordMatcher, is_blanking: bool) -> (Vec<u8>, u64) {
     let mut scan = ErasureScan::new(matcher, is_blanking, MAX);
     assert_eq!(scan.feed(log, 0), Ok(log.len()));
@@ -51,7 +52,7 @@ fn erased(log: &[u8], matcher: RecordMatcher, is_blanking: bool) -> (Vec<u8>, u6
     let mut eraser = Eraser::new(is_blanking, MAX);
     eraser.begin(&found.bits);
     let (mut out, mut at) = (Vec::new(), 0);
-    while let Next::Batch(header, entry) = next(&log[at..], at as u64).unwrap() {
+    while let NextBatch::Batch(header, entry) = next_batch(&log[at..], at as u64).unwrap() {
         at += entry.len();
         if eraser.entry(&header, entry, &mut out).unwrap() {
             out.extend_from_slice(entry);
@@ -63,7 +64,7 @@ fn erased(log: &[u8], matcher: RecordMatcher, is_blanking: bool) -> (Vec<u8>, u6
 
 fn headers(log: &[u8]) -> Vec<Header> {
     let (mut headers, mut at) = (Vec::new(), 0);
-    while let Next::Batch(header, entry) = next(&log[at..], at as u64).unwrap() {
+    while let NextBatch::Batch(header, entry) = next_batch(&log[at..], at as u64).unwrap() {
         header.check_crc(entry).unwrap();
         headers.push(header);
         at += entry.len();
@@ -173,7 +174,7 @@ fn runs_of_records_are_told_by_their_offsets() {
 
 #[test]
 fn a_count_that_is_not_there_claims_no_memory() {
-    // A marker of 2^31-1 records would number the next record beyond all memory.
+    // A marker that claims 2^31-1 records would number the next record beyond any memory.
     let mut claiming = marker(0);
     claiming[57..61].copy_from_slice(&i32::MAX.to_be_bytes());
     let crc = brokerless_core::crc32c(&claiming[21..]);
@@ -182,10 +183,13 @@ fn a_count_that_is_not_there_claims_no_memory() {
     let error = ErasureScan::new(keys(&["x"]), false, MAX)
         .feed(&log, 0)
         .unwrap_err();
-    assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(0)));
+    assert_eq!(
+        (error.kind, error.base_offset),
+        (ErrorKind::Corrupt, Some(0))
+    );
 }
 
-/// Of a wrapper only the last offset is in its header: a flipped bit moves its messages in among those before.
+/// A wrapper's header has only its last offset. A flipped bit moves its messages among earlier ones.
 #[test]
 fn entries_that_do_not_go_on_where_the_last_one_ended_are_refused() {
     let refusal = |log: &[&[u8]]| {
@@ -199,17 +203,20 @@ fn entries_that_do_not_go_on_where_the_last_one_ended_are_refused() {
     assert_eq!(refusal(&[&at(10)]), Ok(at(10).len()));
     assert_eq!(
         refusal(&[&at(9)]),
-        Err((Kind::Corrupt, 0)),
+        Err((ErrorKind::Corrupt, 0)),
         "below its segment"
     );
     assert_eq!(
         refusal(&[&at(20)]),
-        Err((Kind::Corrupt, 0)),
+        Err((ErrorKind::Corrupt, 0)),
         "behind its segment"
     );
-    assert_eq!(refusal(&[&at(10), &at(10)]), Err((Kind::Corrupt, size)));
+    assert_eq!(
+        refusal(&[&at(10), &at(10)]),
+        Err((ErrorKind::Corrupt, size))
+    );
     let inner = [0, 1].map(|offset| message(1, 0, offset, 0, None, Some(b"v")));
     let (moved, sound) = (wrapper(1, 11, 0, 0, &inner), wrapper(1, 12, 0, 0, &inner));
-    assert_eq!(refusal(&[&at(10), &moved]), Err((Kind::Corrupt, size)));
+    assert_eq!(refusal(&[&at(10), &moved]), Err((ErrorKind::Corrupt, size)));
     assert_eq!(refusal(&[&at(10), &sound]), Ok(at(10).len() + sound.len()));
 }

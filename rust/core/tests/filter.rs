@@ -1,11 +1,11 @@
-//! Batches without some of their records: what must stay as it was, and what hostile bytes may not do.
+//! Filtered batches keep everything except the dropped records, whatever hostile bytes claim.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
 use brokerless_core::{
-    BatchBuilder, BatchFilter, BatchOptions, Codec, Compression, Compressor, Header, Headers, Kind,
-    NewRecord, Retention, TimestampType, Verdict,
+    BatchBuilder, BatchFilter, BatchOptions, Codec, Compression, Compressor, ErrorKind, Header,
+    Headers, NewRecord, Retention, TimestampType, Verdict,
 };
 use support::{batch, field, framed, message, record, row, rows, varint};
 
@@ -13,7 +13,7 @@ fn header(entry: &[u8]) -> Header {
     Header::parse(entry, 0).unwrap().unwrap()
 }
 
-/// What is left, by the letters k(eep), b(lank) and d(rop), one a record.
+/// Returns what stays, by a letter for each record: k(eep), b(lank) or d(rop).
 fn filtered(
     entry: &[u8],
     retention: Retention,
@@ -145,7 +145,7 @@ fn without_records_a_batch_goes_or_leaves_its_header() {
         ..before
     };
     assert_eq!((left.len(), after), (61, expected));
-    // and again, once it is empty
+    // and again, now that it is empty
     assert_eq!(filtered(&left, retention, "").unwrap(), left);
 }
 
@@ -244,7 +244,7 @@ fn a_message_cannot_stay_empty() {
     let error = filtered(&single, retention, "d").unwrap_err();
     assert_eq!(
         (error.kind, error.base_offset),
-        (Kind::Unsupported, Some(40))
+        (ErrorKind::Unsupported, Some(40))
     );
 }
 
@@ -259,7 +259,10 @@ fn damage_is_an_error_and_the_next_batch_is_not_touched_by_it() {
         let error = filter
             .filter(&parsed, &short, Retention::default(), |_| Verdict::Keep)
             .unwrap_err();
-        assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(10)));
+        assert_eq!(
+            (error.kind, error.base_offset),
+            (ErrorKind::Corrupt, Some(10))
+        );
         let keep_last = |number| {
             if number == 2 {
                 Verdict::Keep

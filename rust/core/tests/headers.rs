@@ -1,10 +1,11 @@
-//! Walks over headers, transactions and times: the same answer whatever window the caller reads with.
+//! Scans of headers, transactions and timestamps give the same answer for every window size.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
 use brokerless_core::{
-    AbortedTransaction, Decompressor, Found, HeaderWalk, Kind, Target, Transactions, find_timestamp,
+    AbortedTransaction, Decompressor, ErrorKind, HeaderWalk, TimestampMatch, TimestampQuery,
+    Transactions, find_timestamp,
 };
 use support::{batch, message, record, row};
 
@@ -29,7 +30,7 @@ fn marker(offset: i64, kind: u8) -> Vec<u8> {
     batch(offset, CONTROL, 1, 0, &support::framed(&body))
 }
 
-/// Feeds `log` through windows of `window` bytes, skipping what is not wanted.
+/// Feeds `log` in windows of `window` bytes, and skips unwanted bytes.
 fn walk(log: &[u8], window: usize) -> Result<HeaderWalk, brokerless_core::Error> {
     let mut walk = HeaderWalk::new(Transactions::default());
     let mut at = 0;
@@ -95,7 +96,7 @@ fn a_cut_tail_ends_the_walk_at_the_last_whole_batch() {
 #[test]
 fn zeros_are_damage_for_whoever_knows_no_better() {
     let error = walk(&[data(0, 0, 2), vec![0; 100]].concat(), 128).unwrap_err();
-    assert_eq!(error.kind, Kind::Corrupt);
+    assert_eq!(error.kind, ErrorKind::Corrupt);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_transaction_open_in_the_snapshot_goes_on() {
     assert_eq!(walk.transactions.open(), [(8, 0)]);
 }
 
-fn search(log: &[u8], window: usize, target: Target) -> Option<Found> {
+fn search(log: &[u8], window: usize, target: TimestampQuery) -> Option<TimestampMatch> {
     let mut decompressor = Decompressor::new(1 << 20);
     let (mut at, mut size) = (0, window);
     while at < log.len() {
@@ -155,7 +156,7 @@ fn search(log: &[u8], window: usize, target: Target) -> Option<Found> {
 
 #[test]
 fn times_are_found_by_record_not_by_batch() {
-    // The header's greatest timestamp is 2000 throughout, so each batch is a candidate.
+    // The greatest timestamp of every header is 2000, so each batch is a candidate.
     let log = [
         data(0, 0, 5),
         data(5, 0, 5),
@@ -167,7 +168,7 @@ fn times_are_found_by_record_not_by_batch() {
             search(
                 &log,
                 window,
-                Target {
+                TimestampQuery {
                     timestamp,
                     start_offset,
                     exact,
@@ -188,7 +189,7 @@ fn times_are_found_by_record_not_by_batch() {
 #[test]
 fn a_marker_with_a_wrong_bit_is_not_believed() {
     let mut commit = marker(3, 1);
-    // The type in the record's key: COMMIT would read as ABORT.
+    // The type in the record's key: a COMMIT would become an ABORT.
     let at = commit.len() - 11;
     assert_eq!(commit[at + 2], 1);
     commit[at + 2] = 0;

@@ -1,5 +1,5 @@
-//! Index look-ups against what Kafka's own classes answered. A wrong answer here makes a reader start
-//! behind the record it was asked for, or search a segment that cannot hold it.
+//! Index look-ups answer as Kafka's own classes do. After a wrong answer, a reader starts behind the record it asked
+//! for, or searches a segment that cannot contain it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,8 @@
 mod support;
 
 use brokerless_core::{
-    AbortedTxn, Kind, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,
+    AbortedTxn, ErrorKind, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset,
+    TransactionIndex,
 };
 use support::hex;
 
@@ -52,7 +53,7 @@ fn offset_lookup_gives_the_greatest_entry_not_above() {
             "{offset}"
         );
     }
-    // A log whose first entry lies above its base offset.
+    // The first entry lies above the base offset.
     let index = offset_index("000000050000000a0000000a00000014", 100);
     assert_eq!(
         index.lookup(104),
@@ -120,7 +121,7 @@ fn zeros_behind_the_entries_are_not_entries() {
     let raw = OffsetIndex::new(&hex(&padded), 45, true);
     assert_eq!((raw.len(), raw.last_offset()), (1001, 45));
 
-    // The first slot may stand for the base offset; zeros alone may too.
+    // The first slot may stand for the base offset, and so may zeros alone.
     let index = offset_index("0000000000000000000000010000000a0000000000000000", 7);
     assert_eq!((index.len(), index.last_offset()), (2, 8));
     assert_eq!(offset_index(&"00".repeat(16), 45).len(), 1);
@@ -153,9 +154,12 @@ fn offset_sanity_is_kafkas() {
     check("00000000000000000000000000000000").unwrap();
     check("").unwrap();
     let odd = check("0000000500000064000000").unwrap_err();
-    assert_eq!((odd.kind, odd.position), (Kind::Corrupt, 8));
+    assert_eq!((odd.kind, odd.position), (ErrorKind::Corrupt, 8));
     assert!(odd.message.contains("11 bytes"), "{odd}");
-    assert_eq!(check("ffffffff00000064").unwrap_err().kind, Kind::Corrupt);
+    assert_eq!(
+        check("ffffffff00000064").unwrap_err().kind,
+        ErrorKind::Corrupt
+    );
     assert_eq!(
         OffsetIndex::new(&hex("ffffffff00000064"), 45, true).last_offset(),
         44
@@ -258,7 +262,7 @@ fn time_sanity_is_kafkas() {
         "000000000000000a00000005000000000000000900000006",
         "000000000000000affffffff",
     ] {
-        assert_eq!(check(bad).unwrap_err().kind, Kind::Corrupt, "{bad}");
+        assert_eq!(check(bad).unwrap_err().kind, ErrorKind::Corrupt, "{bad}");
     }
 }
 
@@ -343,13 +347,13 @@ fn transaction_index_versions_and_lengths_are_judged_as_kafka_judges_them() {
     let newer = format!("{entry}0100{}", &entry[4..]);
     let index = transaction_index(&newer, 0);
     let error = index.sanity_check().unwrap_err();
-    assert_eq!((error.kind, error.position), (Kind::Unsupported, 34));
+    assert_eq!((error.kind, error.position), (ErrorKind::Unsupported, 34));
     assert!(index.collect(0, 100).is_err());
 
     assert_eq!(transaction_index(&format!("{entry}00000000"), 0).len(), 1);
     assert!(transaction_index("", 0).is_empty());
     transaction_index("", 0).sanity_check().unwrap();
     let error = transaction_index(entry, 43).sanity_check().unwrap_err();
-    assert_eq!(error.kind, Kind::Corrupt);
+    assert_eq!(error.kind, ErrorKind::Corrupt);
     transaction_index(entry, 42).sanity_check().unwrap();
 }

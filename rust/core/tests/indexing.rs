@@ -1,5 +1,5 @@
-//! Index entries as Kafka's own classes take or refuse them. A wrong entry makes a broker start reading behind the record
-//! it looks for, and one that is out of order makes it empty the segment at its next recovery.
+//! Index entries are accepted and refused as by Kafka's own classes. A wrong entry makes a broker read from behind the
+//! wanted record. One out of order makes it empty the segment at the next recovery.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -88,7 +88,8 @@ fn offset_index_entries() {
 #[test]
 fn time_index_entries() {
     type Entries<'a> = &'a [(i64, i64, bool, &'a str)];
-    // Kafka's two answers to an entry that goes back, in time or offset, are one here; "ignored" is "ok" without bytes.
+    // Kafka has two answers to an entry that is not above the last one, in time or offset. Here they are one; "ignored"
+    // is "ok" without bytes.
     let cases: [(&str, i64, usize, Entries<'_>, &str); 4] = [
         (
             "basic",

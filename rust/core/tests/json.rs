@@ -1,4 +1,4 @@
-//! JSON that any parser reads back to the same bytes.
+//! JSON output parses back to the same bytes.
 #![allow(clippy::unwrap_used)]
 
 use brokerless_core::{BytesFormat, Json};

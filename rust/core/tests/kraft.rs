@@ -1,15 +1,15 @@
-//! A KRaft snapshot, against the one that Kafka 4.1.0's `StorageTool format` wrote.
+//! A KRaft snapshot equals the one that Kafka 4.1.0's `StorageTool format` wrote.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
-use brokerless_core::{Header, Next, kraft_snapshot, next};
+use brokerless_core::{Header, NextBatch, kraft_snapshot, next_batch};
 use support::hex;
 
-/// ms.
+/// The time of writing, ms.
 const NOW: i64 = 1_795_274_600_615;
 
-/// What `kafka.tools.StorageTool format` wrote for `process.roles=broker,controller`.
+/// The file that `kafka.tools.StorageTool format` wrote for `process.roles=broker,controller`.
 const FORMATTED: &str = "0000000000000000000000470000000002525c27be002000000000000001a1feb470a7000001a1feb470a7ffffffffffffff\
     ffffffffffffff000000012a0000000800000003160000000000000000000000000000000000000001000000b90000000002\
     b5726e99000000000003000001a1feb470d8000001a1feb470d8ffffffffffffffffffffffffffff000000043a000000012e\
@@ -19,11 +19,11 @@ const FORMATTED: &str = "0000000000000000000000470000000002525c27be0020000000000
     e4002000000000000001a1feb470d9000001a1feb470d9ffffffffffffffffffffffffffff000000011a0000000800000004\
     0600000000";
 
-/// Each batch's header and bytes.
+/// The header and the bytes of each batch.
 fn batches(mut content: &[u8]) -> Vec<(Header, Vec<u8>)> {
     let mut batches = vec![];
     while !content.is_empty() {
-        let Next::Batch(header, batch) = next(content, 0).unwrap() else {
+        let NextBatch::Batch(header, batch) = next_batch(content, 0).unwrap() else {
             panic!("cut")
         };
         header.check_crc(batch).unwrap();
@@ -33,7 +33,7 @@ fn batches(mut content: &[u8]) -> Vec<(Header, Vec<u8>)> {
     batches
 }
 
-/// Without what depends on the clock: Kafka asks it for each batch.
+/// Removes the fields that depend on the clock, which Kafka reads for each batch.
 fn without_times(batches: Vec<(Header, Vec<u8>)>) -> Vec<Vec<u8>> {
     batches
         .into_iter()

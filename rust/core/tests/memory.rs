@@ -1,4 +1,4 @@
-//! Sizes that bytes declare are not allocated: a batch of a hundred bytes must not take a gigabyte because it says so.
+//! Declared sizes are not allocated: a batch of a hundred bytes must not take a gigabyte because it claims one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use brokerless_core::{Compression, Decompressor, crc32c, producer_snapshot};
@@ -7,7 +7,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Contexts, a first buffer, and little else.
+/// Memory for contexts, a first buffer, and little else.
 const LITTLE: usize = 1 << 20;
 
 fn peak(run: impl FnOnce()) -> usize {
@@ -17,7 +17,7 @@ fn peak(run: impl FnOnce()) -> usize {
     MEMORY.peak_usage() - before
 }
 
-// One test: the allocator counts for the whole process.
+// There is only one test, because the allocator counts for the whole process.
 #[test]
 fn declared_sizes_are_not_allocated() {
     let gzip = |size: u32| {
@@ -61,7 +61,7 @@ fn declared_sizes_are_not_allocated() {
     let peak_of_snapshot = peak(|| drop(producer_snapshot(&snapshot)));
     assert!(peak_of_snapshot < LITTLE, "{peak_of_snapshot}");
 
-    // What came out large is given back once it is not needed any more.
+    // A large buffer is freed once it is not needed any more.
     let mut decompressor = Decompressor::new(1 << 30);
     let block = lz4_flex::block::compress(&[0; 4 << 20]);
     let mut frame = b"\x04\x22\x4d\x18\x60\x70\x73".to_vec();

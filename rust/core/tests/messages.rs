@@ -1,9 +1,9 @@
-//! Messages of magic 0 and 1, and wrappers of them: offsets, times, and what is refused.
+//! Messages of magic 0 and 1 and their wrappers: offsets, timestamps and refusals.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
-use brokerless_core::Kind;
+use brokerless_core::ErrorKind;
 use support::{batch, first_error, message, rows, wrapper};
 
 #[test]
@@ -80,7 +80,7 @@ fn broken_wrappers_are_refused() {
         ("zstd", message(1, 4, 0, 50, None, Some(b"x"))),
     ];
     for (name, bytes) in cases {
-        assert_eq!(first_error(&bytes).kind, Kind::Corrupt, "{name}");
+        assert_eq!(first_error(&bytes).kind, ErrorKind::Corrupt, "{name}");
     }
 }
 
@@ -94,6 +94,6 @@ fn message_fields_are_held_against_the_message() {
         bytes.extend((body.len() as i32 + 4).to_be_bytes());
         bytes.extend(brokerless_core::crc32(&body).to_be_bytes());
         bytes.extend(body);
-        assert_eq!(first_error(&bytes).kind, Kind::Corrupt);
+        assert_eq!(first_error(&bytes).kind, ErrorKind::Corrupt);
     }
 }

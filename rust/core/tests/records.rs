@@ -1,14 +1,14 @@
-//! Records broken on purpose: what Kafka refuses is refused, what it accepts is read, by both ways.
+//! Deliberately broken records are refused if Kafka refuses them, else read, by both paths.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
-use brokerless_core::{AbortedTransaction, Fetch, Kind, Selection};
+use brokerless_core::{AbortedTransaction, ErrorKind, Fetch, Selection};
 use support::{
     Row, batch, everything, field, first_error, framed, read, record, row, rows, varint,
 };
 
-/// A batch of one record with this body, between two sound ones: so its surroundings cannot save it.
+/// A batch of one record with this body, between two sound batches, so that its surroundings cannot hide the damage.
 fn body_error(body: &[u8]) -> String {
     let sound = |offset| record(&row(offset, 1000, Some("k"), Some("v")), 0, 1000);
     let filler = row(3, 1000, None, Some(&"x".repeat(200)));
@@ -117,7 +117,7 @@ fn a_negative_or_overlong_record_length_is_refused() {
         let payload = [varint(length), vec![0; 200]].concat();
         assert_eq!(
             first_error(&batch(0, 0, 1, 0, &payload)).kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{length}"
         );
     }
@@ -149,7 +149,7 @@ fn the_count_must_match_the_records_and_the_last_offset_need_not() {
     for count in [-1, 2, 4] {
         assert_eq!(
             first_error(&batch(0, 0, count, 2, &payload)).kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{count}"
         );
     }
@@ -165,7 +165,7 @@ fn an_unknown_codec_is_unsupported_and_names_where_the_next_batch_starts() {
         let error = first_error(&bytes);
         assert_eq!(
             (error.kind, error.base_offset),
-            (Kind::Unsupported, Some(9))
+            (ErrorKind::Unsupported, Some(9))
         );
     }
 }
@@ -174,11 +174,11 @@ fn an_unknown_codec_is_unsupported_and_names_where_the_next_batch_starts() {
 fn framing_is_judged_before_anything_is_read() {
     let sound = batch(0, 0, 1, 0, &record(&row(0, 1000, None, None), 0, 1000));
     for (length, kind) in [
-        (-1, Kind::Corrupt),
-        (0, Kind::Corrupt),
-        (13, Kind::Corrupt),
-        (48, Kind::Corrupt),
-        (i32::MAX, Kind::Corrupt),
+        (-1, ErrorKind::Corrupt),
+        (0, ErrorKind::Corrupt),
+        (13, ErrorKind::Corrupt),
+        (48, ErrorKind::Corrupt),
+        (i32::MAX, ErrorKind::Corrupt),
     ] {
         let mut bytes = sound.clone();
         bytes[8..12].copy_from_slice(&i32::to_be_bytes(length));
@@ -187,7 +187,11 @@ fn framing_is_judged_before_anything_is_read() {
     for magic in [3, 37, 0x7f, 0x80, 0xff] {
         let mut bytes = sound.clone();
         bytes[16] = magic;
-        assert_eq!(first_error(&bytes).kind, Kind::Unsupported, "magic {magic}");
+        assert_eq!(
+            first_error(&bytes).kind,
+            ErrorKind::Unsupported,
+            "magic {magic}"
+        );
     }
 }
 
@@ -313,7 +317,7 @@ fn both_ways_agree_on_every_shape_of_record() {
             }
         }
     }
-    // Far apart, so that deltas of every size occur.
+    // They are far apart, so that deltas of every size occur.
     let last = all.len();
     all[last - 2].timestamp = 1000 - (1 << 40);
     all[last - 1].timestamp = i64::from(i32::MAX) * 4000;
@@ -346,6 +350,6 @@ fn very_many_records_come_in_parts_and_the_error_with_the_first() {
     let bad = [&payload[..], &[0x7f]].concat();
     assert_eq!(
         first_error(&batch(0, 0, count as i32 + 1, 0, &bad)).kind,
-        Kind::Corrupt
+        ErrorKind::Corrupt
     );
 }

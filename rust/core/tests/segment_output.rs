@@ -1,9 +1,9 @@
-//! A segment that is written anew has the indexes that a recovery of it would make.
+//! A new segment has the indexes that its recovery would build.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use brokerless_core::{
-    AbortedTxn, BatchBuilder, BatchOptions, Headers, Kind, LeaderEpochs, NewRecord, Producers,
+    AbortedTxn, BatchBuilder, BatchOptions, ErrorKind, Headers, LeaderEpochs, NewRecord, Producers,
     SegmentOutput, SegmentRecovery,
 };
 
@@ -70,7 +70,7 @@ fn what_does_not_go_here_is_refused_and_changes_nothing() {
     output.push(&batch(12, 5)).unwrap();
     let (size, next_offset) = (output.size(), output.next_offset());
     for refused in [batch(9, 5), batch(13, 5), batch(10 + (1 << 31), 5)] {
-        assert_eq!(output.push(&refused).unwrap_err().kind, Kind::Invalid);
+        assert_eq!(output.push(&refused).unwrap_err().kind, ErrorKind::Invalid);
     }
     let whole = batch(20, 5);
     for end in 0..whole.len() {
@@ -78,11 +78,14 @@ fn what_does_not_go_here_is_refused_and_changes_nothing() {
     }
     assert!(output.push(&[whole.clone(), whole].concat()).is_err());
     assert_eq!((output.size(), output.next_offset()), (size, next_offset));
-    // three slots of the offset index, two of the time index, the last one of which is for the end
+    // three slots in the offset index, and two in the time index, of which the last is reserved for the final entry
     output.push(&batch(14, 6)).unwrap();
     assert!(output.is_full());
     let before = output.size();
-    assert_eq!(output.push(&batch(16, 7)).unwrap_err().kind, Kind::Invalid);
+    assert_eq!(
+        output.push(&batch(16, 7)).unwrap_err().kind,
+        ErrorKind::Invalid
+    );
     assert_eq!(output.size(), before);
     output.finish().unwrap();
 }

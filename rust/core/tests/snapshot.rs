@@ -1,10 +1,10 @@
-//! Producer snapshots that Kafka reads, and those it throws away: a transaction that is open in a snapshot read wrongly
-//! would move the last stable offset.
+//! Producer snapshots are read and refused as by Kafka. A wrongly read open transaction would move the last stable
+//! offset.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
-use brokerless_core::{Kind, ProducerState, crc32c, producer_snapshot};
+use brokerless_core::{ErrorKind, ProducerState, crc32c, producer_snapshot};
 use support::hex;
 
 const ENTRY: &str =
@@ -67,12 +67,15 @@ fn snapshots_that_kafka_throws_away() {
         snapshot("0001", "", ""),
         [&good[..], &[0, 0]].concat(),
     ] {
-        assert_eq!(producer_snapshot(&bad).unwrap_err().kind, Kind::Corrupt);
+        assert_eq!(
+            producer_snapshot(&bad).unwrap_err().kind,
+            ErrorKind::Corrupt
+        );
     }
     for cut in 0..good.len() {
         assert_eq!(
             producer_snapshot(&good[..cut]).unwrap_err().kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{cut}"
         );
     }
@@ -81,7 +84,7 @@ fn snapshots_that_kafka_throws_away() {
         bad[at] ^= 1;
         assert_eq!(
             producer_snapshot(&bad).unwrap_err().kind,
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "{at}"
         );
     }

@@ -1,5 +1,5 @@
-//! Text as Java 17 decodes it. A header key or printed payload with bad bytes would otherwise differ from what
-//! Kafka's own clients and tools show.
+//! Text decodes as in Java 17. Otherwise header keys and printed payloads with bad bytes would differ from those of
+//! Kafka's own clients and tools.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::borrow::Cow;
@@ -61,17 +61,17 @@ const CASES: [(&str, &str); 51] = [
     ("00", "00"),
 ];
 
-/// What Java 17.0.15 makes of every sequence of one, two and three bytes: of each, in numerical order,
-/// alone, before an `x`, and after a euro sign, every text followed by a byte FF. The CRC-32C of every 65536
-/// sequences' texts, and of those checksums, big-endian, the CRC-32C again.
+/// The results of Java 17.0.15 for every sequence of one, two and three bytes, in numerical order. Each is decoded
+/// alone, before an `x`, and after a euro sign, and every text is followed by a byte FF. Each number is the CRC-32C
+/// over the big-endian CRC-32Cs of the texts of 65536 sequences each.
 const ALL_SEQUENCES: [u32; 3] = [0x697f_fb27, 0x3fc1_9fe5, 0xbfa9_d402];
 
 const EURO: &[u8] = "\u{20ac}".as_bytes();
 
-/// Of every sequence of four of `EDGES`, each alone, in the order of `EDGES`: the CRC-32C of the texts.
+/// The CRC-32C of the texts of every sequence of four of `EDGES`, each alone, in the order of `EDGES`.
 const FOUR_EDGES: u32 = 0x9aa6e6cd;
 
-/// Where the rules change.
+/// The bytes at which the rules change.
 const EDGES: [u8; 25] = [
     0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec,
     0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff,

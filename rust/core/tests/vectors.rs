@@ -1,4 +1,4 @@
-//! Bytes that Kafka's own classes made, decoded field for field: whole, cut at every byte, and with trailing bytes.
+//! Bytes that Kafka's own classes wrote decode field by field: whole, cut at every byte, and with trailing bytes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -32,7 +32,7 @@ fn with_headers(mut row: Row, headers: &[(&str, Option<&str>)]) -> Row {
     row
 }
 
-/// Name, bytes, rows that a consumer sees.
+/// Name, bytes, and the rows that a consumer sees.
 fn vectors() -> Vec<(&'static str, &'static str, Vec<Row>)> {
     vec![
         (

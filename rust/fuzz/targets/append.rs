@@ -1,16 +1,17 @@
-//! Appends and recoveries.
+//! Fuzz targets of appends and recoveries.
 
 use brokerless_core::{
-    ActiveSegment, Codec, Compression, Effects, Ended, LeaderEpochs, LogAppender, Next, Origin,
-    Producers, Request, Rules, SegmentIndexes, SegmentRecovery, Settings, TimestampType,
-    TransactionIndexEnd, crc32c, headers_alone, next, place_headers,
+    ActiveSegment, AppendOrigin, AppendRequest, Codec, Compression, Effects, LeaderEpochs,
+    LogAppender, LogConfig, NextBatch, Producers, SegmentIndexes, SegmentRecovery, TimestampType,
+    TransactionIndexEnd, ValidationRules, WalkEnd, crc32c, headers_alone, next_batch,
+    place_headers,
 };
 
 use super::MAX_BATCH_BYTES;
 
 const NOW: i64 = 1_700_000_000_000;
 
-fn settings(choice: u8) -> Settings {
+fn config(choice: u8) -> LogConfig {
     let codecs = [
         None,
         Some(Compression::None),
@@ -21,8 +22,8 @@ fn settings(choice: u8) -> Settings {
         compression,
         level: None,
     });
-    Settings {
-        rules: Rules {
+    LogConfig {
+        rules: ValidationRules {
             message_format: [2, 2, 1, 0][usize::from(choice >> 2 & 3)],
             codec,
             timestamp_type: match choice & 16 {
@@ -33,7 +34,7 @@ fn settings(choice: u8) -> Settings {
             timestamp_after_max_ms: i64::MAX,
             is_compacted: choice & 32 != 0,
             max_message_bytes: 1 << 20,
-            max_decompressed_message_bytes: Rules::NO_RECORD_LIMIT,
+            max_decompressed_message_bytes: ValidationRules::NO_RECORD_LIMIT,
         },
         segment_bytes: 1 << 20,
         segment_ms: 1000,
@@ -46,12 +47,12 @@ fn settings(choice: u8) -> Settings {
     }
 }
 
-fn log(settings: Settings) -> LogAppender {
-    let Settings {
+fn log(config: LogConfig) -> LogAppender {
+    let LogConfig {
         index_interval_bytes,
         segment_index_bytes,
         ..
-    } = settings;
+    } = config;
     let segment = ActiveSegment {
         base_offset: 0,
         size: 0,
@@ -61,11 +62,11 @@ fn log(settings: Settings) -> LogAppender {
         transactions: TransactionIndexEnd::default(),
     };
     let (producers, epochs) = (Producers::default(), LeaderEpochs::default());
-    LogAppender::new(settings, segment, producers, epochs, 0, 0)
+    LogAppender::new(config, segment, producers, epochs, 0, 0)
 }
 
-fn request(origin: Origin) -> Request {
-    Request {
+fn request(origin: AppendOrigin) -> AppendRequest {
+    AppendRequest {
         origin,
         leader_epoch: i32::MAX,
         now: NOW,
@@ -74,11 +75,12 @@ fn request(origin: Origin) -> Request {
     }
 }
 
-/// `data` with right checksums, wherever a batch is framed; and with base offset 0, as a producer sends it, if asked for.
+/// Corrects the checksum of every framed batch in `data`. With `is_first`, also sets base offset 0, as a producer sends
+/// it.
 fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     let mut sealed = data.to_vec();
     let mut at = 0;
-    while let Ok(Next::Batch(header, entry)) = next(&data[at..], at as u64) {
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[at..], at as u64) {
         let crc_at = at + if header.magic == 2 { 17 } else { 12 };
         let crc = header.computed_crc(entry).to_be_bytes();
         sealed[crc_at..crc_at + 4].copy_from_slice(&crc);
@@ -90,14 +92,14 @@ fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     sealed
 }
 
-/// Headers alone, whatever they say, are all taken or none, and say where the segment ends.
-fn append_in_place(headers: &[u8], settings: Settings) {
-    let (mut log, mut effects) = (log(settings), Effects::default());
-    let request = Request {
+/// Either all headers are appended in place, or none. If all are, they tell where the segment ends.
+fn append_in_place(headers: &[u8], config: LogConfig) {
+    let (mut log, mut effects) = (log(config), Effects::default());
+    let request = AppendRequest {
         is_encoded_here: true,
-        ..request(Origin::Client)
+        ..request(AppendOrigin::Client)
     };
-    let Ok(answers) = log.append_in_place(headers, request, &mut effects) else {
+    let Ok(infos) = log.append_in_place(headers, request, &mut effects) else {
         assert_eq!(effects, Effects::default());
         assert_eq!((log.log_end_offset(), log.segment().size), (0, 0));
         return;
@@ -105,24 +107,24 @@ fn append_in_place(headers: &[u8], settings: Settings) {
     let given: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
     let given = given.concat();
     let (placed, end) = place_headers(&given).unwrap();
-    assert_eq!(placed.len() as u64, answers.count);
+    assert_eq!(placed.len() as u64, infos.count);
     assert_eq!(end, log.segment().size);
 }
 
-/// The topic's settings and who appends follow from the bytes. A refused request leaves nothing. What a leader
-/// stores of a client, a follower takes as it is, and ends in the same state.
+/// The bytes determine the topic's settings and the origin. A refused request leaves nothing behind. A follower accepts
+/// unchanged what a leader has stored of a client, and ends in the same state.
 pub(crate) fn append(data: &[u8]) {
     let choice = crc32c(data) as u8;
     let origin = [
-        Origin::Client,
-        Origin::Coordinator,
-        Origin::Client,
-        Origin::Replication,
+        AppendOrigin::Client,
+        AppendOrigin::Coordinator,
+        AppendOrigin::Client,
+        AppendOrigin::Replication,
     ][usize::from(choice >> 6)];
-    let data = &sealed(data, origin != Origin::Replication)[..];
-    append_in_place(data, settings(choice));
-    append_in_place(&headers_alone(data).unwrap_or_default().0, settings(choice));
-    let mut leader = log(settings(choice));
+    let data = &sealed(data, origin != AppendOrigin::Replication)[..];
+    append_in_place(data, config(choice));
+    append_in_place(&headers_alone(data).unwrap_or_default().0, config(choice));
+    let mut leader = log(config(choice));
     let mut effects = Effects::default();
     if leader.append(data, request(origin), &mut effects).is_err() {
         assert_eq!(effects, Effects::default());
@@ -132,19 +134,19 @@ pub(crate) fn append(data: &[u8]) {
             (vec![], &[][..])
         );
     }
-    let answers = leader.append_each(data, request(origin), &mut effects);
-    assert!(answers.consumed <= data.len() && answers.duplicates <= answers.count);
+    let infos = leader.append_each(data, request(origin), &mut effects);
+    assert!(infos.consumed <= data.len() && infos.duplicates <= infos.count);
     assert!(leader.last_stable_offset() <= leader.high_watermark());
-    // Only a client's batches are sure to lie one behind the other.
-    if origin != Origin::Client {
+    // Only a client's batches are certain to be consecutive.
+    if origin != AppendOrigin::Client {
         return;
     }
-    let mut follower = log(settings(choice));
+    let mut follower = log(config(choice));
     let stored: Vec<_> = effects.writes.iter().map(|write| &write.log[..]).collect();
     let stored = stored.concat();
     let mut copied = Effects::default();
-    let answers = follower.append_each(&stored, request(Origin::Replication), &mut copied);
-    assert_eq!((answers.refused, answers.consumed), (None, stored.len()));
+    let infos = follower.append_each(&stored, request(AppendOrigin::Replication), &mut copied);
+    assert_eq!((infos.refused, infos.consumed), (None, stored.len()));
     let copied: Vec<_> = copied.writes.iter().map(|write| &write.log[..]).collect();
     assert_eq!(copied.concat(), stored);
     assert_eq!(follower.log_end_offset(), leader.log_end_offset());
@@ -152,7 +154,7 @@ pub(crate) fn append(data: &[u8]) {
     assert_eq!(follower.producers().entries(), leader.producers().entries());
 }
 
-/// Windows of any size end alike, and what was valid is whole when it is recovered again.
+/// Windows of any size give the same result. The valid part is whole when it is recovered again.
 pub(crate) fn recovery(data: &[u8]) {
     recovered_alike(data);
     recovered_alike(&sealed(data, false));
@@ -164,15 +166,15 @@ fn recovered_alike(data: &[u8]) {
         assert_eq!(recovered(data, window), whole, "window {window}");
     }
     let (ended, valid, ..) = whole;
-    if matches!(ended, Ended::Whole | Ended::Cut(_)) {
+    if matches!(ended, WalkEnd::Whole | WalkEnd::Cut(_)) {
         let (again, valid_again, ..) = recovered(&data[..valid], valid.max(1));
-        // A bad marker stays, and is met again.
-        assert!(again == Ended::Whole || again == ended);
+        // A bad marker stays, and is found again.
+        assert!(again == WalkEnd::Whole || again == ended);
         assert_eq!(valid_again, valid);
     }
 }
 
-type Recovered = (Ended, usize, i64, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+type Recovered = (WalkEnd, usize, i64, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn recovered(data: &[u8], window: usize) -> Recovered {
     let mut recovery = SegmentRecovery::new(0, 64, 1 << 10);

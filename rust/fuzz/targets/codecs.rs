@@ -1,13 +1,13 @@
-//! The four decompressors.
+//! Fuzz targets of the four decompressors.
 
 use std::cell::RefCell;
 
-use brokerless_core::{Compression, Decompressor, Kind};
+use brokerless_core::{Compression, Decompressor, ErrorKind};
 
 use super::MAX_BATCH_BYTES;
 
-/// What a decompressor gives does not depend on what it decoded before, nor on the cap as long as that is not in the
-/// way; a cap one byte lower refuses it.
+/// The result of a decompressor does not depend on earlier payloads. It does not depend on the cap either, unless it
+/// exceeds it: a cap one byte lower refuses the payload.
 fn decompress(codec: Compression, data: &[u8]) {
     thread_local! {
         static REUSED: RefCell<Decompressor> = RefCell::new(Decompressor::new(MAX_BATCH_BYTES));
@@ -37,7 +37,10 @@ fn decompress(codec: Compression, data: &[u8]) {
         "fewer checks, same bytes"
     );
     if let Some(less) = fresh.len().checked_sub(1) {
-        assert_eq!(with_cap(less, false).unwrap_err().kind, Kind::Unsupported);
+        assert_eq!(
+            with_cap(less, false).unwrap_err().kind,
+            ErrorKind::Unsupported
+        );
     }
 }
 

@@ -1,13 +1,13 @@
-//! Rows: of a log, of one batch's records, of what a wrapper message holds.
+//! Fuzz targets of decoding: a log, the records of one batch, and the content of a wrapper message.
 
 use brokerless_core::{
-    BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, Next, Selection, Taken,
-    crc32c, next,
+    BinaryColumn, BinaryParts, Columns, Error, Fetch, HeadersColumn, NextBatch, Progress,
+    Selection, crc32c, next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
 
-/// A batch behind so many rows is left for the next call, as `Decoder` leaves it.
+/// After this many rows, the next batch is left for the next call, as in `Decoder`.
 const MAX_ROWS: usize = 65536;
 
 /// Offsets, data, nulls.
@@ -20,7 +20,7 @@ struct Decoded {
     list_offsets: Vec<i32>,
     offsets: Vec<i64>,
     timestamps: Vec<i64>,
-    runs: Vec<(u64, i64, usize)>,
+    batches: Vec<(u64, i64, usize)>,
     end: usize,
     error: Option<Error>,
 }
@@ -32,17 +32,17 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     columns.headers = Some(HeadersColumn::default());
     columns.offsets = Some(Vec::new());
     columns.timestamps = Some(Vec::new());
-    // Sequences are what the fast way does not do.
+    // The fast path does not support sequences.
     columns.sequences = (!is_fast).then(Vec::new);
     let mut fetch = Fetch::new(Selection::new(&[]), check_crcs, MAX_BATCH_BYTES);
     let (mut end, mut error) = (0, None);
-    while let Ok(Next::Batch(header, entry)) = next(&data[end..], end as u64)
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[end..], end as u64)
         && columns.rows() < MAX_ROWS
     {
         match fetch.batch(&header, entry, &mut columns) {
-            Ok(Taken::All) => end += header.size(),
-            Ok(Taken::Part) => {}
-            Ok(Taken::NoRoom) => panic!("no room in memory for {} rows", columns.rows()),
+            Ok(Progress::Complete) => end += header.size(),
+            Ok(Progress::Partial) => {}
+            Ok(Progress::ColumnsFull) => panic!("no room in memory for {} rows", columns.rows()),
             Err(failed) => {
                 error = Some(failed);
                 break;
@@ -69,7 +69,10 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
             .sequences
             .is_none_or(|sequences| sequences.len() == rows)
     );
-    assert_eq!(columns.runs.iter().map(|run| run.rows).sum::<usize>(), rows);
+    assert_eq!(
+        columns.batches.iter().map(|run| run.rows).sum::<usize>(),
+        rows
+    );
     for (column, rows) in [
         (&keys, rows),
         (&values, rows),
@@ -95,8 +98,8 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
         list_offsets,
         offsets,
         timestamps,
-        runs: columns
-            .runs
+        batches: columns
+            .batches
             .iter()
             .map(|run| (run.header.position, run.first_offset, run.rows))
             .collect(),
@@ -105,8 +108,8 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     }
 }
 
-/// The fast way and the safe way give the same rows and the same error; the batches before the error decode the same
-/// without it; a right checksum changes nothing.
+/// The fast and the checked path give the same rows and the same error. The batches before the error decode the same
+/// without it. A right checksum changes nothing.
 pub(crate) fn decode(data: &[u8]) {
     let fast = decoded(data, false, true);
     assert_eq!(
@@ -129,8 +132,8 @@ pub(crate) fn decode(data: &[u8]) {
     }
 }
 
-/// The same as [`decode`], the input being the records of an uncompressed batch behind two bytes with their number.
-/// Plain records are put behind it, because the fast way ends before the last bytes of a payload.
+/// Like [`decode`], for the records of an uncompressed batch: the input is their number in two bytes, then the records.
+/// Plain records follow them, because the fast path ends before the last bytes of a payload.
 pub(crate) fn records(data: &[u8]) {
     const PLAIN: [u8; 7] = [12, 0, 0, 0, 1, 1, 0];
     const MORE: usize = 30;
@@ -141,7 +144,7 @@ pub(crate) fn records(data: &[u8]) {
     decode(&batch(count, 0, payload));
     let followed = [payload, &PLAIN.repeat(MORE)].concat();
     decode(&batch(count.saturating_add(MORE as i32), 0, &followed));
-    // A wrong number is an error whatever the records are: find the one that fits, if any.
+    // A wrong number is always an error. Find the right one, if there is any.
     let fits = |&n: &i32| decoded(&batch(n, 0, payload), false, false).error.is_none();
     if let Some(count) = (0..=count.clamp(0, 20)).find(fits) {
         decode(&batch(count + MORE as i32, 0, &followed));
@@ -170,7 +173,7 @@ pub(crate) fn batch(count: i32, attributes: i16, payload: &[u8]) -> Vec<u8> {
     batch
 }
 
-/// The same as [`decode`], the input being what a compressed wrapper of magic 0 and one of magic 1 hold.
+/// Like [`decode`], for the content of compressed wrappers of magic 0 and of magic 1.
 pub(crate) fn legacy_set(data: &[u8]) {
     decode(data);
     for magic in [0, 1] {

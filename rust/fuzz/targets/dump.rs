@@ -1,4 +1,4 @@
-//! Text and JSON of logs, and of control records.
+//! Fuzz targets of dumps: text and JSON of logs, and of control records.
 
 use brokerless_core::{
     BytesFormat, ControlType, Error, Json, JsonDump, LogDump, Result, control_type,
@@ -7,7 +7,7 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// Text is text, in whole lines, and does not depend on the windows.
+/// The output is valid text in whole lines, and does not depend on the windows.
 pub(crate) fn dump(data: &[u8]) {
     for (deep, print, skip) in [
         (false, false, false),
@@ -47,7 +47,7 @@ fn lines(
         match feed(&data[position..end], position as u64, &mut out) {
             Ok(0) if out.is_empty() && end == data.len() => break,
             Ok(0) if out.is_empty() => size *= 2,
-            // No progress: the next call raises.
+            // No progress: the next call returns the error.
             Ok(0) => {}
             Ok(consumed) => {
                 position += consumed;
@@ -84,7 +84,7 @@ fn is_one_object(line: &str) -> bool {
     false
 }
 
-/// Control values parse or fail; text is text.
+/// Control values parse or fail, and the output is valid text.
 pub(crate) fn control(data: &[u8]) {
     let _ = (control_type(data), coordinator_epoch(data));
     for control_type in [

@@ -1,11 +1,10 @@
-//! Index entries and producer snapshots.
+//! Fuzz targets of index files and producer snapshots.
 
 use brokerless_core::{
     OffsetIndex, Result, TimeIndex, TransactionIndex, crc32c, producer_snapshot,
 };
 
-/// The entries are those of the bytes they came from, alone. Looked up by its own offset, an entry of an ascending
-/// index is found.
+/// Each entry depends only on its own bytes. An entry of an ascending index is found by its own offset.
 pub(crate) fn offset_index(data: &[u8]) {
     let Some((&base, data)) = data.split_first_chunk::<8>() else {
         return;
@@ -41,7 +40,7 @@ pub(crate) fn offset_index(data: &[u8]) {
     );
 }
 
-/// As [`offset_index`].
+/// Like [`offset_index`].
 pub(crate) fn time_index(data: &[u8]) {
     let Some((&base, data)) = data.split_first_chunk::<8>() else {
         return;
@@ -69,7 +68,7 @@ pub(crate) fn time_index(data: &[u8]) {
     }
 }
 
-/// A search finds entries of the index, in order, and all of them when asked for everything.
+/// A search finds entries of the index in order, and finds all of them if it asks for everything.
 pub(crate) fn transaction_index(data: &[u8]) {
     let Some((&base, data)) = data.split_first_chunk::<8>() else {
         return;
@@ -90,7 +89,7 @@ pub(crate) fn transaction_index(data: &[u8]) {
     }
 }
 
-/// With a right checksum put in, the entries are those of the bytes they came from, alone.
+/// With a corrected checksum, each entry depends only on its own bytes.
 pub(crate) fn snapshot(data: &[u8]) {
     let _ = producer_snapshot(data);
     let sealed = |data: &[u8]| {

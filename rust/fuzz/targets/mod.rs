@@ -1,10 +1,10 @@
-//! What hostile bytes are thrown at, and what must hold whatever they are.
+//! The fuzz targets: functions that take hostile bytes and assert what must hold for all of them.
 //!
-//! Of every target: a value or an error, never a panic, and never more memory than [`MAX_MEMORY`] for inputs up to
-//! [`MAX_INPUT`]. What more holds stands above each. `cargo fuzz` runs these functions, and so does the test
-//! `rust/core/tests/fuzz`, which watches the memory.
+//! Every target gives a value or an error. It never panics, and it never takes more memory than [`MAX_MEMORY`] for inputs of
+//! up to [`MAX_INPUT`] bytes. The comment of each target says what else holds. `cargo fuzz` runs these functions, and so does
+//! the test `rust/core/tests/fuzz`, which also measures the memory.
 
-// Each user takes a part.
+// Each of their users needs only some items.
 #![allow(dead_code)]
 
 mod append;
@@ -15,17 +15,17 @@ mod indexes;
 mod rewrite;
 mod walk;
 
-/// Inputs are cut to this.
+/// Longer inputs are cut to this.
 pub(crate) const MAX_INPUT: usize = 64 << 10;
 
 /// The cap on one decompressed batch while fuzzing.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// What one input may take at its peak. Rows are the largest: a record of seven bytes becomes some forty in columns,
-/// twice while they grow, and a target keeps what two ways made of it.
+/// The peak memory of one input. Rows take most: a record of seven bytes becomes some forty in columns, twice that
+/// while they grow, and a target keeps the results of two paths.
 pub(crate) const MAX_MEMORY: usize = 64 << 20;
 
-/// A target, and the seeds it starts from: a directory of `rust/fuzz/seeds`.
+/// A target, and the directory of its seeds in `rust/fuzz/seeds`.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) seeds: &'static str,
@@ -58,7 +58,7 @@ pub(crate) const TARGETS: [Target; 19] = [
     target("compact", "log", rewrite::compact),
 ];
 
-/// One target, by its name.
+/// Runs the target of a name.
 pub(crate) fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     (target.run)(data);

@@ -1,14 +1,15 @@
-//! Old segments to new ones: conversions, erasures and compactions.
+//! Fuzz targets of rewriting: conversions, erasures and compactions.
 
 use brokerless_core::{
     Codec, CompactionRewrite, CompactionScan, Compression, Conversion, Converter, Eraser,
-    ErasureScan, HashRange, Next, Phase, RecordMatcher, Result, Rewrite, RewriteOptions, Rewriter,
-    ScanOptions, SegmentOutput, SpaceEstimate, TransactionIndex, next,
+    ErasureScan, HashRange, NextBatch, Phase, RecordMatcher, Result, Rewrite, RewriteOptions,
+    Rewriter, ScanOptions, SegmentConverter, SegmentOutput, SpaceEstimate, TransactionIndex,
+    next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
 
-/// The new segment's batches, taken in pieces as a writer takes them.
+/// Returns the batches of the new segment, taken in pieces as a writer takes them.
 fn rewritten<R: Rewrite>(rewrite: &mut R, data: &[u8]) -> Result<Vec<u8>> {
     let mut rewriter = Rewriter::new(u64::MAX);
     let mut output = SegmentOutput::new(0, 4096, 1 << 20);
@@ -27,7 +28,29 @@ fn rewritten<R: Rewrite>(rewrite: &mut R, data: &[u8]) -> Result<Vec<u8>> {
     Ok(log)
 }
 
-/// Records of the whole batches, and how many of them have a key that starts with `prefix`; None for damage.
+/// Returns the same for a conversion by two threads.
+fn converted_by_two(conversion: Conversion, data: &[u8]) -> Result<Vec<u8>> {
+    let mut converter =
+        SegmentConverter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES, 2)?;
+    converter.begin(&TransactionIndex::new(&[], 0), u64::MAX)?;
+    let mut output = SegmentOutput::new(0, 4096, 1 << 20);
+    let (mut log, mut at) = (Vec::new(), 0);
+    loop {
+        let consumed = converter.feed(&data[at..], at as u64, &mut output)?;
+        assert!(!converter.is_full(), "full without a limit");
+        at += consumed;
+        log.extend(output.take(Vec::new()).log);
+        if consumed == 0 || log.len() > 8 << 20 {
+            break;
+        }
+    }
+    assert!(converter.finish(&mut output)?);
+    log.extend(output.take(Vec::new()).log);
+    Ok(log)
+}
+
+/// Returns the number of records in whole batches, and of those whose key starts with `prefix`, with their bits. None
+/// if the log is damaged.
 fn records(data: &[u8], prefix: u8) -> Option<(u64, u64, Vec<u8>)> {
     let matcher = RecordMatcher {
         key_prefixes: vec![vec![prefix]],
@@ -41,14 +64,15 @@ fn records(data: &[u8], prefix: u8) -> Option<(u64, u64, Vec<u8>)> {
 
 fn check_crcs(log: &[u8]) {
     let mut at = 0;
-    while let Ok(Next::Batch(header, entry)) = next(&log[at..], at as u64) {
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&log[at..], at as u64) {
         assert_eq!(header.check_crc(entry), Ok(()), "a wrong checksum");
         at += entry.len();
     }
     assert_eq!(at, log.len(), "not whole batches");
 }
 
-/// What converts, holds as many records as before, under right checksums; and again converted it is the same.
+/// A conversion keeps the number of records and writes right checksums. Repeated, it changes nothing. Two threads give
+/// the result of one.
 pub(crate) fn convert(data: &[u8]) {
     let codec = |compression| Codec::new(compression, None).ok();
     let to = |magic, compression| Conversion {
@@ -71,14 +95,26 @@ pub(crate) fn convert(data: &[u8]) {
     ] {
         let converter =
             || Converter::new(conversion, &[], i64::MAX, i64::MAX, MAX_BATCH_BYTES).unwrap();
-        let Ok(log) = rewritten(&mut converter(), data) else {
+        let conversion_of_one = rewritten(&mut converter(), data);
+        let conversion_of_two = converted_by_two(conversion, data);
+        // Beyond this size, both stop at different batches.
+        let is_whole =
+            |log: &Result<Vec<u8>>| log.as_ref().map_or(true, |log| log.len() <= 8 << 20);
+        if is_whole(&conversion_of_one) && is_whole(&conversion_of_two) {
+            assert_eq!(
+                conversion_of_two, conversion_of_one,
+                "two threads differ from one"
+            );
+        }
+        let Ok(log) = conversion_of_one else {
             continue;
         };
         check_crcs(&log);
         let (Some(before), Some(after)) = (records(data, 0), records(&log, 0)) else {
             continue;
         };
-        let is_whole = matches!(next(data, 0), Ok(Next::Batch(..))) && log.len() < 8 << 20;
+        let is_whole =
+            matches!(next_batch(data, 0), Ok(NextBatch::Batch(..))) && log.len() < 8 << 20;
         assert!(after.0 <= before.0 && (!is_whole || after.0 == before.0));
         if conversion.batch_size.is_none() && log.len() < 8 << 20 {
             let again = rewritten(&mut converter(), &log);
@@ -88,7 +124,7 @@ pub(crate) fn convert(data: &[u8]) {
     let _ = SpaceEstimate::new(MAX_BATCH_BYTES).feed(data, 0);
 }
 
-/// After an erasure nothing more is to be erased, and what did not match is still there.
+/// After an erasure, nothing is left to erase, and all records that did not match are there.
 pub(crate) fn erase(data: &[u8]) {
     for prefix in [b'k', b'0', b'a'] {
         let Some((examined, matched, bits)) = records(data, prefix) else {
@@ -107,8 +143,8 @@ pub(crate) fn erase(data: &[u8]) {
     }
 }
 
-/// One segment, all of it dirty; None where its keys need another pass.
-fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
+/// Compacts one segment, all of it dirty, with `threads` threads; None if its keys need another pass.
+fn compacted(data: &[u8], threads: usize) -> Result<Option<Vec<u8>>> {
     let mut scan = CompactionScan::new(
         ScanOptions {
             log_start_offset: 0,
@@ -118,6 +154,7 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
             range: HashRange::ALL,
             max_bytes: 1 << 20,
             max_batch_bytes: MAX_BATCH_BYTES,
+            threads,
         },
         Vec::new(),
     )?;
@@ -137,8 +174,9 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
         end_offset: i64::MAX,
         delete_horizon_ms: i64::MAX,
         max_batch_bytes: MAX_BATCH_BYTES,
+        threads,
         ..RewriteOptions::default()
-    });
+    })?;
     rewrite.begin(
         &keep,
         &newest.stamp,
@@ -162,16 +200,23 @@ fn compacted(data: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(log))
 }
 
-/// What is compacted has right checksums, no more records than before, and compacted again stays as it is.
+/// A compacted log has right checksums and no more records than before. Repeated, compaction changes nothing. Two
+/// threads give the result of one.
 pub(crate) fn compact(data: &[u8]) {
-    let Ok(Some(log)) = compacted(data) else {
+    let compaction = compacted(data, 1);
+    assert_eq!(
+        compacted(data, 2),
+        compaction,
+        "two threads differ from one"
+    );
+    let Ok(Some(log)) = compaction else {
         return;
     };
     check_crcs(&log);
     if let (Some(before), Some(after)) = (records(data, 0), records(&log, 0)) {
         assert!(after.0 <= before.0);
     }
-    if let Ok(Some(again)) = compacted(&log) {
+    if let Ok(Some(again)) = compacted(&log, 1) {
         assert!(again == log, "compacted again it is another");
     }
 }

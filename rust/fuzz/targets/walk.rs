@@ -1,23 +1,23 @@
-//! Framing, header walks and searches by time.
+//! Fuzz targets of framing, header scans and searches by timestamp.
 
 use brokerless_core::{
-    Decompressor, Error, Header, HeaderWalk, Next, Result, Target, Transactions, find_batch,
-    find_timestamp, next,
+    Decompressor, Error, Header, HeaderWalk, NextBatch, Result, TimestampQuery, Transactions,
+    find_batch, find_timestamp, next_batch,
 };
 
 use super::MAX_BATCH_BYTES;
 
-/// The whole entries at the start of `data`, and where they end.
+/// Returns the whole entries at the start of `data`, and where they end.
 fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     let (mut headers, mut at) = (Vec::new(), 0);
     loop {
-        match next(&data[at..], at as u64) {
-            Ok(Next::Batch(header, entry)) => {
+        match next_batch(&data[at..], at as u64) {
+            Ok(NextBatch::Batch(header, entry)) => {
                 assert_eq!(entry, &data[at..at + header.size()]);
                 at += header.size();
                 headers.push(header);
             }
-            Ok(Next::NeedMore(needed)) => {
+            Ok(NextBatch::NeedMore(needed)) => {
                 assert!(
                     needed == 0 || needed > data.len() - at,
                     "asks for what is there"
@@ -32,7 +32,7 @@ fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     }
 }
 
-/// The valid prefix re-reads the same. A walk in windows ends as a walk over everything at once does.
+/// The valid prefix reads the same again. A scan in windows ends like a scan over everything at once.
 pub(crate) fn walk(data: &[u8]) {
     let (headers, end, _) = entries(data);
     let (again, end_again, rest) = entries(&data[..end]);
@@ -43,7 +43,7 @@ pub(crate) fn walk(data: &[u8]) {
         assert_eq!(walked(data, window), whole, "window {window}");
     }
     for exact in [false, true] {
-        let target = Target {
+        let target = TimestampQuery {
             timestamp: 1_500_000_000_000,
             start_offset: 3,
             exact,
@@ -69,7 +69,7 @@ fn walked(data: &[u8], window: usize) -> Walked {
         Ok(if walk.done { end } else { at })
     });
     let (open, aborted) = (walk.transactions.open(), walk.transactions.aborted().len());
-    // Where it stopped is known, but not how far a window reached, when it failed.
+    // After a failure, the position is known, but not how far a window reached.
     let end = if error.is_some() {
         0
     } else {
@@ -78,7 +78,11 @@ fn walked(data: &[u8], window: usize) -> Walked {
     (error, end, walk.next_offset, walk.batches, open, aborted)
 }
 
-fn found(data: &[u8], window: usize, target: Target) -> (Option<Error>, Option<(i64, i64)>) {
+fn found(
+    data: &[u8],
+    window: usize,
+    target: TimestampQuery,
+) -> (Option<Error>, Option<(i64, i64)>) {
     let mut decompressor = Decompressor::new(MAX_BATCH_BYTES);
     let mut answer = None;
     let error = windows(data, window, |bytes, position, end| {
@@ -89,7 +93,7 @@ fn found(data: &[u8], window: usize, target: Target) -> (Option<Error>, Option<(
     (error, answer)
 }
 
-/// Feeds `data` as a file: a window at the position wanted, twice as large where that did not help.
+/// Feeds `data` as a file, in windows at the wanted position. A window that makes no progress is doubled.
 fn windows(
     data: &[u8],
     window: usize,

@@ -1,16 +1,16 @@
-//! `Appended`, `SegmentWrite` and `Closing`: what an append, or a close, leaves to be written.
+//! `Appended`, `SegmentWrite` and `Closing`: what an append or a close leaves to be written.
 
-use brokerless_core::{Answers, Effects, Refused, SegmentWrite as Write};
+use brokerless_core::{AppendInfos, Effects, Refused, SegmentWrite as Write};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::buffer;
 use crate::error::refused_to_py;
 
-/// Up to this, a copy costs less than handing memory over.
+/// Up to this size, a copy costs less than lending memory.
 const COPIED_BYTES: usize = 64 << 10;
 
-/// Bytes for Python; many of them without a copy, as a `pyarrow.Buffer`.
+/// Converts bytes for Python: many of them without a copy, as a `pyarrow.Buffer`.
 fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Py<PyAny>> {
     if bytes.len() <= COPIED_BYTES {
         return Ok(PyBytes::new(py, &bytes).into_any().unbind());
@@ -72,13 +72,14 @@ pub(crate) struct Appended {
     has_new_epochs: bool,
     #[pyo3(get)]
     writes: Vec<Py<SegmentWrite>>,
-    /// Not the exception: its traceback leads to the frame that holds this, and Python's collector would not see that.
+    /// Not the exception itself: its traceback refers to the frame that holds this object, and Python's collector would
+    /// not see the cycle.
     refused: Option<Refused>,
 }
 
 impl Appended {
-    pub(crate) fn new(py: Python<'_>, answers: Answers, effects: Effects) -> PyResult<Self> {
-        let last = answers.last;
+    pub(crate) fn new(py: Python<'_>, infos: AppendInfos, effects: Effects) -> PyResult<Self> {
+        let last = infos.last;
         let writes = effects.writes.into_iter();
         let writes = writes.map(|write| Py::new(py, SegmentWrite::new(py, write)?));
         Ok(Self {
@@ -86,13 +87,13 @@ impl Appended {
             last_offset: last.last_offset,
             log_append_time: last.log_append_time,
             max_timestamp: last.max_timestamp,
-            is_duplicate: answers.count > 0 && answers.duplicates == answers.count,
-            count: answers.count,
-            duplicates: answers.duplicates,
-            consumed: answers.consumed,
+            is_duplicate: infos.count > 0 && infos.duplicates == infos.count,
+            count: infos.count,
+            duplicates: infos.duplicates,
+            consumed: infos.consumed,
             has_new_epochs: effects.has_new_epochs,
             writes: writes.collect::<PyResult<_>>()?,
-            refused: answers.refused,
+            refused: infos.refused,
         })
     }
 }

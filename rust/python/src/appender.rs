@@ -1,8 +1,9 @@
-//! `Appender`: the broker on produce, for one log.
+//! `Appender`: a broker's appends to one log.
 
 use brokerless_core::{
-    ActiveSegment, Answer, Answers, Effects, Error, LogAppender, Next, Origin, Request, Rules,
-    SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, next, topic_codec,
+    ActiveSegment, AppendInfo, AppendInfos, AppendOrigin, AppendRequest, Effects, Error,
+    LogAppender, LogConfig, NextBatch, SegmentIndexes, TimestampType, TransactionIndexEnd,
+    ValidationRules, next_batch, topic_codec,
 };
 use pyo3::prelude::*;
 
@@ -68,7 +69,7 @@ impl Appender {
         );
         let settings = topic_codec(compression_type, gzip, lz4, zstd)
             .and_then(|codec| {
-                let rules = Rules {
+                let rules = ValidationRules {
                     message_format,
                     codec,
                     timestamp_type: timestamp_type(message_timestamp_type)?,
@@ -78,7 +79,7 @@ impl Appender {
                     max_message_bytes,
                     max_decompressed_message_bytes,
                 };
-                Ok(Settings {
+                Ok(LogConfig {
                     rules,
                     segment_bytes: i64::from(segment_bytes),
                     segment_ms: match is_compacted {
@@ -96,7 +97,7 @@ impl Appender {
             .map_err(|error| to_py(py, error))?;
         let log = LogAppender::new(
             settings,
-            active(&settings, segment),
+            active_segment(&settings, segment),
             producers.0.clone(),
             leader_epochs.0.clone(),
             log_start_offset,
@@ -120,7 +121,7 @@ impl Appender {
         may_be_cut: bool,
         transaction_version: i8,
     ) -> PyResult<Appended> {
-        let request = Request {
+        let request = AppendRequest {
             transaction_version,
             ..request(py, origin, leader_epoch, now)?
         };
@@ -129,10 +130,10 @@ impl Appender {
         if !may_be_cut {
             check_whole(data.as_slice()).map_err(|error| to_py(py, error))?;
         }
-        let answer = py
+        let info = py
             .detach(|| self.0.append(data.as_slice(), request, &mut effects))
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, one(answer, length), effects)
+        Appended::new(py, combined(info, length), effects)
     }
 
     #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false))]
@@ -150,16 +151,16 @@ impl Appender {
         position: u64,
         is_encoded_here: bool,
     ) -> PyResult<Appended> {
-        let request = Request {
+        let request = AppendRequest {
             is_encoded_here,
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
-        let mut answers = py.detach(|| self.0.append_each(data.as_slice(), request, &mut effects));
-        if let Some(refused) = &mut answers.refused {
+        let mut infos = py.detach(|| self.0.append_each(data.as_slice(), request, &mut effects));
+        if let Some(refused) = &mut infos.refused {
             refused.position = refused.position.wrapping_add(position);
         }
-        Appended::new(py, answers, effects)
+        Appended::new(py, infos, effects)
     }
 
     #[pyo3(signature = (headers, *, leader_epoch, now, origin="client"))]
@@ -171,18 +172,18 @@ impl Appender {
         now: i64,
         origin: &str,
     ) -> PyResult<Appended> {
-        let request = Request {
+        let request = AppendRequest {
             is_encoded_here: true,
             ..request(py, origin, leader_epoch, now)?
         };
         let mut effects = Effects::default();
-        let answers = py
+        let infos = py
             .detach(|| {
                 self.0
                     .append_in_place(headers.as_slice(), request, &mut effects)
             })
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, answers, effects)
+        Appended::new(py, infos, effects)
     }
 
     fn roll(&mut self, py: Python<'_>, now: i64) -> PyResult<Appended> {
@@ -190,7 +191,7 @@ impl Appender {
         self.0
             .roll(now, &mut effects)
             .map_err(|refused| refused_to_py(py, refused))?;
-        Appended::new(py, one(Answer::EMPTY, 0), effects)
+        Appended::new(py, combined(AppendInfo::EMPTY, 0), effects)
     }
 
     fn close(&mut self, py: Python<'_>) -> PyResult<Closing> {
@@ -285,14 +286,14 @@ fn timestamp_type(name: &str) -> brokerless_core::Result<TimestampType> {
         })
 }
 
-fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResult<Request> {
-    let found = Origin::from_name(origin).ok_or_else(|| {
+fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResult<AppendRequest> {
+    let found = AppendOrigin::from_name(origin).ok_or_else(|| {
         Error::invalid(format!(
             "origin is {origin:?}, not one of client, coordinator, replication, raft_leader"
         ))
     });
     let origin = found.map_err(|error| to_py(py, error))?;
-    Ok(Request {
+    Ok(AppendRequest {
         origin,
         leader_epoch,
         now,
@@ -301,7 +302,7 @@ fn request(py: Python<'_>, origin: &str, leader_epoch: i32, now: i64) -> PyResul
     })
 }
 
-fn active(settings: &Settings, state: &SegmentState) -> ActiveSegment {
+fn active_segment(settings: &LogConfig, state: &SegmentState) -> ActiveSegment {
     let (interval, max_bytes) = (settings.index_interval_bytes, settings.segment_index_bytes);
     let mut indexes = SegmentIndexes::new(state.base_offset, interval, max_bytes)
         .reopened(&state.index, &state.timeindex);
@@ -320,32 +321,33 @@ fn active(settings: &Settings, state: &SegmentState) -> ActiveSegment {
     }
 }
 
-/// A broker leaves out a batch that is cut at the end, for a fetch may be cut anywhere. Others would lose it.
+/// Refuses an incomplete last batch. A broker leaves it out, because a fetch may end anywhere. Other callers would lose
+/// it.
 fn check_whole(data: &[u8]) -> Result<(), Error> {
     let mut position = 0;
     loop {
         let rest = data.get(position..).unwrap_or_default();
-        match next(rest, position as u64) {
-            Ok(Next::Batch(header, _)) => position += header.size(),
-            Ok(Next::NeedMore(_)) if rest.is_empty() => return Ok(()),
-            Ok(Next::NeedMore(_)) => {
+        match next_batch(rest, position as u64) {
+            Ok(NextBatch::Batch(header, _)) => position += header.size(),
+            Ok(NextBatch::NeedMore(_)) if rest.is_empty() => return Ok(()),
+            Ok(NextBatch::NeedMore(_)) => {
                 let message = format!(
                     "the last batch is cut, {} bytes are left of it; nothing was appended",
                     rest.len()
                 );
                 return Err(Error::corrupt(message).at(position as u64, None));
             }
-            // What is wrong with it is said in its turn.
+            // The append reports what is wrong with it.
             Err(_) => return Ok(()),
         }
     }
 }
 
-fn one(answer: Answer, consumed: usize) -> Answers {
-    Answers {
-        count: u64::from(answer.last_offset >= 0),
-        duplicates: u64::from(answer.is_duplicate),
-        last: answer,
+fn combined(info: AppendInfo, consumed: usize) -> AppendInfos {
+    AppendInfos {
+        count: u64::from(info.last_offset >= 0),
+        duplicates: u64::from(info.is_duplicate),
+        last: info,
         consumed,
         refused: None,
     }

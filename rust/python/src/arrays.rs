@@ -1,4 +1,4 @@
-//! Columns of the core as Arrow arrays, without a copy.
+//! Arrow arrays over the core's columns, without a copy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,25 +12,25 @@ use pyo3::prelude::*;
 
 type Result<T> = std::result::Result<T, ArrowError>;
 
-/// Memory for byte columns, returned here when the last Arrow array over it is dropped.
+/// Memory for byte columns. It returns here when the last Arrow array over it is dropped.
 ///
 /// Fresh memory costs a page fault for every 4 KiB, which is more than decoding into it.
 static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// As many blocks are kept for later batches; a reader that hands each batch on needs two for each of
-/// keys, values, header keys and header values.
+/// The most blocks that are kept. A reader that passes each batch on needs two for each of keys, values, header keys
+/// and header values.
 const KEPT_BLOCKS: usize = 16;
-/// A larger block is given back to the system: one outsized batch must not be held for ever.
+/// A larger block is freed, so that one outsized batch does not hold memory forever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
 
-/// Up to this the allocator has memory at hand that was used before.
+/// Up to this size, the allocator reuses memory itself.
 const SMALL_BYTES: usize = 64 << 10;
 
 fn is_much_larger(block: &Vec<u8>, bytes: usize) -> bool {
     bytes < block.capacity() / 4
 }
 
-/// The smallest block that holds `bytes`, or the largest there is.
+/// Takes the smallest kept block that holds `bytes`, or else the largest.
 pub(crate) fn lend(bytes: usize) -> Vec<u8> {
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     let best = blocks.iter().enumerate().min_by_key(|(_, block)| {
@@ -55,7 +55,7 @@ fn give_back(mut block: Vec<u8>) {
     }
 }
 
-/// A block on loan, as the owner behind an Arrow buffer.
+/// A lent block, which owns the memory behind an Arrow buffer.
 struct Lent(Vec<u8>);
 
 impl AsRef<[u8]> for Lent {
@@ -70,7 +70,7 @@ impl Drop for Lent {
     }
 }
 
-/// All that `column` holds, which goes on with other memory.
+/// Takes all values of `column`, which continues in other memory.
 pub(crate) fn binary_array(column: &mut BinaryColumn) -> Result<BinaryArray> {
     // The next batch will need about as much.
     let spare = lend(column.bytes());
@@ -89,7 +89,7 @@ fn bytes(data: Vec<u8>) -> Buffer {
     if !is_much_larger(&data, data.len()) {
         return Buffer::from(bytes::Bytes::from_owner(Lent(data)));
     }
-    // A large block under few bytes would be held for as long as they are: those few are copied instead.
+    // Few bytes would keep a large block from being reused. They are copied instead.
     let copy = if data.len() < SMALL_BYTES {
         Buffer::from_slice_ref(data.as_slice())
     } else {
@@ -105,7 +105,7 @@ fn bytes(data: Vec<u8>) -> Buffer {
     copy
 }
 
-/// The same for Python, as a `pyarrow.Buffer`.
+/// Converts bytes to a `pyarrow.Buffer` without a copy.
 pub(crate) fn buffer(py: Python<'_>, data: Vec<u8>) -> PyResult<Bound<'_, PyAny>> {
     let length = data.len();
     let values = ScalarBuffer::new(bytes(data), 0, length);
@@ -116,7 +116,7 @@ pub(crate) fn buffer(py: Python<'_>, data: Vec<u8>) -> PyResult<Bound<'_, PyAny>
     buffers.get_item(1)
 }
 
-/// The type of the headers column, as Spark's Kafka source has it.
+/// The type of the headers column in Spark's Kafka source.
 pub(crate) fn headers_type() -> DataType {
     DataType::List(Arc::new(Field::new(
         "element",
@@ -132,7 +132,7 @@ pub(crate) fn header_fields() -> Fields {
     ])
 }
 
-/// All that `column` holds; rows without headers are empty lists, or null with `null_when_empty`.
+/// Takes all headers of `column`. Rows without headers have an empty list, or null with `null_when_empty`.
 pub(crate) fn headers_array(
     column: &mut HeadersColumn,
     null_when_empty: bool,

@@ -1,7 +1,7 @@
-//! Arrays of pyarrow's by their buffers: what a value's place is held against is the memory that pyarrow has.
+//! pyarrow arrays, read through their buffers and checked against the memory that pyarrow has.
 //!
-//! The Arrow C data interface has no sizes of most buffers: whoever imports an array by it believes the offsets, which a
-//! file may have wrong, or checks every one of them and every string, which takes as long as encoding them.
+//! The Arrow C data interface does not carry the sizes of most buffers. An import through it must either trust the
+//! offsets, which may be wrong in a file, or check all of them and every string. Checking takes as long as encoding.
 
 use std::ops::Range;
 
@@ -17,22 +17,22 @@ use crate::buffer::{self, Pyarrow};
 pub(crate) const INDICES: &str = "indices";
 pub(crate) const DICTIONARY: &str = "dictionary";
 
-/// One array.
+/// An array and its children.
 pub(crate) struct Array {
-    /// As pyarrow prints it: `binary`, `timestamp[ms, tz=UTC]`.
+    /// The type as pyarrow prints it: `binary`, `timestamp[ms, tz=UTC]`.
     pub(crate) type_name: String,
-    /// Those of the buffers' rows that are the array's.
+    /// The rows of the buffers that belong to the array.
     pub(crate) rows: Range<usize>,
-    /// The first buffer says which values are null.
+    /// Whether the first buffer is the bitmap of nulls.
     has_bitmap: bool,
-    /// Its own; one that pyarrow has not is empty.
+    /// Its own buffers. One that pyarrow lacks is empty.
     buffers: Vec<Buffer>,
-    /// The values of lists, which have no name; the fields of a struct; or the two parts of a dictionary array.
+    /// The values of a list, without a name; the fields of a struct; or the two parts of a dictionary array.
     children: Vec<(String, Array)>,
 }
 
 impl Array {
-    /// The arrays, in order, borrowed all at once.
+    /// Borrows several arrays at once; returns them in order.
     pub(crate) fn import<'py>(
         py: Python<'py>,
         arrays: impl IntoIterator<Item = Bound<'py, PyAny>>,
@@ -49,7 +49,7 @@ impl Array {
         Ok(outlines.into_iter())
     }
 
-    /// All but the buffers, which go behind `buffers`.
+    /// Reads an array without its buffers, which are appended to `buffers`.
     fn outline<'py>(
         mut array: Bound<'py, PyAny>,
         buffers: &mut Vec<Bound<'py, PyAny>>,
@@ -62,7 +62,7 @@ impl Array {
         }
         let data_type = array.getattr(intern!(py, "type"))?;
         let type_name = data_type.str()?.to_str()?.to_owned();
-        // pyarrow lists the buffers of children behind the array's own.
+        // pyarrow lists the buffers of children after the array's own.
         let own = match type_name.split_once('<') {
             Some(("list" | "large_list" | "map", _)) => 2,
             Some(("list_view" | "large_list_view", _)) => 3,
@@ -84,7 +84,7 @@ impl Array {
         let own_buffers = vec![Buffer::default(); buffers.len() - before];
         let mut children = Vec::new();
         if own < usize::MAX {
-            // Lengths: pyarrow ends the process at a child's that is negative.
+            // Checks lengths: pyarrow aborts the process for a child with a negative one.
             array.call_method0(intern!(py, "validate"))?;
         }
         if own == 0 {
@@ -121,7 +121,7 @@ impl Array {
         }
     }
 
-    /// The values of lists, from the first of their buffers on.
+    /// The values of a list, from the first of their buffers on.
     pub(crate) fn values(&self) -> Option<&Self> {
         self.field("")
     }
@@ -132,7 +132,7 @@ impl Array {
         named.next().map(|(_, child)| child)
     }
 
-    /// Which values are null. What a file claims their number to be is not believed, but counted.
+    /// The nulls of the array. A file's claim of their number is not trusted; they are counted.
     pub(crate) fn nulls(&self) -> PyResult<Nulls> {
         if !self.has_bitmap {
             return Ok(Nulls::default());
@@ -149,17 +149,17 @@ impl Array {
         })
     }
 
-    /// One buffer's bytes.
+    /// The bytes of a buffer.
     pub(crate) fn bytes(&self, index: usize) -> Buffer {
         self.buffers.get(index).cloned().unwrap_or_default()
     }
 
-    /// All that stand behind one buffer.
+    /// The bytes of all buffers after this one.
     pub(crate) fn bytes_behind(&self, index: usize) -> Vec<Buffer> {
         self.buffers.iter().skip(index + 1).cloned().collect()
     }
 
-    /// One buffer as numbers, from the array's first value on, with `more` behind its last.
+    /// A buffer as numbers, from the array's first value on, with `more` after its last.
     pub(crate) fn numbers<T: ArrowNativeType>(
         &self,
         index: usize,
@@ -182,7 +182,7 @@ impl Array {
         Ok(ScalarBuffer::new(buffer, 0, wanted - first))
     }
 
-    /// The values of an array of which each takes `size` bytes.
+    /// The values of an array with `size` bytes each.
     pub(crate) fn fixed(&self, size: usize) -> PyResult<Buffer> {
         let buffer = self.bytes(1);
         let end = self.rows.end.saturating_mul(size);
@@ -202,10 +202,10 @@ impl Array {
     }
 }
 
-/// Which values of an array are null; by default none.
+/// The nulls of an array; none by default.
 #[derive(Default)]
 pub(crate) struct Nulls {
-    /// Set where a value is not null. None: no value is.
+    /// A bit is set if the value is not null. None if no value is null.
     bits: Option<Buffer>,
     first: usize,
     pub(crate) count: usize,
@@ -216,7 +216,7 @@ impl Nulls {
         self.bits.is_some()
     }
 
-    /// The same for an Arrow array of so many rows, without a copy.
+    /// The nulls as an Arrow bitmap for `rows` rows, without a copy.
     pub(crate) fn buffer(&self, rows: usize) -> Option<NullBuffer> {
         let bits = self.bits.clone()?;
         Some(NullBuffer::new(BooleanBuffer::new(bits, self.first, rows)))

@@ -1,7 +1,7 @@
 //! Bytes from Python: any contiguous buffer, borrowed without a copy.
 //!
-//! pyarrow takes the buffer and hands it over by the Arrow C data interface, so no pointer is touched here and the
-//! interpreter lock can be let go. The caller must not write to the buffer during the call.
+//! pyarrow takes the buffer and lends it through the Arrow C data interface. So no pointer is handled here, and the
+//! interpreter lock can be released. The caller must not write to the buffer during the call.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// A contiguous buffer, as an argument.
+/// A contiguous buffer as an argument.
 #[derive(Debug)]
 pub(crate) struct Bytes(Buffer);
 
@@ -31,10 +31,10 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
     }
 }
 
-/// pyarrow's buffers, all in one go, each with the size that pyarrow has for it.
+/// Borrows pyarrow buffers, all at once, each with the size that pyarrow has for it.
 ///
-/// They come as those of an array of views without rows: no other type has any number of buffers, and says of each in
-/// the interface how large it is.
+/// They are imported as the buffers of a view array without rows. No other type has any number of buffers and passes
+/// their sizes through the interface.
 pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Buffer>> {
     let pyarrow = Pyarrow::get(py)?;
     let (none, views) = (py.None().into_bound(py), pyarrow.empty.bind(py).clone());
@@ -48,30 +48,30 @@ pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult
     match data.buffers().split_first() {
         Some((_, buffers)) if buffers.len() == wanted => Ok(buffers.to_vec()),
         _ => Err(PyRuntimeError::new_err(
-            "pyarrow handed over another number of buffers than it was given",
+            "pyarrow returned another number of buffers than it was given",
         )),
     }
 }
 
-/// Refuses what is not of a class of pyarrow's.
+/// Refuses an object that is not an instance of a pyarrow class.
 pub(crate) fn check_class(object: &Bound<'_, PyAny>, class: &Py<PyAny>) -> PyResult<()> {
     let class = class.bind(object.py());
     if object.is_instance(class)? {
         return Ok(());
     }
     Err(PyTypeError::new_err(format!(
-        "a pyarrow.{} is wanted, not {}",
+        "expected a pyarrow.{}, found {}",
         class.getattr("__name__")?,
         object.get_type().fully_qualified_name()?
     )))
 }
 
-/// What is used of it, looked up once.
+/// The parts of pyarrow that are used, looked up once.
 pub(crate) struct Pyarrow {
     py_buffer: Py<PyAny>,
     from_buffers: Py<PyAny>,
     binary_view: Py<PyAny>,
-    /// A buffer without bytes.
+    /// An empty buffer.
     pub(crate) empty: Py<PyAny>,
     pub(crate) record_batch: Py<PyAny>,
     pub(crate) array: Py<PyAny>,

@@ -1,4 +1,4 @@
-//! Arrow columns as records' fields, whatever types of Arrow they come in.
+//! Arrow columns of many types, read as the fields of records.
 
 use arrow_array::{Array as _, BinaryArray};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
@@ -12,16 +12,16 @@ use crate::error::to_py;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// The columns of a record batch that are asked for.
+/// The wanted columns of a record batch.
 pub(crate) struct Columns<'py> {
     py: Python<'py>,
     arrays: Vec<(&'static str, Array)>,
-    /// In each of them.
+    /// The number of rows in each column.
     pub(crate) rows: usize,
 }
 
 impl<'py> Columns<'py> {
-    /// The first column of each of these names; those that are not there are left out.
+    /// Borrows the first column of each name; missing ones are left out.
     pub(crate) fn new(batch: &Bound<'py, PyAny>, asked: &[&'static str]) -> PyResult<Self> {
         let py = batch.py();
         buffer::check_class(batch, &Pyarrow::get(py)?.record_batch)?;
@@ -47,18 +47,18 @@ impl<'py> Columns<'py> {
         Ok(Self { py, arrays, rows })
     }
 
-    /// One of them, if it is there.
+    /// Returns a column, if it exists.
     pub(crate) fn get(&self, name: &str) -> Option<&Array> {
         let mut named = self.arrays.iter().filter(|(found, _)| *found == name);
         named.next().map(|(_, array)| array)
     }
 
-    /// The same, unless it has only nulls of no type.
+    /// Returns a column, unless it has the type null.
     pub(crate) fn typed(&self, name: &str) -> Option<&Array> {
         self.get(name).filter(|array| array.type_name != "null")
     }
 
-    /// Whole numbers of this type, if there are any.
+    /// Returns a column of whole numbers, if it exists.
     pub(crate) fn numbers<T: ArrowNativeType>(
         &self,
         name: &str,
@@ -76,12 +76,12 @@ impl<'py> Columns<'py> {
 
 fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
     Error::invalid(format!(
-        "column {name} is {}; {wanted} is wanted: cast it first",
+        "column {name} has type {}, expected {wanted}: cast it first",
         array.type_name
     ))
 }
 
-/// Keys, values, and those of headers.
+/// A column of keys, of values, or of those of headers.
 pub(crate) struct BytesColumn {
     name: String,
     rows: usize,
@@ -89,18 +89,18 @@ pub(crate) struct BytesColumn {
     places: Places,
 }
 
-/// Where the bytes of each row are.
+/// Where the bytes of each row lie.
 enum Places {
-    /// There are none.
+    /// Every row is null.
     Absent,
     /// Between one offset and the next.
     Small(ScalarBuffer<i32>, Buffer),
     Large(ScalarBuffer<i64>, Buffer),
-    /// In the view itself, or where it says.
+    /// In the view itself, or where it points to.
     Views(ScalarBuffer<u128>, Vec<Buffer>),
-    /// One behind the other, all of this size.
+    /// Consecutive, with the same size each.
     Fixed(usize, Buffer),
-    /// Those of another column, by row.
+    /// In another column, at the row's index.
     Dictionary(Integers, Box<BytesColumn>),
 }
 
@@ -123,7 +123,7 @@ impl BytesColumn {
             }
             "null" => Places::Absent,
             type_name => match (array.field(INDICES), array.field(DICTIONARY)) {
-                // A dictionary of dictionaries is no type that anything makes, and would nest without end.
+                // Nothing creates a dictionary of dictionaries, and it could nest without end.
                 (Some(indices), Some(values)) if values.field(DICTIONARY).is_none() => {
                     let values = Self::new(py, name, Some(values))?;
                     column.nulls = indices.nulls()?;
@@ -144,12 +144,12 @@ impl BytesColumn {
         Ok(column)
     }
 
-    /// Every field is null.
+    /// Whether every field is null.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.places, Places::Absent)
     }
 
-    /// The same as an Arrow array without a copy, where 32-bit offsets say where each field lies, and all lie there.
+    /// Returns an Arrow array of the fields without a copy, if they have 32-bit offsets and lie in their memory.
     pub(crate) fn array(&self) -> Option<BinaryArray> {
         let Places::Small(offsets, data) = &self.places else {
             return None;
@@ -158,7 +158,7 @@ impl BytesColumn {
         BinaryArray::try_new(ascending(offsets)?, data.clone(), nulls).ok()
     }
 
-    /// The same, where no field is null and 32-bit offsets say where each lies.
+    /// Returns the column as the encoder's fast path needs it: with 32-bit offsets and without nulls.
     pub(crate) fn plain(&self) -> Option<PlainColumn<'_>> {
         match &self.places {
             Places::Small(offsets, data) if !self.nulls.any() => {
@@ -180,7 +180,7 @@ impl BytesColumn {
             Places::Views(views, data) => viewed(views, data, row),
             Places::Fixed(size, data) => sized(data, *size, row),
             Places::Dictionary(indices, values) => {
-                // What stands behind the last value of a dictionary is not null, but damage.
+                // An index behind the last value of a dictionary is damage, not a null.
                 let index = indices.get(row).filter(|&index| index < values.rows as i64);
                 match index.and_then(|index| usize::try_from(index).ok()) {
                     Some(index) => return values.get(index),
@@ -198,7 +198,7 @@ impl BytesColumn {
 #[cold]
 fn damaged(name: &str) -> Error {
     Error::invalid(format!(
-        "column {name} is damaged: a value lies outside of its memory"
+        "column {name} is damaged: a value lies outside its memory"
     ))
 }
 
@@ -210,13 +210,13 @@ fn between<'a, T: Copy + TryInto<usize>>(
     data.get(range(offsets, row)?)
 }
 
-/// Offsets that an Arrow array may have: they do not descend, and none is negative.
+/// Converts offsets for an Arrow array: none is negative, and they do not descend.
 fn ascending(offsets: &ScalarBuffer<i32>) -> Option<OffsetBuffer<i32>> {
     let is_ascending = *offsets.first()? >= 0 && offsets.is_sorted();
     is_ascending.then(|| OffsetBuffer::new(offsets.clone()))
 }
 
-/// Of a type of which each value takes as much.
+/// The size of each value, if the type has a fixed one.
 fn fixed_size(type_name: &str) -> Option<usize> {
     let size = type_name.strip_prefix("fixed_size_binary[")?;
     size.strip_suffix(']')?.parse().ok()
@@ -226,7 +226,8 @@ fn sized(data: &[u8], size: usize, row: usize) -> Option<&[u8]> {
     data.get(row.checked_mul(size)?..)?.get(..size)
 }
 
-/// A view is a length, then up to twelve bytes, or four of them, the buffer, and where in it all of them are.
+/// Returns the bytes of a view. It is a length followed by up to twelve bytes; or by four bytes, the buffer, and the
+/// position in it.
 fn viewed<'a>(views: &'a [u128], data: &'a [Buffer], row: usize) -> Option<&'a [u8]> {
     let view = views.get(row)?;
     let length = *view as u32 as usize;
@@ -237,7 +238,7 @@ fn viewed<'a>(views: &'a [u128], data: &'a [Buffer], row: usize) -> Option<&'a [
     data.get(buffer)?.get(start..)?.get(..length)
 }
 
-/// Lists of headers.
+/// A column of header lists.
 pub(crate) struct HeadersColumn {
     nulls: Nulls,
     offsets: Offsets,
@@ -246,11 +247,11 @@ pub(crate) struct HeadersColumn {
     values: BytesColumn,
 }
 
-/// Where the headers of each row are among all headers: between one and the next.
+/// Where the headers of each row lie among all headers: between one offset and the next.
 enum Offsets {
     Small(ScalarBuffer<i32>),
     Large(ScalarBuffer<i64>),
-    /// Or so many from an offset on.
+    /// A number of headers from an offset on.
     Views(ScalarBuffer<i32>, ScalarBuffer<i32>),
     LargeViews(ScalarBuffer<i64>, ScalarBuffer<i64>),
 }
@@ -282,7 +283,7 @@ impl HeadersColumn {
         })
     }
 
-    /// No row has any.
+    /// Whether no row has headers.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.offsets {
             Offsets::Small(offsets) => offsets.windows(2).all(|pair| pair.first() == pair.last()),
@@ -290,7 +291,7 @@ impl HeadersColumn {
         }
     }
 
-    /// The same, where nothing is null and 32-bit offsets say where each lies.
+    /// Returns the column as the encoder's fast path needs it: with 32-bit offsets and without nulls.
     pub(crate) fn plain(&self) -> Option<PlainHeaders<'_>> {
         match &self.offsets {
             Offsets::Small(offsets) if !self.nulls.any() && !self.entries.any() => {
@@ -304,8 +305,8 @@ impl HeadersColumn {
         }
     }
 
-    /// The same as Arrow arrays without a copy: where each row's are, keys, and values. Only where no header or key is
-    /// null, 32-bit offsets say where each lies, and all lie there.
+    /// Returns list offsets, keys and values as Arrow arrays without a copy, if no header or key is null, offsets have
+    /// 32 bits, and all lie in their memory.
     pub(crate) fn arrays(&self) -> Option<(OffsetBuffer<i32>, BinaryArray, BinaryArray)> {
         let Offsets::Small(offsets) = &self.offsets else {
             return None;
@@ -323,13 +324,13 @@ impl HeadersColumn {
         ))
     }
 
-    /// The headers of this row; a null list has none.
+    /// Puts the headers of a row into `headers`. A null list has none.
     pub(crate) fn get(&self, row: usize, headers: &mut HeadersBuffer) -> Result<()> {
         headers.clear();
         self.each(row, |key, value| headers.push(key, value))
     }
 
-    /// Passes the headers of this row on, in order.
+    /// Calls `take` with each header of a row, in order.
     pub(crate) fn each(
         &self,
         row: usize,
@@ -356,13 +357,13 @@ impl HeadersColumn {
     }
 }
 
-/// From a row's offset to the next one.
+/// The range from a row's offset to the next one.
 fn range<T: Copy + TryInto<usize>>(offsets: &[T], row: usize) -> Option<std::ops::Range<usize>> {
     let &[start, end] = offsets.get(row..)?.first_chunk()?;
     Some(start.try_into().ok()?..end.try_into().ok()?)
 }
 
-/// From a row's offset on, as many as its size says.
+/// The range from a row's offset on, with the row's size.
 fn span<T: Copy + TryInto<usize>>(
     offsets: &[T],
     sizes: &[T],
@@ -372,7 +373,7 @@ fn span<T: Copy + TryInto<usize>>(
     Some(start..start.checked_add((*sizes.get(row)?).try_into().ok()?)?)
 }
 
-/// Whole numbers of any width.
+/// A column of integers of any width.
 pub(crate) struct Integers {
     nulls: Nulls,
     values: Widths,
@@ -408,7 +409,8 @@ impl Integers {
         })
     }
 
-    /// None: null. What 64 bits do not hold is the largest number that they do, which nothing takes.
+    /// Returns an integer; None for null. One that does not fit 64 bits becomes the largest that does, which no field
+    /// accepts.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<i64> {
         if self.nulls.has(row) {
@@ -429,7 +431,7 @@ impl Integers {
     }
 }
 
-/// Whole numbers of one type.
+/// A column of integers of one type.
 pub(crate) struct NumbersColumn<T: ArrowNativeType> {
     nulls: Nulls,
     values: ScalarBuffer<T>,
@@ -452,7 +454,7 @@ impl<T: ArrowNativeType> NumbersColumn<T> {
     }
 }
 
-/// Times, of which milliseconds are wanted.
+/// A column of timestamps, which are converted to milliseconds.
 pub(crate) struct TimeColumn {
     times: NumbersColumn<i64>,
     unit: Unit,
@@ -485,7 +487,7 @@ impl TimeColumn {
         })
     }
 
-    /// The milliseconds of all rows, if that is what there is, and none is null.
+    /// Returns the milliseconds of all rows, if the column has that unit and no nulls.
     pub(crate) fn plain(&self) -> Option<&[i64]> {
         let is_plain = matches!(self.unit, Unit::Millis) && !self.times.nulls.any();
         is_plain.then_some(&self.times.values)
@@ -511,7 +513,7 @@ fn of_seconds(seconds: i64) -> Result<i64> {
         .ok_or_else(|| Error::invalid(format!("timestamp of {seconds} seconds overflows")))
 }
 
-/// Rounded down, but never to below zero: a time just before 1970 is no sign of none.
+/// Converts to milliseconds, rounded down. A time before 1970 must not become -1, which means no timestamp.
 #[inline]
 fn whole(time: i64, unit: i64) -> Result<i64> {
     let millis = time.div_euclid(unit);

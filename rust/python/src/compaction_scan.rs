@@ -1,11 +1,8 @@
-//! `CompactionScan` and `SegmentVerdicts`: which records of a log stay.
-//!
-//! Decompressing and hashing look at one batch, so several threads do that; what they found goes into the map in order,
-//! by the first of them, while the others are at the next batches.
+//! `CompactionScan` and `SegmentVerdicts`: decide which records of a log stay.
 
 use brokerless_core::{
-    CompactionScan as Scan, HashRange, Hashed, KeyHasher, Phase, Result, ScanOptions,
-    SegmentVerdicts as Verdicts, Task, TransactionIndex,
+    CompactionScan as Scan, HashRange, Phase, ScanOptions, SegmentVerdicts as Verdicts,
+    TransactionIndex,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,7 +10,6 @@ use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
-use crate::share::{share, workers};
 
 #[pyclass(module = "brokerless._native", frozen)]
 #[derive(Debug)]
@@ -82,46 +78,9 @@ impl SegmentVerdicts {
     }
 }
 
-/// Batches that a thread takes at a time.
-const TOGETHER: usize = 16;
-/// Beyond so many records, what is found is not put into memory first: a hostile batch may hold far more.
-const MAX_RECORDS: u64 = 1 << 20;
-
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
-pub(crate) struct CompactionScan {
-    scan: Scan,
-    hashers: Vec<KeyHasher>,
-    /// What was found by the last call.
-    waiting: Vec<Hashed>,
-}
-
-impl CompactionScan {
-    fn take_waiting(&mut self) {
-        self.scan.take(&self.waiting);
-        self.waiting.clear();
-    }
-
-    fn feed_all(&mut self, data: &[u8], position: u64) -> Result<usize> {
-        let (taken, tasks) = self.scan.walk(data, position)?;
-        let records = tasks.iter().map(Task::records_count).sum::<Option<u64>>();
-        let is_small = records.is_some_and(|records| records <= MAX_RECORDS);
-        if self.hashers.is_empty() || !is_small {
-            self.take_waiting();
-            self.scan.look_into(data, &tasks)?;
-            return Ok(taken);
-        }
-        let wanted = self.scan.wanted();
-        let parts: Vec<_> = tasks.chunks(TOGETHER).collect();
-        let before = || self.scan.take(&self.waiting);
-        let found = share(&mut self.hashers, &parts, before, |hasher, tasks| {
-            hasher.hash(data, tasks, &wanted)
-        });
-        self.waiting.clear();
-        self.waiting.extend(found?);
-        Ok(taken)
-    }
-}
+pub(crate) struct CompactionScan(Scan);
 
 #[pymethods]
 impl CompactionScan {
@@ -153,16 +112,13 @@ impl CompactionScan {
             range: HashRange { start, width },
             max_bytes,
             max_batch_bytes,
+            threads,
         };
         py.detach(|| {
             let index = |data: &Bytes| TransactionIndex::new(data.as_slice(), 0);
             Scan::new(options, txnindexes.iter().map(index).collect())
         })
-        .map(|scan| Self {
-            hashers: (0..workers(threads)).map(|_| scan.hasher()).collect(),
-            waiting: Vec::new(),
-            scan,
-        })
+        .map(Self)
         .map_err(|error| to_py(py, error))
     }
 
@@ -183,42 +139,37 @@ impl CompactionScan {
                 )));
             }
         };
-        self.take_waiting();
-        self.scan
+        self.0
             .begin(phase, keeps_legacy_tombstones)
             .map_err(|error| to_py(py, error))
     }
 
     fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64) -> PyResult<usize> {
-        py.detach(|| self.feed_all(data.as_slice(), position))
+        py.detach(|| self.0.feed(data.as_slice(), position))
             .map_err(|error| to_py(py, error))
     }
 
     fn finish(&mut self) -> SegmentVerdicts {
-        self.take_waiting();
-        SegmentVerdicts(self.scan.finish())
+        SegmentVerdicts(self.0.finish())
     }
 
     fn newest<'py>(&self, py: Python<'py>, first: u64, end: u64) -> [Bound<'py, PyBytes>; 3] {
-        let newest = py.detach(|| self.scan.newest(first, end));
+        let newest = py.detach(|| self.0.newest(first, end));
         [newest.keep, newest.stamp, newest.expired].map(|bits| PyBytes::new(py, &bits))
     }
 
     #[getter]
     fn needed(&self) -> usize {
-        self.scan.needed
+        self.0.needed
     }
 
     #[getter]
     fn keys(&self) -> usize {
-        self.scan.keys()
+        self.0.keys()
     }
 
     #[getter]
     fn next_hash_range(&self) -> Option<(u64, u64)> {
-        self.scan
-            .range()
-            .next()
-            .map(|next| (next.start, next.width))
+        self.0.range().next().map(|next| (next.start, next.width))
     }
 }

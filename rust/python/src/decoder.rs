@@ -1,10 +1,10 @@
-//! `Decoder`: bytes of a log to Arrow rows, a chunk at a time.
+//! `Decoder`: decodes the bytes of a log to Arrow rows, chunk by chunk.
 
 use arrow_array::RecordBatch;
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
-    AbortedTransaction, Error, Fetch, Header, Next, Selection, Taken, check_first_offset,
-    check_place, framing_holds, next,
+    AbortedTransaction, DEFAULT_MAX_BATCH_BYTES, Error, Fetch, Header, NextBatch, Progress,
+    Selection, check_first_offset, check_offset_range, framing_holds, next_batch,
 };
 use pyo3::prelude::*;
 
@@ -13,7 +13,8 @@ use crate::error::to_py;
 use crate::hand_over::HandOver;
 use crate::rows::{Projection, RowBuilder};
 
-/// More rows in one Arrow batch serve nobody, and a topic's name repeated for each of them must fit 32-bit offsets.
+/// The most rows of an Arrow batch. Larger ones have no use, and a topic's name repeated in each row must fit 32-bit
+/// offsets.
 const MAX_ROWS: usize = 1 << 20;
 
 #[pyclass(module = "brokerless._native")]
@@ -23,13 +24,13 @@ pub(crate) struct Decoder {
     hand_over: HandOver,
     max_rows: usize,
     max_bytes: usize,
-    /// Bytes that the batch at the last `consumed` needs; 0: cannot be told.
+    /// Bytes that the batch after the consumed ones needs; 0 if unknown.
     #[pyo3(get)]
     needed: usize,
-    /// After the last batch consumed, -1 before any.
+    /// The offset after the last consumed batch; -1 before any.
     #[pyo3(get)]
     next_offset: i64,
-    /// The lowest offset that the next batch may have, and the first that no batch may have; None: any.
+    /// The lowest offset that the next batch may have, and the first that no batch may have. None: any.
     order: Option<(i64, i64)>,
     check_crcs: bool,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     #[new]
     #[pyo3(signature = (columns, *, topic=None, partition=None, start_offset=i64::MIN, end_offset=i64::MAX,
-        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=256 << 20, spark=false,
+        aborted=vec![], check_crcs=true, max_rows=65536, max_bytes=2 << 20, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES, spark=false,
         order=None))]
     #[expect(
         clippy::too_many_arguments,
@@ -104,8 +105,8 @@ impl Decoder {
         ))
     }
 
-    /// An error if the batch that `data` starts with does not go on where the last one ended. Of a wrapper the header does
-    /// not tell the first offset.
+    /// Refuses a first batch in `data` that does not continue where the last one ended. `first_offset` is that of its
+    /// first record, which a wrapper's header does not tell.
     #[pyo3(signature = (data, position, first_offset=None))]
     fn check_order(
         &self,
@@ -114,30 +115,34 @@ impl Decoder {
         position: u64,
         first_offset: Option<i64>,
     ) -> PyResult<()> {
-        // What is no header is met by whoever reads it.
+        // Decoding reports what is wrong with a header.
         match (
             self.order,
             Header::parse(data.as_slice(), position).ok().flatten(),
         ) {
-            (Some((next_offset, limit)), Some(header)) => check_place(&header, next_offset, limit)
-                .and_then(|()| check_first_offset(first_offset.unwrap_or(i64::MAX), next_offset))
-                .map_err(|error| to_py(py, error.at(position, Some(header.base_offset)))),
+            (Some((next_offset, limit)), Some(header)) => {
+                check_offset_range(&header, next_offset, limit)
+                    .and_then(|()| {
+                        check_first_offset(first_offset.unwrap_or(i64::MAX), next_offset)
+                    })
+                    .map_err(|error| to_py(py, error.at(position, Some(header.base_offset))))
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl Decoder {
-    /// Rows of whole batches until there are enough of them, the bytes end, or damage is met.
+    /// Decodes whole batches until there are enough rows, the bytes end, or a batch is damaged.
     fn chunk(&mut self, data: &[u8], position: u64) -> Result<(Option<RecordBatch>, usize), Error> {
         let mut consumed = 0;
         self.needed = 0;
         while self.rows.columns.rows() < self.max_rows && self.rows.columns.bytes() < self.max_bytes
         {
             let rest = data.get(consumed..).unwrap_or_default();
-            let (header, entry) = match next(rest, position + consumed as u64) {
-                Ok(Next::Batch(header, entry)) => (header, entry),
-                Ok(Next::NeedMore(bytes)) => {
+            let (header, entry) = match next_batch(rest, position + consumed as u64) {
+                Ok(NextBatch::Batch(header, entry)) => (header, entry),
+                Ok(NextBatch::NeedMore(bytes)) => {
                     self.needed = bytes;
                     break;
                 }
@@ -148,7 +153,7 @@ impl Decoder {
                 .is_in_order(&header, entry)
                 .and_then(|()| self.fetch.batch(&header, rest, &mut self.rows.columns));
             match taken {
-                Ok(Taken::All) => {
+                Ok(Progress::Complete) => {
                     consumed += header.size();
                     self.next_offset = header.next_offset();
                     if let Some((next_offset, _)) = &mut self.order {
@@ -156,10 +161,11 @@ impl Decoder {
                         self.fetch.next_offset = self.next_offset;
                     }
                 }
-                // The next call goes on with it. Where none of its rows was wanted, there is nothing to hand out yet.
-                Ok(Taken::Part) if self.rows.columns.rows() == 0 => {}
-                Ok(Taken::Part | Taken::NoRoom) => break,
-                // What came before the damage is good: hand that out first, the next call meets it again.
+                // The next call continues with this batch. If none of its rows were wanted, there is nothing to return
+                // yet.
+                Ok(Progress::Partial) if self.rows.columns.rows() == 0 => {}
+                Ok(Progress::Partial | Progress::ColumnsFull) => break,
+                // The rows before the damage are returned first. The next call starts at it and reports it.
                 Err(_) if self.has_progress(consumed) => break,
                 Err(mut error) => {
                     let after = rest.get(entry.len()..).unwrap_or_default();
@@ -180,18 +186,18 @@ impl Decoder {
         Ok((Some(rows), consumed))
     }
 
-    /// Before anything is left out by its offsets: no checksum covers them.
+    /// Checks a batch's offsets before it may be skipped by them: no checksum covers them.
     fn is_in_order(&self, header: &Header, entry: &[u8]) -> Result<(), Error> {
         let Some((next_offset, limit)) = self.order else {
             return Ok(());
         };
-        check_place(header, next_offset, limit).map_err(|error| {
+        check_offset_range(header, next_offset, limit).map_err(|error| {
             let summed = if self.check_crcs {
                 header.check_crc(entry)
             } else {
                 Ok(())
             };
-            // Where the header itself is damaged, that is the reason.
+            // If the header itself is damaged, that is the error to report.
             summed
                 .err()
                 .unwrap_or(error)

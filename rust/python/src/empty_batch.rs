@@ -1,4 +1,4 @@
-//! `empty_batch`: offsets that were there, without records.
+//! `empty_batch`: a batch that takes an offset but has no record.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

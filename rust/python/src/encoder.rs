@@ -1,4 +1,4 @@
-//! `Encoder`: Arrow rows to batches.
+//! `Encoder`: encodes Arrow rows as batches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,8 +6,8 @@ use arrow_array::{Array, UInt8Array};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{
-    BatchOptions, BatchWriter, Codec, Compression, Cut, Error, Headers, HeadersBuffer, NewRecord,
-    Place, PlainRows, TimestampType,
+    BatchLimits, BatchOptions, BatchWriter, Codec, Compression, Error, Headers, HeadersBuffer,
+    NewRecord, PlainRows, SourceFields, TimestampType,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -15,18 +15,18 @@ use pyo3::prelude::*;
 use crate::columns::{BytesColumn, Columns, HeadersColumn, NumbersColumn, TimeColumn};
 use crate::error::to_py;
 
-/// Memory that batches were in, for the batches to come: fresh memory costs a page fault for every 4 KiB.
+/// Memory of earlier batches, for reuse: fresh memory costs a page fault for every 4 KiB.
 type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// As much is kept; whoever hands on each buffer before asking for the next needs two.
+/// The most kept blocks. A caller that passes each buffer on before it asks for the next needs two.
 const KEPT_SPARES: usize = 2;
-/// What is larger goes back to the system: one outsized call must not be held for ever.
+/// A larger block is freed, so that one outsized call does not hold memory forever.
 const KEPT_SPARE_BYTES: usize = 16 << 20;
 
-/// The columns that records are made of.
-const PLAIN: [&str; 4] = ["key", "value", "headers", "timestamp"];
-/// And those that say where they were.
-const PLACED: [&str; 7] = [
+/// The columns of a record's content.
+const CONTENT: [&str; 4] = ["key", "value", "headers", "timestamp"];
+/// The same, with those of a record's place in its old log.
+const WITH_SOURCE: [&str; 7] = [
     "key",
     "value",
     "headers",
@@ -36,7 +36,7 @@ const PLACED: [&str; 7] = [
     "timestampType",
 ];
 
-/// Batches on loan to Python.
+/// Batches lent to Python.
 struct Lent {
     memory: Vec<u8>,
     length: usize,
@@ -94,11 +94,10 @@ impl Encoder {
         is_transactional: bool,
     ) -> PyResult<Self> {
         let writer = || {
-            let compression = Compression::from_name(compression).ok_or_else(|| {
-                Error::invalid(format!("there is no compression {compression:?}"))
-            })?;
+            let compression = Compression::from_name(compression)
+                .ok_or_else(|| Error::invalid(format!("unknown compression {compression:?}")))?;
             let timestamp_type = TimestampType::from_name(timestamp_type).ok_or_else(|| {
-                Error::invalid(format!("there is no timestamp type {timestamp_type:?}"))
+                Error::invalid(format!("unknown timestamp type {timestamp_type:?}"))
             })?;
             let options = BatchOptions {
                 magic,
@@ -113,11 +112,11 @@ impl Encoder {
                 is_transactional,
                 ..BatchOptions::default()
             };
-            let cut = Cut {
+            let limits = BatchLimits {
                 batch_size,
                 max_records: max_records.unwrap_or(i32::MAX),
             };
-            BatchWriter::new(options, cut)
+            BatchWriter::new(options, limits)
         };
         Ok(Self {
             writer: writer().map_err(|error| to_py(py, error))?,
@@ -140,14 +139,18 @@ impl Encoder {
         rows: &Bound<'py, PyAny>,
         timestamp: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let columns = Columns::new(rows, if self.keep_offsets { &PLACED } else { &PLAIN })?;
+        let wanted: &[&'static str] = match self.keep_offsets {
+            true => &WITH_SOURCE,
+            false => &CONTENT,
+        };
+        let columns = Columns::new(rows, wanted)?;
         let records = Records::new(py, &columns, timestamp)?;
-        let places = match self.keep_offsets {
-            true => Some(Places::new(py, &columns)?),
+        let sources = match self.keep_offsets {
+            true => Some(SourceColumns::new(py, &columns)?),
             false => None,
         };
         let lent = py
-            .detach(|| self.batches(&records, places.as_ref()))
+            .detach(|| self.batches(&records, sources.as_ref()))
             .map_err(|error| to_py(py, error))?;
         let length = lent.length;
         let memory = Buffer::from(bytes::Bytes::from_owner(lent));
@@ -160,15 +163,19 @@ impl Encoder {
 }
 
 impl Encoder {
-    /// All rows or none: an error takes back what came before it.
-    fn batches(&mut self, records: &Records, places: Option<&Places>) -> Result<Lent, Error> {
+    /// Encodes all rows, or none: an error discards the rows before it.
+    fn batches(
+        &mut self,
+        records: &Records,
+        sources: Option<&SourceColumns>,
+    ) -> Result<Lent, Error> {
         let spare = self
             .spares
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        let pushed = match places {
-            Some(places) => self.push_at(records, places),
+        let pushed = match sources {
+            Some(sources) => self.push_at(records, sources),
             None => self.push(records),
         };
         match pushed.and_then(|()| self.writer.finish(spare.unwrap_or_default())) {
@@ -184,14 +191,14 @@ impl Encoder {
         }
     }
 
-    fn push_at(&mut self, records: &Records, places: &Places) -> Result<(), Error> {
+    fn push_at(&mut self, records: &Records, sources: &SourceColumns) -> Result<(), Error> {
         for row in 0..records.rows {
             records
                 .get(row, &mut self.headers)
                 .and_then(|mut record| {
-                    let (offset, place) = places.get(row)?;
+                    let (offset, source) = sources.get(row)?;
                     record.offset = offset;
-                    self.writer.push_at(&record, place)
+                    self.writer.push_at(&record, source)
                 })
                 .map_err(|error| numbered(error, row))?;
         }
@@ -201,7 +208,7 @@ impl Encoder {
     fn push(&mut self, records: &Records) -> Result<(), Error> {
         let same_times;
         let times = match &records.times {
-            // Values that are all null have no memory that would bound the number of rows.
+            // A column of nulls has no memory that would limit the number of rows.
             None if records.values.is_absent() => None,
             None => {
                 same_times = vec![records.timestamp; records.rows];
@@ -231,7 +238,7 @@ fn numbered(mut error: Error, row: usize) -> Error {
     error
 }
 
-/// What records are made of.
+/// The columns that records are made of.
 struct Records {
     rows: usize,
     keys: BytesColumn,
@@ -263,7 +270,7 @@ impl Records {
         })
     }
 
-    /// The same, if all rows have what the short way takes.
+    /// Returns the columns for the fast path, if all rows qualify.
     fn plain<'a>(&'a self, timestamps: &'a [i64]) -> Option<PlainRows<'a>> {
         let headers = match &self.headers {
             Some(column) if !column.is_empty() => Some(column.plain()?),
@@ -308,14 +315,14 @@ impl Records {
     }
 }
 
-/// Where records were.
-struct Places {
+/// The columns of a record's place in its old log.
+struct SourceColumns {
     offsets: NumbersColumn<i64>,
     leader_epochs: Option<NumbersColumn<i32>>,
     timestamp_types: Option<NumbersColumn<i32>>,
 }
 
-impl Places {
+impl SourceColumns {
     fn new(py: Python<'_>, columns: &Columns<'_>) -> PyResult<Self> {
         let offsets = columns.numbers("offset", "int64")?.ok_or_else(|| {
             let message = "there is no column offset, which is to be kept";
@@ -328,7 +335,7 @@ impl Places {
         })
     }
 
-    fn get(&self, row: usize) -> Result<(i64, Place), Error> {
+    fn get(&self, row: usize) -> Result<(i64, SourceFields), Error> {
         let Some(offset) = self.offsets.get(row) else {
             return Err(Error::invalid("offset is null"));
         };
@@ -336,13 +343,13 @@ impl Places {
         let timestamp_type = known(&self.timestamp_types)
             .map(|id| {
                 TimestampType::from_id(id)
-                    .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))
+                    .ok_or_else(|| Error::invalid(format!("unknown timestamp type {id}")))
             })
             .transpose()?;
-        let place = Place {
+        let source = SourceFields {
             leader_epoch: known(&self.leader_epochs),
             timestamp_type,
         };
-        Ok((offset, place))
+        Ok((offset, source))
     }
 }

@@ -1,4 +1,4 @@
-//! `end_transaction_marker`: the batch that commits or aborts.
+//! `end_transaction_marker`: the batch that commits or aborts a transaction.
 
 use brokerless_core::BatchOptions;
 use pyo3::prelude::*;

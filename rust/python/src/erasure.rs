@@ -1,6 +1,8 @@
-//! `ErasureScan` and `SegmentErasure`: finding the records that go, and new segments without them.
+//! `ErasureScan` and `SegmentErasure`: find records to erase, and write segments without them.
 
-use brokerless_core::{Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex};
+use brokerless_core::{
+    DEFAULT_MAX_BATCH_BYTES, Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -8,7 +10,7 @@ use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::segment_output::SegmentOutput;
 
-/// What was found of a segment.
+/// The records to erase in a segment.
 #[pyclass(module = "brokerless._native", frozen, get_all)]
 #[derive(Debug)]
 pub(crate) struct ErasedRecords {
@@ -26,7 +28,7 @@ pub(crate) struct ErasureScan(Scan);
 #[pymethods]
 impl ErasureScan {
     #[new]
-    #[pyo3(signature = (*, keys=vec![], key_prefixes=vec![], headers=vec![], blank=false, max_batch_bytes=256 << 20))]
+    #[pyo3(signature = (*, keys=vec![], key_prefixes=vec![], headers=vec![], blank=false, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
     fn new(
         keys: Vec<Vec<u8>>,
         key_prefixes: Vec<Vec<u8>>,
@@ -78,7 +80,7 @@ pub(crate) struct SegmentErasure {
 #[pymethods]
 impl SegmentErasure {
     #[new]
-    #[pyo3(signature = (*, blank=false, max_batch_bytes=256 << 20))]
+    #[pyo3(signature = (*, blank=false, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
     fn new(blank: bool, max_batch_bytes: usize) -> Self {
         Self {
             eraser: Eraser::new(blank, max_batch_bytes),

@@ -1,15 +1,15 @@
-//! Core errors as the exceptions of `brokerless.errors`. The caller who knows the file adds its path there.
+//! Converts core errors to the exceptions of `brokerless.errors`. The caller who knows the file adds its path.
 
-use brokerless_core::{Error, Kind, Refused};
+use brokerless_core::{Error, ErrorKind, Refused};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub(crate) fn to_py(py: Python<'_>, error: Error) -> PyErr {
     let class = match error.kind {
-        Kind::Corrupt => "CorruptRecordError",
-        Kind::Unsupported => "UnsupportedFormatError",
-        Kind::Invalid => return PyValueError::new_err(error.message),
+        ErrorKind::Corrupt => "CorruptRecordError",
+        ErrorKind::Unsupported => "UnsupportedFormatError",
+        ErrorKind::Invalid => return PyValueError::new_err(error.message),
     };
     raise(py, class, error).unwrap_or_else(|failure| failure)
 }
@@ -25,7 +25,7 @@ fn raise(py: Python<'_>, class: &str, error: Error) -> PyResult<PyErr> {
     ))
 }
 
-/// A refused append as the leaf of `AppendError` that is named like Kafka's answer.
+/// Converts a refused append to the subclass of `AppendError` that is named like Kafka's answer.
 pub(crate) fn refused_to_py(py: Python<'_>, refused: Refused) -> PyErr {
     refusal(py, refused).unwrap_or_else(|failure| failure)
 }

@@ -1,4 +1,4 @@
-//! `find_batch`: where the next batch may start, behind damage.
+//! `find_batch`: searches for the next batch after damage.
 
 use pyo3::prelude::*;
 

@@ -1,15 +1,12 @@
-//! `find_timestamp`: the broker's look-up of an offset by time, inside one segment.
+//! `find_timestamp`: searches one segment for an offset by timestamp, as a broker does.
 
-use brokerless_core::{Decompressor, Target};
+use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, Decompressor, TimestampQuery};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
 
-/// The most that one batch may decompress to here.
-const MAX_BATCH_BYTES: usize = 256 << 20;
-
-/// Timestamp, offset and leader epoch of what was found.
+/// Timestamp, offset and leader epoch.
 type Found = Option<(i64, i64, i32)>;
 
 #[pyfunction]
@@ -23,14 +20,14 @@ pub(crate) fn find_timestamp(
     start_offset: i64,
     exact: bool,
 ) -> PyResult<(Found, u64)> {
-    let target = Target {
+    let target = TimestampQuery {
         timestamp: target,
         start_offset,
         exact,
     };
     let (found, wanted) = py
         .detach(|| {
-            let mut decompressor = Decompressor::new(MAX_BATCH_BYTES);
+            let mut decompressor = Decompressor::new(DEFAULT_MAX_BATCH_BYTES);
             brokerless_core::find_timestamp(
                 data.as_slice(),
                 position,

@@ -1,4 +1,4 @@
-//! Arrow rows to Python, at a small price for each.
+//! Passes Arrow rows to Python at a small cost for each batch.
 
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_data::ffi::FFI_ArrowArray;
@@ -6,7 +6,7 @@ use arrow_pyarrow::ToPyArrow;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 
-/// Hands over batches of one schema, which crosses once.
+/// Passes batches of one schema, which is converted once.
 #[derive(Debug)]
 pub(crate) struct HandOver {
     schema: Py<PyAny>,

@@ -1,4 +1,4 @@
-//! `HeaderWalk`: what a log holds, from its batch headers alone.
+//! `HeaderWalk`: what the batch headers of a log tell.
 
 use brokerless_core::{Compression, HeaderWalk as Walk, Transactions};
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! `headers_alone` and `place_headers`: batches that stay where they are while their headers change.
+//! `headers_alone` and `place_headers`: headers of batches that stay in place while their headers change.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -6,8 +6,8 @@ use pyo3::types::PyBytes;
 use crate::buffer::Bytes;
 use crate::error::to_py;
 
-/// Positions and bytes, and where the last batch ends.
-type Placed = (Vec<(u64, Py<PyBytes>)>, u64);
+/// Positions and first bytes, and where the last batch ends.
+type PlacedHeaders = (Vec<(u64, Py<PyBytes>)>, u64);
 
 #[pyfunction]
 pub(crate) fn headers_alone(py: Python<'_>, data: Bytes) -> PyResult<(Bound<'_, PyBytes>, usize)> {
@@ -17,7 +17,7 @@ pub(crate) fn headers_alone(py: Python<'_>, data: Bytes) -> PyResult<(Bound<'_, 
 }
 
 #[pyfunction]
-pub(crate) fn place_headers(py: Python<'_>, headers: Bytes) -> PyResult<Placed> {
+pub(crate) fn place_headers(py: Python<'_>, headers: Bytes) -> PyResult<PlacedHeaders> {
     let placed = brokerless_core::place_headers(headers.as_slice());
     let (placed, end) = placed.map_err(|error| to_py(py, error))?;
     let placed = placed.into_iter();

@@ -1,20 +1,17 @@
-//! `JsonDump`: a log as one JSON object a batch.
+//! `JsonDump`: dumps a log with one JSON object a batch.
 
-use brokerless_core::{BytesFormat, JsonDump as Dump};
+use brokerless_core::{BytesFormat, DEFAULT_MAX_BATCH_BYTES, JsonDump as Dump};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
 
-/// One batch may decompress to this much.
-const MAX_BATCH_BYTES: usize = 256 << 20;
-
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
 pub(crate) struct JsonDump {
     dump: Dump,
-    /// Kept between calls: fresh pages for every text cost as much as writing it.
+    /// Reused by each call: fresh pages for a text cost as much as writing it.
     text: Vec<u8>,
 }
 
@@ -25,7 +22,7 @@ impl JsonDump {
     fn new(py: Python<'_>, records: bool, bytes: &str) -> PyResult<Self> {
         let format = BytesFormat::from_name(bytes).map_err(|error| to_py(py, error))?;
         Ok(Self {
-            dump: Dump::new(records, format, MAX_BATCH_BYTES),
+            dump: Dump::new(records, format, DEFAULT_MAX_BATCH_BYTES),
             text: Vec::new(),
         })
     }

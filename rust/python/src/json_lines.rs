@@ -1,4 +1,4 @@
-//! `json_lines`: Arrow rows as JSON, one object a line, with no Python object a value.
+//! `json_lines`: writes Arrow rows as JSON, one object a line, without a Python object for each value.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};
@@ -48,7 +48,7 @@ fn lines(rows: &RecordBatch, format: BytesFormat) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A column, with its type known once.
+/// A column, whose type is determined once.
 enum Values<'a> {
     Bytes(&'a BinaryArray),
     Text(&'a StringArray),
@@ -129,7 +129,7 @@ impl<'a> Values<'a> {
                 }
                 json.end_array();
             }
-            // No headers are an empty list, also where Spark has null for them.
+            // A row without headers has an empty list, even if Spark's null stands for it.
             Self::Nullable(_, values) if matches!(**values, Self::Headers(..)) => {
                 values.write(row, format, json);
             }

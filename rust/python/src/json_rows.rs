@@ -1,4 +1,4 @@
-//! `json_rows`: JSON lines, as `json_lines` writes them, to Arrow rows, with no Python object a value.
+//! `json_rows`: reads the JSON lines that `json_lines` writes, without a Python object for each value.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::rows::TIMESTAMP_TYPE;
 
-/// A line of `brokerless read`. What a row lacks is null, but for its value: that would be a tombstone.
+/// A line of `brokerless read`. Missing fields are null. The value is required, because a null one is a tombstone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Line<'a> {
@@ -39,7 +39,7 @@ struct Line<'a> {
     headers: Option<Vec<(Cow<'a, str>, Option<Value<'a>>)>>,
 }
 
-/// Bytes in the format that was asked for, or in base64 where they are no text.
+/// Bytes in the wanted format, or in base64 if they are no text.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "text, null or {\"base64\": text} expected")]
 enum Value<'a> {
@@ -94,7 +94,7 @@ fn rows(data: &[u8], format: BytesFormat, first_line: usize) -> Result<RecordBat
 }
 
 fn parse(line: &[u8]) -> Result<Line<'_>> {
-    // Otherwise an array would be taken for the fields in their order.
+    // Otherwise serde would accept an array of the fields in their order.
     if !line.starts_with(b"{") {
         return Err(Error::invalid(
             "not a JSON object, such as {\"key\": \"k\", \"value\": \"v\"}",

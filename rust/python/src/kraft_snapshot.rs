@@ -1,4 +1,4 @@
-//! `kraft_snapshot`: metadata records as a KRaft snapshot.
+//! `kraft_snapshot`: writes metadata records as a KRaft snapshot.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

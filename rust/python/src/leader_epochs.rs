@@ -1,4 +1,4 @@
-//! `LeaderEpochs`: which leader epoch began where.
+//! `LeaderEpochs`: the leader epochs of a log and their start offsets.
 
 use brokerless_core::LeaderEpochs as Epochs;
 use pyo3::prelude::*;

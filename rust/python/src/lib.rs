@@ -1,4 +1,4 @@
-//! Registration only: each name lives in the file of that name.
+//! Registers the contents of `brokerless._native`. Each name is defined in the file of that name.
 
 mod appended;
 mod appender;
@@ -36,7 +36,6 @@ mod segment_conversion;
 mod segment_output;
 mod segment_recovery;
 mod segment_state;
-mod share;
 mod soundness;
 mod space_estimate;
 mod table;
@@ -44,7 +43,9 @@ mod time_index;
 mod transaction_index;
 
 use arrow_pyarrow::ToPyArrow;
-use brokerless_core::{Compression, FIRST_OWN_PRODUCER_ID};
+use brokerless_core::{
+    BATCH_OVERHEAD, Compression, DEFAULT_MAX_BATCH_BYTES, FIRST_OWN_PRODUCER_ID,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -67,6 +68,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         "ROW_COLUMNS",
         PyTuple::new(module.py(), rows::column_names())?,
     )?;
+    module.add("BATCH_OVERHEAD", BATCH_OVERHEAD)?;
+    module.add("DEFAULT_MAX_BATCH_BYTES", DEFAULT_MAX_BATCH_BYTES)?;
     module.add("FIRST_OWN_PRODUCER_ID", FIRST_OWN_PRODUCER_ID)?;
     module.add_class::<appended::Appended>()?;
     module.add_class::<appended::Closing>()?;

@@ -1,20 +1,17 @@
-//! `LogDump`: a log as `kafka-dump-log` prints it.
+//! `LogDump`: dumps a log as `kafka-dump-log` does.
 
-use brokerless_core::LogDump as Dump;
+use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, LogDump as Dump};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
 
-/// One batch may decompress to this much.
-const MAX_BATCH_BYTES: usize = 256 << 20;
-
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
 pub(crate) struct LogDump {
     dump: Dump,
-    /// Kept between calls: fresh pages for every text cost as much as writing it.
+    /// Reused by each call: fresh pages for a text cost as much as writing it.
     text: Vec<u8>,
 }
 
@@ -32,7 +29,7 @@ impl LogDump {
             deep_iteration,
             print_data_log,
             skip_record_metadata,
-            MAX_BATCH_BYTES,
+            DEFAULT_MAX_BATCH_BYTES,
         );
         if escape_controls {
             dump = dump.escape_controls();

@@ -1,4 +1,4 @@
-//! `OffsetIndex`: a `.index` file.
+//! `OffsetIndex`: the content of a `.index` file.
 
 use std::sync::Arc;
 

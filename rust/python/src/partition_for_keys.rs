@@ -1,4 +1,4 @@
-//! `partition_for_keys`: where Kafka's producers send keys.
+//! `partition_for_keys`: the partition to which Kafka's producers send a key.
 
 use arrow_array::{Array as _, Int32Array};
 use arrow_pyarrow::ToPyArrow;
@@ -9,7 +9,7 @@ use crate::borrowed_array::Array;
 use crate::columns::BytesColumn;
 use crate::error::to_py;
 
-/// For a null key: whoever sends it chooses.
+/// The result for a null key, whose partition the sender chooses.
 const NO_PARTITION: i32 = -1;
 
 #[pyfunction]
@@ -20,7 +20,7 @@ pub(crate) fn partition_for_keys<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     if partitions < 1 {
         let error = Error::invalid(format!(
-            "partitions {partitions}; there must be at least one"
+            "partitions is {partitions}; at least one is needed"
         ));
         return Err(to_py(py, error));
     }

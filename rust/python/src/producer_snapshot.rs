@@ -1,4 +1,4 @@
-//! `producer_snapshot`: a `.snapshot` file.
+//! `producer_snapshot`: the content of a `.snapshot` file.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn producer_snapshot(py: Python<'_>, data: Bytes) -> PyResult<Bound<'
     producer_table(py, &producers)
 }
 
-/// One row a producer. The only home of that schema.
+/// One row for each producer. No other code has this schema.
 pub(crate) fn producer_table<'py>(
     py: Python<'py>,
     producers: &[ProducerState],

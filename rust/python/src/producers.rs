@@ -1,4 +1,4 @@
-//! `Producers`: what a log knows of its producers.
+//! `Producers`: the producer state of a log.
 
 use brokerless_core::Producers as State;
 use pyo3::prelude::*;

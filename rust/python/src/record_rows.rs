@@ -1,8 +1,8 @@
-//! `RecordRows`: rows of any Arrow types that a record's fields may come in, as batches of one schema.
+//! `RecordRows`: converts rows of many Arrow types to batches of one schema, from which records are encoded.
 //!
-//! What a file says of its arrays is checked here, before anything that believes it has them, and what no record can be is
-//! refused. Columns that are as they should be are shared; what is copied comes in pieces, since a dictionary or views may
-//! stand for far more bytes than they take.
+//! A file's arrays are checked here, before other code trusts them, and values that no record can have are refused. Columns
+//! of the right type are shared. Others are copied in pieces, because a dictionary or views may stand for far more bytes
+//! than they take.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use brokerless_core::{Error, TimestampType, check_header_count, check_timestamp};
 use pyo3::prelude::*;
 
+use crate::borrowed_array::Array;
 use crate::columns::{BytesColumn, Columns, HeadersColumn, Integers, TimeColumn};
 use crate::error::to_py;
 use crate::hand_over::HandOver;
@@ -22,11 +23,11 @@ use crate::rows::TIMESTAMP_TYPE;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// A piece ends behind the row with which it has so many bytes, or so many rows.
+/// A piece ends after the row with which it reaches this many bytes or rows.
 const PIECE_BYTES: usize = 32 << 20;
 const PIECE_ROWS: usize = 1 << 20;
 
-/// Rows of fewer bytes together are not measured one by one.
+/// If all shared columns have fewer bytes, rows are not measured one by one.
 const MEASURED_BYTES: usize = 1 << 30;
 
 const ASKED: [&str; 5] = ["key", "value", "headers", "timestamp", "partition"];
@@ -39,15 +40,15 @@ pub(crate) struct RecordRows {
     hand_over: HandOver,
     rows: usize,
     next: usize,
-    /// Rows are measured, and come in pieces.
+    /// Whether rows are measured and divided into pieces.
     is_cut: bool,
 }
 
-/// A column, and what of it can be handed on as it is.
+/// A column, and the Arrow array of it that can be passed on without a copy.
 enum Column {
     Bytes(BytesColumn, Option<BinaryArray>),
     Headers(Box<HeadersColumn>, Option<ListArray>),
-    /// Names of topics.
+    /// Topic names.
     Text(BytesColumn),
     Numbers(ArrayRef),
 }
@@ -82,48 +83,14 @@ impl RecordRows {
         let mut fields = Vec::new();
         for name in asked {
             let array = match name {
-                // Nulls of no type are tombstones, or lack what must be there.
+                // In `value`, nulls without a type are tombstones. In the others, they are missing values.
                 "value" | "offset" | "topic" => found.get(name),
                 _ => found.typed(name),
             };
             let Some(array) = array else {
                 continue;
             };
-            let rows = found.rows;
-            let (data_type, column) = match name {
-                "key" | "value" => {
-                    let column = BytesColumn::new(py, name, Some(array))?;
-                    let shared = py.detach(|| column.array());
-                    (DataType::Binary, Column::Bytes(column, shared))
-                }
-                "topic" => {
-                    let column = BytesColumn::new(py, name, Some(array))?;
-                    (DataType::Utf8, Column::Text(column))
-                }
-                "headers" => {
-                    let column = HeadersColumn::new(py, array)?;
-                    let shared = py
-                        .detach(|| match shared(&column) {
-                            Some(shared) if magic == 2 => Ok(Some(shared)),
-                            shared => check_headers(&column, rows, magic).map(|()| shared),
-                        })
-                        .map_err(|error| to_py(py, error))?;
-                    (headers_type(), Column::Headers(Box::new(column), shared))
-                }
-                _ => {
-                    let numbers = if name == "timestamp" {
-                        let column = TimeColumn::new(py, name, array)?;
-                        py.detach(|| times(&column, rows))
-                    } else if array.type_name == "null" {
-                        Err(numbered(Error::invalid(format!("{name} is null")), 0))
-                    } else {
-                        let column = Integers::new(py, name, array)?;
-                        py.detach(|| numbers(name, &column, rows, magic))
-                    };
-                    let numbers = numbers.map_err(|error| to_py(py, error))?;
-                    (numbers.data_type().clone(), Column::Numbers(numbers))
-                }
-            };
+            let (data_type, column) = Column::new(py, name, array, found.rows, magic)?;
             columns.push(column);
             fields.push(Field::new(name, data_type, true));
         }
@@ -159,7 +126,7 @@ impl RecordRows {
 }
 
 impl RecordRows {
-    /// Where the next piece ends.
+    /// Returns where the next piece ends.
     fn end(&self) -> Result<usize> {
         if !self.is_cut {
             return Ok(self.rows);
@@ -191,6 +158,50 @@ impl RecordRows {
 }
 
 impl Column {
+    /// Checks a column of `rows` rows; returns it with the type in which it is passed on.
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        array: &Array,
+        rows: usize,
+        magic: i8,
+    ) -> PyResult<(DataType, Self)> {
+        match name {
+            "key" | "value" => {
+                let column = BytesColumn::new(py, name, Some(array))?;
+                let shared = py.detach(|| column.array());
+                Ok((DataType::Binary, Self::Bytes(column, shared)))
+            }
+            "topic" => {
+                let column = BytesColumn::new(py, name, Some(array))?;
+                Ok((DataType::Utf8, Self::Text(column)))
+            }
+            "headers" => {
+                let column = HeadersColumn::new(py, array)?;
+                let shared = py
+                    .detach(|| match shared(&column) {
+                        Some(shared) if magic == 2 => Ok(Some(shared)),
+                        shared => check_headers(&column, rows, magic).map(|()| shared),
+                    })
+                    .map_err(|error| to_py(py, error))?;
+                Ok((headers_type(), Self::Headers(Box::new(column), shared)))
+            }
+            _ => {
+                let numbers = if name == "timestamp" {
+                    let column = TimeColumn::new(py, name, array)?;
+                    py.detach(|| times(&column, rows))
+                } else if array.type_name == "null" {
+                    Err(numbered(Error::invalid(format!("{name} is null")), 0))
+                } else {
+                    let column = Integers::new(py, name, array)?;
+                    py.detach(|| numbers(name, &column, rows, magic))
+                };
+                let numbers = numbers.map_err(|error| to_py(py, error))?;
+                Ok((numbers.data_type().clone(), Self::Numbers(numbers)))
+            }
+        }
+    }
+
     fn is_copied(&self) -> bool {
         matches!(
             self,
@@ -220,7 +231,7 @@ impl Column {
         }
     }
 
-    /// Of one row's field, roughly.
+    /// The approximate size of one row's field.
     fn size(&self, row: usize) -> Result<usize> {
         match self {
             Self::Bytes(column, _) | Self::Text(column) => {
@@ -230,7 +241,7 @@ impl Column {
                 let mut size = 0;
                 column.each(row, |key, value| {
                     size += key.len() + value.map_or(0, <[u8]>::len) + 16;
-                    // Views of one value may be any number.
+                    // Any number of views may refer to one value.
                     check_size(size)
                 })?;
                 Ok(size)
@@ -239,7 +250,7 @@ impl Column {
         }
     }
 
-    /// The rows from `start` to `end`.
+    /// Returns the rows from `start` to `end`.
     fn array(&self, start: usize, end: usize) -> Result<ArrayRef> {
         Ok(match self {
             Self::Numbers(array) => array.slice(start, end - start),
@@ -278,7 +289,7 @@ impl Column {
     }
 }
 
-/// Bytes that are copied, fewer than 32 bits count: a piece, or one record.
+/// Copied bytes, whose number fits 32 bits: those of a piece, or of one record.
 struct Copied {
     ends: Vec<i32>,
     data: Vec<u8>,
@@ -312,7 +323,7 @@ impl Copied {
 }
 
 fn header_fields() -> Fields {
-    // Kafka takes any bytes for a header's key.
+    // Kafka accepts any bytes as a header's key.
     Fields::from(vec![
         Field::new("key", DataType::Binary, true),
         Field::new("value", DataType::Binary, true),
@@ -340,7 +351,7 @@ fn lists(
     ListArray::try_new(Arc::new(element), ends, Arc::new(headers), None)
 }
 
-/// Refuses headers that are null, damaged, or of a record that cannot have any.
+/// Refuses headers that are null or damaged, or that the magic cannot store.
 fn check_headers(column: &HeadersColumn, rows: usize, magic: i8) -> Result<()> {
     for row in 0..rows {
         let (mut count, mut size) = (0, 0);
@@ -380,13 +391,13 @@ fn numbers(name: &str, column: &Integers, rows: usize, magic: i8) -> Result<Arra
     let check = |number: Option<i64>| match number {
         None if name == "offset" => Err(Error::invalid("offset is null")),
         Some(number) if !(least..=most).contains(&number) => Err(Error::invalid(format!(
-            "{name} {number}; {least} to {most} allowed"
+            "{name} is {number}, allowed: {least} to {most}"
         ))),
         Some(number) if name == TIMESTAMP_TYPE => {
             let id = i32::try_from(number).unwrap_or(i32::MAX);
             let found = TimestampType::from_id(id);
             found
-                .ok_or_else(|| Error::invalid(format!("there is no timestamp type {id}")))?
+                .ok_or_else(|| Error::invalid(format!("unknown timestamp type {id}")))?
                 .check_magic(magic)
         }
         _ => Ok(()),
@@ -410,7 +421,7 @@ fn check_size(bytes: usize) -> Result<()> {
     const MOST: usize = i32::MAX as usize;
     if bytes > MOST {
         return Err(Error::invalid(format!(
-            "a record of {bytes} bytes or more; {MOST} is the most"
+            "a record has {bytes} bytes or more; at most {MOST} are allowed"
         )));
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! Rows: the Arrow schema of records, and how records become it. The only home of both.
+//! The Arrow schema of records, and its columns. No other code has either.
 //!
-//! Column names are those of Spark's Kafka source; behind them the lineage of a row. Under `spark` the types
-//! are Spark's too: microseconds, and null instead of an empty list of headers.
+//! Column names are those of Spark's Kafka source, followed by the lineage of a row. With `spark`, the types are Spark's too:
+//! timestamps in microseconds, and null instead of an empty list of headers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use arrow_array::{
     RecordBatchOptions, StringArray, TimestampMicrosecondArray, TimestampMillisecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use brokerless_core::{Columns, Error, Result, Run};
+use brokerless_core::{BatchRows, Columns, Error, Result};
 
 use crate::arrays::{binary_array, headers_array, headers_type};
 
@@ -35,10 +35,10 @@ enum Column {
     IsTransactional,
 }
 
-/// Holds Kafka's numbers; JSON lines give the names.
+/// Its integers are Kafka's ids. JSON lines have the names.
 pub(crate) const TIMESTAMP_TYPE: &str = "timestampType";
 
-/// Names in their order.
+/// The column names in their order.
 const COLUMNS: [(&str, Column); 17] = [
     ("key", Column::Key),
     ("value", Column::Value),
@@ -86,7 +86,7 @@ impl Column {
     }
 }
 
-/// Which columns, in which form.
+/// The wanted columns and their Arrow types.
 #[derive(Debug, Clone)]
 pub(crate) struct Projection {
     columns: Vec<Column>,
@@ -133,7 +133,7 @@ impl Projection {
     }
 }
 
-/// Rows that grow a Kafka batch at a time, and leave as Arrow.
+/// Rows that grow by a Kafka batch at a time, and become an Arrow batch.
 #[derive(Debug)]
 pub(crate) struct RowBuilder {
     projection: Projection,
@@ -178,7 +178,7 @@ impl RowBuilder {
         self.projection.schema.clone()
     }
 
-    /// The rows so far; begins anew.
+    /// Takes the rows as an Arrow batch, and starts anew.
     pub(crate) fn finish(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
         let rows = self.columns.rows();
         let arrays = self
@@ -195,7 +195,7 @@ impl RowBuilder {
 
     fn array(&mut self, column: Column, rows: usize) -> std::result::Result<ArrayRef, ArrowError> {
         let absent = || ArrowError::InvalidArgumentError("column was not asked for".into());
-        let runs = &self.columns.runs;
+        let batches = &self.columns.batches;
         Ok(match column {
             Column::Key => {
                 let keys = self.columns.keys.as_mut().ok_or_else(absent)?;
@@ -228,9 +228,9 @@ impl RowBuilder {
                 Arc::new(Int32Array::from_iter(sequences.into_iter().map(known)))
             }
             Column::TimestampType => {
-                let timestamp_type = |run: &Run| run.header.timestamp_type() as i32;
-                match runs.first().map(timestamp_type) {
-                    Some(first) if runs.iter().all(|run| timestamp_type(run) == first) => {
+                let timestamp_type = |batch: &BatchRows| batch.header.timestamp_type() as i32;
+                match batches.first().map(timestamp_type) {
+                    Some(first) if batches.iter().all(|batch| timestamp_type(batch) == first) => {
                         if self.timestamp_type != Some(first) {
                             self.timestamp_type = Some(first);
                             self.timestamp_types = Repeated::default();
@@ -238,28 +238,30 @@ impl RowBuilder {
                         self.timestamp_types
                             .rows(rows, |rows| Arc::new(Int32Array::from(vec![first; rows])))
                     }
-                    _ => Arc::new(Int32Array::from(expand(runs, timestamp_type))),
+                    _ => Arc::new(Int32Array::from(expand(batches, timestamp_type))),
                 }
             }
-            Column::LeaderEpoch => Arc::new(Int32Array::from(expand(runs, |run| {
-                known(run.header.partition_leader_epoch)
+            Column::LeaderEpoch => Arc::new(Int32Array::from(expand(batches, |batch| {
+                known(batch.header.partition_leader_epoch)
             }))),
-            Column::BaseOffset => Arc::new(Int64Array::from(expand(runs, |run| run.first_offset))),
-            Column::Position => Arc::new(Int64Array::from(expand(runs, |run| {
-                run.header.position as i64
+            Column::BaseOffset => Arc::new(Int64Array::from(expand(batches, |batch| {
+                batch.first_offset
             }))),
-            Column::Magic => Arc::new(Int8Array::from(expand(runs, |run| run.header.magic))),
-            Column::Compression => Arc::new(StringArray::from(expand(runs, |run| {
-                run.header.compression().ok().map(|codec| codec.name())
+            Column::Position => Arc::new(Int64Array::from(expand(batches, |batch| {
+                batch.header.position as i64
             }))),
-            Column::ProducerId => Arc::new(Int64Array::from(expand(runs, |run| {
-                known(run.header.producer_id)
+            Column::Magic => Arc::new(Int8Array::from(expand(batches, |batch| batch.header.magic))),
+            Column::Compression => Arc::new(StringArray::from(expand(batches, |batch| {
+                batch.header.compression().ok().map(|codec| codec.name())
             }))),
-            Column::ProducerEpoch => Arc::new(Int16Array::from(expand(runs, |run| {
-                known(run.header.producer_epoch)
+            Column::ProducerId => Arc::new(Int64Array::from(expand(batches, |batch| {
+                known(batch.header.producer_id)
             }))),
-            Column::IsTransactional => Arc::new(BooleanArray::from(expand(runs, |run| {
-                run.header.is_transactional()
+            Column::ProducerEpoch => Arc::new(Int16Array::from(expand(batches, |batch| {
+                known(batch.header.producer_epoch)
+            }))),
+            Column::IsTransactional => Arc::new(BooleanArray::from(expand(batches, |batch| {
+                batch.header.is_transactional()
             }))),
         })
     }
@@ -284,16 +286,16 @@ impl RowBuilder {
     }
 }
 
-/// One value a Kafka batch, repeated for each of its rows.
-fn expand<T: Clone>(runs: &[Run], value: impl Fn(&Run) -> T) -> Vec<T> {
-    let mut values = Vec::with_capacity(runs.iter().map(|run| run.rows).sum());
-    for run in runs {
-        values.resize(values.len() + run.rows, value(run));
+/// Repeats a value of each Kafka batch for each of its rows.
+fn expand<T: Clone>(batches: &[BatchRows], value: impl Fn(&BatchRows) -> T) -> Vec<T> {
+    let mut values = Vec::with_capacity(batches.iter().map(|batch| batch.rows).sum());
+    for batch in batches {
+        values.resize(values.len() + batch.rows, value(batch));
     }
     values
 }
 
-/// One value for all rows: built once, and sliced for each batch.
+/// A value that is the same in all rows: built once, and sliced for each batch.
 #[derive(Debug, Default)]
 struct Repeated(Option<ArrayRef>);
 
@@ -309,7 +311,7 @@ impl Repeated {
     }
 }
 
-/// Kafka's -1 is Arrow's null.
+/// Converts Kafka's -1 to null.
 fn known<T: Copy + PartialOrd + Default>(value: T) -> Option<T> {
     (value >= T::default()).then_some(value)
 }

@@ -1,4 +1,4 @@
-//! `scan`: the header fields of whole batches, as Arrow. The only home of that schema.
+//! `scan`: the header fields of whole batches as Arrow. No other code has this schema.
 
 use std::sync::Arc;
 
@@ -7,14 +7,13 @@ use arrow_array::{
 };
 use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{DataType, Field, Schema};
-use brokerless_core::{Decompressor, Error, Header, Next, first_offset, next};
+use brokerless_core::{
+    DEFAULT_MAX_BATCH_BYTES, Decompressor, Error, Header, NextBatch, first_offset, next_batch,
+};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
-
-/// One wrapper of magic 0 or 1 may decompress to this much; beyond, its base offset is null.
-const MAX_WRAPPER_BYTES: usize = 256 << 20;
 
 struct Batch {
     header: Header,
@@ -49,15 +48,15 @@ fn batches(
     check_crcs: bool,
     most: usize,
 ) -> Result<(Vec<Batch>, usize), Error> {
-    let mut decompressor = Decompressor::new(MAX_WRAPPER_BYTES);
+    let mut decompressor = Decompressor::new(DEFAULT_MAX_BATCH_BYTES);
     let mut found = Vec::new();
     let mut consumed = 0;
     while found.len() < most {
-        match next(
+        match next_batch(
             data.get(consumed..).unwrap_or_default(),
             position + consumed as u64,
         ) {
-            Ok(Next::Batch(header, entry)) => {
+            Ok(NextBatch::Batch(header, entry)) => {
                 found.push(Batch {
                     header,
                     first_offset: first_offset(&header, entry, &mut decompressor).ok(),
@@ -65,7 +64,7 @@ fn batches(
                 });
                 consumed += header.size();
             }
-            Ok(Next::NeedMore(_)) => return Ok((found, consumed)),
+            Ok(NextBatch::NeedMore(_)) => return Ok((found, consumed)),
             Err(_) if consumed > 0 => return Ok((found, consumed)),
             Err(error) => return Err(error),
         }
@@ -73,7 +72,7 @@ fn batches(
     Ok((found, consumed))
 }
 
-/// Values as Kafka's accessors give them: -1 for what magic 0 and 1 lack, null for what no accessor knows.
+/// The values of Kafka's accessors: -1 for fields that magic 0 and 1 lack, null if no accessor has a value.
 fn table(batches: &[Batch], check_crcs: bool) -> RecordBatch {
     fn column<A: FromIterator<Option<T>> + arrow_array::Array + 'static, T>(
         batches: &[Batch],

@@ -1,12 +1,8 @@
-//! `SegmentConversion`: old segments into new ones of another magic or codec. Batches that do not depend on others are made
-//! by several threads, and pushed in order.
-
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! `SegmentConversion`: converts old segments to another magic or codec.
 
 use brokerless_core::{
-    AbortedTransaction, Codec, Compression, Conversion, Converted, Converter, Error, Header, Next,
-    Result, Rewriter, TransactionIndex, next,
+    AbortedTransaction, Codec, Compression, Conversion, Converted, DEFAULT_MAX_BATCH_BYTES, Error,
+    Result, SegmentConverter, TransactionIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,149 +10,17 @@ use pyo3::types::PyDict;
 use crate::buffer::Bytes;
 use crate::error::to_py;
 use crate::segment_output::SegmentOutput;
-use crate::share::{share, workers};
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
-pub(crate) struct SegmentConversion {
-    converter: Converter,
-    /// Of the threads; one thread needs none.
-    others: Vec<Converter>,
-    /// What these did.
-    converted: Converted,
-    rewriter: Rewriter,
-}
-
-/// Bytes of batches that a thread takes at a time, and one batch more.
-const TOGETHER: usize = 128 << 10;
-/// Threads stop when they have made so much: small batches may become large ones.
-const MAX_MADE: usize = 16 << 20;
-
-/// A whole batch of the bytes that were fed.
-struct Piece {
-    header: Header,
-    at: Range<usize>,
-}
-
-/// What some pieces became, until there was enough: where each one ends in `bytes`, None for one that stays as it is.
-#[derive(Default)]
-struct Made {
-    bytes: Vec<u8>,
-    ends: Vec<Option<usize>>,
-    converted: Converted,
-}
-
-impl SegmentConversion {
-    fn feed_all(
-        &mut self,
-        data: &[u8],
-        position: u64,
-        output: &mut SegmentOutput,
-    ) -> Result<usize> {
-        let parts = match self.others.len() {
-            0 => Vec::new(),
-            _ => self.independent(data, position)?,
-        };
-        if parts.is_empty() || !self.rewriter.drain(&mut output.0)? {
-            return self
-                .rewriter
-                .feed(&mut self.converter, data, position, &mut output.0);
-        }
-        let made_bytes = AtomicUsize::new(0);
-        let made = share(
-            &mut self.others,
-            &parts,
-            || (),
-            |converter, part| convert(converter, part, data, &made_bytes),
-        )?;
-        let mut taken = 0;
-        for (part, made) in parts.iter().zip(&made) {
-            let mut start = 0;
-            for (piece, end) in part.iter().zip(&made.ends) {
-                self.converter.check_place(&piece.header)?;
-                let batch = match *end {
-                    Some(end) => made.bytes.get(std::mem::replace(&mut start, end)..end),
-                    None => data.get(piece.at.clone()),
-                };
-                self.rewriter.put(
-                    batch.unwrap_or_default(),
-                    piece.header.position,
-                    &mut output.0,
-                )?;
-                taken = piece.at.end;
-            }
-            self.converted += made.converted;
-            if made.ends.len() < part.len() {
-                break;
-            }
-        }
-        Ok(taken)
-    }
-
-    /// The whole batches that `data` starts with, in parts; none if one of them depends on others.
-    fn independent(&self, data: &[u8], position: u64) -> Result<Vec<Vec<Piece>>> {
-        let mut parts: Vec<Vec<Piece>> = Vec::new();
-        let (mut at, mut free) = (0, 0_usize);
-        while let Next::Batch(header, entry) =
-            next(data.get(at..).unwrap_or_default(), position + at as u64)?
-        {
-            if !self.converter.is_independent(&header) {
-                return Ok(Vec::new());
-            }
-            let piece = Piece {
-                header,
-                at: at..at + entry.len(),
-            };
-            at += entry.len();
-            match parts.last_mut() {
-                Some(part) if free > 0 => {
-                    part.push(piece);
-                    free = free.saturating_sub(entry.len());
-                }
-                _ => {
-                    parts.push(vec![piece]);
-                    free = TOGETHER.saturating_sub(entry.len());
-                }
-            }
-        }
-        Ok(parts)
-    }
-
-    fn converted(&self) -> Converted {
-        let mut converted = self.converter.converted();
-        converted += self.converted;
-        converted
-    }
-}
-
-fn convert(
-    converter: &mut Converter,
-    part: &[Piece],
-    data: &[u8],
-    made_bytes: &AtomicUsize,
-) -> Result<Made> {
-    let mut made = Made::default();
-    for piece in part {
-        // The first batch is always made: else nothing would be taken, as at the end of what there is.
-        if piece.at.start > 0 && made_bytes.load(Ordering::Relaxed) >= MAX_MADE {
-            break;
-        }
-        let before = made.bytes.len();
-        let entry = data.get(piece.at.clone()).unwrap_or_default();
-        let stays = converter.alone(&piece.header, entry, &mut made.bytes)?;
-        made_bytes.fetch_add(made.bytes.len() - before, Ordering::Relaxed);
-        made.ends.push((!stays).then_some(made.bytes.len()));
-    }
-    made.converted = converter.take_converted();
-    Ok(made)
-}
+pub(crate) struct SegmentConversion(SegmentConverter);
 
 #[pymethods]
 impl SegmentConversion {
     #[new]
     #[pyo3(signature = (*, magic=None, compression=None, compression_level=None, recompress=false, batch_size=None,
         join_below=None, drop_headers=false, drop_producers=false, aborted=vec![], last_stable_offset=i64::MAX, log_end_offset=i64::MAX,
-        max_batch_bytes=256 << 20, threads=1))]
+        max_batch_bytes=DEFAULT_MAX_BATCH_BYTES, threads=1))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -188,35 +52,22 @@ impl SegmentConversion {
                 drop_headers,
                 drop_producers,
             };
-            Converter::new(
+            SegmentConverter::new(
                 conversion,
                 &aborted,
                 last_stable_offset,
                 log_end_offset,
                 max_batch_bytes,
+                threads,
             )
         };
-        let converters = || {
-            Ok((
-                converter()?,
-                (0..workers(threads))
-                    .map(|_| converter())
-                    .collect::<Result<_>>()?,
-            ))
-        };
-        let (converter, others) = converters().map_err(|error| to_py(py, error))?;
-        Ok(Self {
-            converter,
-            others,
-            converted: Converted::default(),
-            rewriter: Rewriter::new(u64::MAX),
-        })
+        converter().map(Self).map_err(|error| to_py(py, error))
     }
 
     fn begin(&mut self, py: Python<'_>, txnindex: Bytes, max_segment_bytes: u64) -> PyResult<()> {
-        self.rewriter = Rewriter::new(max_segment_bytes);
-        self.rewriter
-            .begin(&TransactionIndex::new(txnindex.as_slice(), 0))
+        let aborted = TransactionIndex::new(txnindex.as_slice(), 0);
+        self.0
+            .begin(&aborted, max_segment_bytes)
             .map_err(|error| to_py(py, error))
     }
 
@@ -227,34 +78,28 @@ impl SegmentConversion {
         position: u64,
         output: &mut SegmentOutput,
     ) -> PyResult<usize> {
-        py.detach(|| self.feed_all(data.as_slice(), position, output))
+        py.detach(|| self.0.feed(data.as_slice(), position, &mut output.0))
             .map_err(|error| to_py(py, error))
     }
 
     fn finish(&mut self, py: Python<'_>, output: &mut SegmentOutput) -> PyResult<bool> {
-        let Self {
-            converter,
-            rewriter,
-            ..
-        } = self;
-        let output = &mut output.0;
-        py.detach(|| rewriter.finish(converter, output))
+        py.detach(|| self.0.finish(&mut output.0))
             .map_err(|error| to_py(py, error))
     }
 
     #[getter]
     fn needed(&self) -> usize {
-        self.rewriter.needed
+        self.0.needed()
     }
 
     #[getter]
     fn is_full(&self) -> bool {
-        self.rewriter.is_full
+        self.0.is_full()
     }
 
     #[getter]
     fn changed(&self) -> u64 {
-        self.converted().changed
+        self.0.converted().changed
     }
 
     #[getter(converted)]
@@ -269,7 +114,7 @@ impl SegmentConversion {
             control_batches,
             aborted,
             undecided,
-        } = self.converted();
+        } = self.0.converted();
         let counts = PyDict::new(py);
         for (name, count) in [
             ("batches", batches),
@@ -288,7 +133,7 @@ impl SegmentConversion {
     }
 }
 
-/// The codec that has this name, at this level.
+/// Returns the codec of a name and a level.
 fn codec(name: Option<&str>, level: Option<i32>) -> Result<Option<Codec>> {
     let Some(name) = name else {
         return match level {

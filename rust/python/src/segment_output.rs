@@ -1,4 +1,4 @@
-//! `SegmentOutput`: a new segment being written. Rewriters push batches into it, Python takes what is to go to the files.
+//! `SegmentOutput`: a new segment. Rewriters push batches into it, and Python takes the bytes for its files.
 
 use brokerless_core::SegmentOutput as Output;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use crate::arrays::{buffer, lend};
 use crate::error::to_py;
 
-/// For the `.log` and the three indexes.
+/// Bytes for the `.log` and the three indexes.
 type Contents<'py> = (
     Bound<'py, PyAny>,
     Bound<'py, PyBytes>,

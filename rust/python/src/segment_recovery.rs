@@ -1,7 +1,7 @@
-//! `SegmentRecovery`, `SegmentEnd` and `ProducerReplay`: a segment read again after a crash.
+//! `SegmentRecovery`, `SegmentEnd` and `ProducerReplay`: read a segment again after a crash.
 
 use brokerless_core::{
-    Ended, ProducerReplay as Replay, SegmentEnd as End, SegmentRecovery as Recovery,
+    ProducerReplay as Replay, SegmentEnd as End, SegmentRecovery as Recovery, WalkEnd,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -11,15 +11,15 @@ use crate::error::to_py;
 use crate::leader_epochs::LeaderEpochs;
 use crate::producers::Producers;
 
-/// How it ended, and why; a word and None where all is well.
-fn ended(ended: Option<&Ended>) -> (Option<&'static str>, Option<&str>) {
+/// Why the walk ended, as a word and a message. The message is None if all is well.
+fn ended(ended: Option<&WalkEnd>) -> (Option<&'static str>, Option<&str>) {
     match ended {
         None => (None, None),
-        Some(Ended::Whole) => (Some("whole"), None),
-        Some(Ended::Cut(why)) => (Some("cut"), Some(why)),
-        Some(Ended::Emptied(why)) => (Some("emptied"), Some(why)),
-        Some(Ended::Split(why)) => (Some("split"), Some(why)),
-        Some(Ended::Failed(why)) => (Some("failed"), Some(why)),
+        Some(WalkEnd::Whole) => (Some("whole"), None),
+        Some(WalkEnd::Cut(why)) => (Some("cut"), Some(why)),
+        Some(WalkEnd::Emptied(why)) => (Some("emptied"), Some(why)),
+        Some(WalkEnd::Split(why)) => (Some("split"), Some(why)),
+        Some(WalkEnd::Failed(why)) => (Some("failed"), Some(why)),
     }
 }
 

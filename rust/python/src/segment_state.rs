@@ -1,4 +1,4 @@
-//! `SegmentState`: the segment that is appended to, as loading the log left it.
+//! `SegmentState`: the active segment as the load of a log left it.
 
 use brokerless_core::{OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex};
 use pyo3::prelude::*;

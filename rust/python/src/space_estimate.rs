@@ -1,6 +1,6 @@
-//! `SpaceEstimate`: what records would take in each message format and codec.
+//! `SpaceEstimate`: estimates the size of records in each message format and codec.
 
-use brokerless_core::{Compression, SpaceEstimate as Estimate};
+use brokerless_core::{Compression, DEFAULT_MAX_BATCH_BYTES, SpaceEstimate as Estimate};
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
@@ -13,7 +13,7 @@ pub(crate) struct SpaceEstimate(Estimate);
 #[pymethods]
 impl SpaceEstimate {
     #[new]
-    #[pyo3(signature = (*, max_batch_bytes=256 << 20))]
+    #[pyo3(signature = (*, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
     fn new(max_batch_bytes: usize) -> Self {
         Self(Estimate::new(max_batch_bytes))
     }

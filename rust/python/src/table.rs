@@ -1,4 +1,4 @@
-//! Named columns as a `pyarrow.RecordBatch`.
+//! Builds a `pyarrow.RecordBatch` from named columns.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_schema::{Field, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// The columns must be equally long. None of their values is null.
+/// The columns have the same length and no nulls.
 pub(crate) fn table<'py>(
     py: Python<'py>,
     columns: Vec<(&str, ArrayRef)>,

@@ -1,4 +1,4 @@
-//! `TimeIndex`: a `.timeindex` file.
+//! `TimeIndex`: the content of a `.timeindex` file.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `TransactionIndex`: a `.txnindex` file.
+//! `TransactionIndex`: the content of a `.txnindex` file.
 
 use std::sync::Arc;
 

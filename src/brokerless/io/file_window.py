@@ -20,7 +20,7 @@ SIZE = 2 << 20
 _SWEEP_MIN, _SWEEP_MAX, _LEAP = 1 << 12, 1 << 20, 1 << 16
 # Fewer bytes than any batch has: asking for so many more never brings in a second one.
 _STEP = 16
-HEADER = 61
+HEADER = _native.BATCH_OVERHEAD
 """Bytes that a batch's header takes at most."""
 # A batch larger than this is not read: its length is more likely damage, and would be taken as memory.
 MAX_BATCH = 1 << 30

@@ -33,7 +33,6 @@ Aborted = tuple[int, int, int]
 _Open = list[tuple[int, int]]
 
 _ENTRY = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
-_SMALLEST_BATCH = 61
 # Kafka's take 78 bytes, and may get fields.
 _MAX_MARKER = 128
 
@@ -195,7 +194,7 @@ def fitting(segment: Segment) -> list[Aborted] | None:
         if index is None or not len(index):
             return []
         # Each entry has its marker in the segment: more of them than there is room for are not even looked at.
-        if len(index) * _SMALLEST_BATCH > segment.size:
+        if len(index) * _native.BATCH_OVERHEAD > segment.size:
             return None
         entries = index.entries()
     except (OSError, BrokerlessError):

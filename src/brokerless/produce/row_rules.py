@@ -31,8 +31,8 @@ _INT = (1 << 31) - 1
 _LONG = (1 << 63) - 1
 # As the setting's default, which is no limit.
 _ANY_RECORD = _INT - 8
-# A batch without records, and what of a record may take more bytes than its key, value and headers do.
-_BATCH_BYTES, _MOST_FRAMING = 61, 36
+# What of a record may take more bytes than its key, value and headers do.
+_MOST_FRAMING = 36
 # Of a header.
 _MOST_HEADER_FRAMING = 10
 # Beyond these, refused rows are counted and not listed.
@@ -88,7 +88,7 @@ class RowRules:
             most_record = config.max_decompressed_message_bytes
             if compression != "none" and most_record < _ANY_RECORD:
                 # A varint has 7 bits a byte, and one for the sign.
-                overhead = _LOG_OVERHEAD if magic < 2 else _BATCH_BYTES + (most_record.bit_length() + 7) // 7
+                overhead = _LOG_OVERHEAD if magic < 2 else _native.BATCH_OVERHEAD + (most_record.bit_length() + 7) // 7
                 said = "max_decompressed_message_bytes"
                 self._limits.append(_Limit(encoder("none", None), most_record, InvalidRecordError, overhead, said))
         self._least_limit = min(limit.bytes for limit in self._limits)
@@ -112,7 +112,7 @@ class RowRules:
         if untimely is not None:
             raise self._untimely_error(rows, untimely, now)
         # The commonest rows are so few that no one can be too large.
-        if rows.nbytes + _MOST_FRAMING * rows.num_rows + _BATCH_BYTES > self._least_limit // 2:
+        if rows.nbytes + _MOST_FRAMING * rows.num_rows + _native.BATCH_OVERHEAD > self._least_limit // 2:
             self._check_sizes(rows, now)
 
     def timely(self, rows: pa.Table, now: int) -> tuple[pa.Table, InvalidRecordError | None]:
@@ -172,7 +172,7 @@ class RowRules:
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         # What a codec makes no smaller it makes a little larger.
-        safe = int((self._least_limit - 64) / 1.01) - _MOST_FRAMING - _BATCH_BYTES
+        safe = int((self._least_limit - 64) / 1.01) - _MOST_FRAMING - _native.BATCH_OVERHEAD
         if _most_bytes(rows) <= safe:
             return
         suspects = pc.indices_nonzero(pc.greater(_row_bytes(rows), pa.scalar(safe)))
@@ -208,7 +208,7 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
     error: AppendError | None = None
     if log_end_offset is not None and first < log_end_offset:
         error = UnexpectedAppendOffsetError(
-            f"first offset {first} is below the log end offset {log_end_offset}: that much is there already"
+            f"first offset {first} is below the log end offset {log_end_offset}: these offsets are in the log already"
         )
     elif last == _LONG:
         error = AppendError(f"last offset {last} leaves none for the log end offset: it can be {_LONG - 1} at most")

@@ -124,7 +124,7 @@ class Convert:
 
     >>> Convert(magic=1, compression="zstd")
     Traceback (most recent call last):
-    ValueError: magic 1 knows no zstd: give another codec
+    ValueError: magic 1 does not support zstd: use another codec
     """
 
     state_name: ClassVar[str] = "Convert"
@@ -134,7 +134,7 @@ class Convert:
     compression_level: int | None = None
     batch_size: int | None = None
     drop: frozenset[str] = frozenset()
-    max_batch_bytes: int = 256 << 20
+    max_batch_bytes: int = _native.DEFAULT_MAX_BATCH_BYTES
     sole_replica: bool = False
 
     def __post_init__(self) -> None:

@@ -146,7 +146,7 @@ class Erase:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     blank: bool = False
     local_only: bool = False
-    max_batch_bytes: int = 256 << 20
+    max_batch_bytes: int = _native.DEFAULT_MAX_BATCH_BYTES
 
     def __post_init__(self) -> None:
         for name in ("keys", "key_prefixes"):

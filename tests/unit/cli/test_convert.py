@@ -49,7 +49,7 @@ def test_what_would_be_lost_is_refused_and_then_told(data, run, tmp_path):
     arguments = ("convert", data, "--topic", "x", "--magic", 1)
     refused = run(*arguments, "--output", tmp_path / "new")
     assert (refused.code, refused.out) == (2, "")
-    assert "the batch at offset 0 is of producer 7, which magic 1 does not know: drop producers" in refused.err
+    assert "the batch at offset 0 is of producer 7, which magic 1 cannot store: drop producers" in refused.err
     assert not (tmp_path / "new").exists()
     done = run(*arguments, "--drop", "producers", "--output", tmp_path / "new", "--json")
     assert done.code == 0
@@ -80,7 +80,7 @@ def test_an_estimate_says_what_each_form_takes(data, run):
     [
         (["--in-place"], "nothing to convert"),
         (["--compression", "zstd"], "exactly one of --output DIR, --in-place and --dry-run"),
-        (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 knows no zstd"),
+        (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 does not support zstd"),
         (["--estimate", "--dry-run"], "--estimate only looks"),
     ],
 )

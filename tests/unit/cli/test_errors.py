@@ -110,7 +110,7 @@ def test_a_column_that_is_no_bytes(run, tmp_path):
     result = run("produce", tmp_path / "data", "--topic", "t", "--input", tmp_path / "rows.parquet")
     assert (result.code, result.err) == (
         2,
-        "brokerless: column key is double; binary or string is wanted: cast it first\n",
+        "brokerless: column key has type double, expected binary or string: cast it first\n",
     )
 
 

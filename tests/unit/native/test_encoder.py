@@ -171,7 +171,7 @@ def test_sequences_go_on_from_batch_to_batch_and_wrap():
     ]
     assert encoder.next_sequence == 2
     # What is refused uses none.
-    with pytest.raises(ValueError, match=r"row 4: timestamp -9; -1 is the least, for none"):
+    with pytest.raises(ValueError, match=r"row 4: timestamp -9 is below -1, which stands for none"):
         encoder.encode(rows_of([b"x"] * 5, timestamp=pa.array([T, T, T, T, -9])), timestamp=T)
     assert encoder.next_sequence == 2
     assert encoder.encode(rows_of([]), timestamp=T).to_pybytes() == b""
@@ -216,16 +216,16 @@ def test_kept_batches_end_where_what_a_batch_has_once_changes():
     [
         ({}, "there is no column offset, which is to be kept"),
         ({"offset": pa.array([3, 3])}, "row 1: offset 3 after offset 3; offsets must rise"),
-        ({"offset": pa.array([3, -1])}, "row 1: offset -1"),
+        ({"offset": pa.array([3, -1])}, "row 1: offset -1 is negative"),
         ({"offset": pa.array([3, None])}, "row 1: offset is null"),
-        ({"offset": pa.array([3, 4], pa.int32())}, "column offset is int32; int64 is wanted: cast it first"),
+        ({"offset": pa.array([3, 4], pa.int32())}, "column offset has type int32, expected int64: cast it first"),
         (
             {"offset": pa.array([3, 4]), "timestampType": pa.array([0, 2], pa.int32())},
-            "row 1: there is no timestamp type 2",
+            "row 1: unknown timestamp type 2",
         ),
         (
             {"offset": pa.array([3, 4]), "leaderEpoch": pa.array([0, 2])},
-            "column leaderEpoch is int64; int32 is wanted: cast it first",
+            "column leaderEpoch has type int64, expected int32: cast it first",
         ),
     ],
 )
@@ -260,11 +260,11 @@ def test_times_that_magic_0_has_not_are_refused():
     ("options", "message"),
     [
         ({"magic": 3}, "magic 3 is not 0, 1 or 2"),
-        ({"magic": 1, "compression": "zstd"}, "magic 1 knows no zstd"),
-        ({"compression": "brotli"}, 'there is no compression "brotli"'),
-        ({"timestamp_type": "CREATE_TIME"}, 'there is no timestamp type "CREATE_TIME"'),
+        ({"magic": 1, "compression": "zstd"}, "magic 1 does not support zstd"),
+        ({"compression": "brotli"}, 'unknown compression "brotli"'),
+        ({"timestamp_type": "CREATE_TIME"}, 'unknown timestamp type "CREATE_TIME"'),
         ({"timestamp_type": "NoTimestampType"}, "magic 2 needs a timestamp type"),
-        ({"max_records": 0}, "max_records 0; a batch holds at least one"),
+        ({"max_records": 0}, "max_records is 0; it must be at least 1"),
         ({"is_transactional": True}, "a transactional batch needs a producer id"),
         ({"producer_id": 1, "base_sequence": 0}, "producer id 1 needs a producer epoch"),
     ],

@@ -165,7 +165,7 @@ def test_a_segment_ends_with_its_last_whole_batch_whatever_its_magic(behind, end
 
 
 def test_positions_must_follow_each_other():
-    with pytest.raises(ValueError, match="not where the walk is"):
+    with pytest.raises(ValueError, match="not the next one"):
         _native.SegmentRecovery(
             0,
             producers=_native.Producers(),
@@ -173,9 +173,9 @@ def test_positions_must_follow_each_other():
             index_interval_bytes=DEFAULTS["index_interval_bytes"],
             segment_index_bytes=DEFAULTS["segment_index_bytes"],
         ).feed(GOOD, 1, len(GOOD))
-    with pytest.raises(ValueError, match="not where the walk is"):
+    with pytest.raises(ValueError, match="not the next one"):
         _native.SegmentEnd(0).feed(GOOD, 1, len(GOOD))
-    with pytest.raises(ValueError, match="not where the walk is"):
+    with pytest.raises(ValueError, match="not the next one"):
         _native.ProducerReplay(_native.Producers(), 0).feed(GOOD, 1, len(GOOD))
 
 

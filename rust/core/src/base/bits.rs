@@ -1,11 +1,11 @@
-//! A bit for each record of a segment, by number; those behind the last byte are 0.
+//! Bit sets over the records of a segment, by record number. Bits behind the last byte are 0.
 
-/// Bits to be set.
+/// A bit set that grows.
 #[derive(Debug, Default)]
 pub(crate) struct Bits(Vec<u8>);
 
 impl Bits {
-    /// Numbers come from records that were read, so there are as many bytes in memory as in an eighth of these.
+    /// Sets the bit of a record. Records have been read, so memory is at least eight times this bit set.
     pub(crate) fn set(&mut self, number: u64) {
         let at = (number / 8) as usize;
         if at >= self.0.len() {
@@ -16,7 +16,7 @@ impl Bits {
         }
     }
 
-    /// The bytes, up to the last that is not 0.
+    /// Returns the bytes up to the last one that is not 0.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         let length = self.0.iter().rposition(|&byte| byte != 0);
         self.0.truncate(length.map_or(0, |at| at + 1));
@@ -24,13 +24,13 @@ impl Bits {
     }
 }
 
-/// Whether it is set.
+/// Whether the bit of a record is set.
 pub(crate) fn is_set(bits: &[u8], number: u64) -> bool {
     let byte = usize::try_from(number / 8).ok().and_then(|at| bits.get(at));
     byte.is_some_and(|byte| byte >> (number % 8) & 1 != 0)
 }
 
-/// How many of the `count` bits from `first` on are set.
+/// Counts the bits that are set among the `count` bits from `first` on.
 pub(crate) fn ones(bits: &[u8], first: u64, count: u64) -> u64 {
     let end = first.saturating_add(count).min(bits.len() as u64 * 8);
     let mut number = first;

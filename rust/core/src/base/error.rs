@@ -1,60 +1,56 @@
-//! What can be wrong with bytes, and where.
-//!
-//! The core knows positions, not files: the caller who opened the file adds its path.
+//! The error of the core: what is wrong, and at which position. Callers that opened the file add its path.
 
 use std::fmt;
 
-use crate::format::batch::Header;
-
-/// Whose fault it is, in the sense of Kafka's own exception families.
+/// The families of errors, after Kafka's exception families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// The bytes break the format: framing, checksum or structure.
     Corrupt,
-    /// The bytes may be legal Kafka, but not a form that is read here: magic, codec, size cap.
+    /// The bytes may be legal Kafka, but they are in a form that is not supported: magic, codec, size cap.
     Unsupported,
-    /// The caller asked for something that cannot be.
+    /// An argument is invalid.
     Invalid,
 }
 
-/// An error with its place.
+/// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Whose fault it is.
-    pub kind: Kind,
-    /// What is wrong: lower case, stored against computed where both are known.
+    /// Its family.
+    pub kind: ErrorKind,
+    /// What is wrong, in lower case: the stored against the computed value if both are known.
     pub message: String,
     /// Byte position of the batch (or index entry) at fault, from the start of the file.
     pub position: u64,
-    /// Offset field of that batch, if its first bytes could be read.
+    /// Offset field of that batch, if it could be read.
     pub base_offset: Option<i64>,
-    /// Where the next batch starts, if this one's framing can still be trusted.
+    /// Where the next batch starts, if the framing of this one is intact.
     pub next_position: Option<u64>,
 }
 
-/// The core's result.
+/// The result type of the core.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The bytes break the format.
+    /// Creates an error for bytes that break the format.
     #[cold]
     pub fn corrupt(message: impl Into<String>) -> Self {
-        Self::new(Kind::Corrupt, message.into())
+        Self::new(ErrorKind::Corrupt, message.into())
     }
 
-    /// The bytes are in a form that is not read here.
+    /// Creates an error for bytes in an unsupported form.
     #[cold]
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(Kind::Unsupported, message.into())
+        Self::new(ErrorKind::Unsupported, message.into())
     }
 
-    /// The caller's mistake.
+    /// Creates an error for an invalid argument.
     #[cold]
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::Invalid, message.into())
+        Self::new(ErrorKind::Invalid, message.into())
     }
 
-    fn new(kind: Kind, message: String) -> Self {
+    fn new(kind: ErrorKind, message: String) -> Self {
         Self {
             kind,
             message,
@@ -64,17 +60,11 @@ impl Error {
         }
     }
 
-    /// The same error, placed: whoever knows the batch calls this once.
+    /// Adds the position. Called once, where the batch is known.
     pub fn at(mut self, position: u64, base_offset: Option<i64>) -> Self {
         self.position = position;
         self.base_offset = base_offset;
         self
-    }
-
-    /// The same, placed at a batch.
-    #[cold]
-    pub(crate) fn at_batch(self, header: &Header) -> Self {
-        self.at(header.position, Some(header.base_offset))
     }
 }
 

@@ -1,18 +1,17 @@
-//! JSON, appended to bytes.
-//!
-//! Strings are escaped as Kafka's own tools do it (Jackson): what the grammar demands, nothing more.
+//! A writer that appends JSON to a byte vector. Strings are escaped as Kafka's tools (Jackson) escape them: only where
+//! JSON requires it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::base::error::{Error, Result};
-/// Numbers that JSON takes as they are.
+/// The integers that can be written.
 pub use itoa::Integer as JsonInteger;
 
-/// How keys, values and header values are written.
+/// How keys, values and header values are written as JSON strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BytesFormat {
-    /// As text; what is not UTF-8 becomes `{"base64": "..."}`, so that nothing is ambiguous.
+    /// As text. Bytes that are not UTF-8 become `{"base64": "..."}`, so the result is unambiguous.
     Utf8,
     /// As base64 with padding.
     Base64,
@@ -21,7 +20,7 @@ pub enum BytesFormat {
 }
 
 impl BytesFormat {
-    /// By its name: `utf8`, `base64` or `hex`.
+    /// Returns the format of a name: `utf8`, `base64` or `hex`.
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "utf8" => Ok(Self::Utf8),
@@ -33,7 +32,7 @@ impl BytesFormat {
         }
     }
 
-    /// The bytes that are written so.
+    /// Decodes a string that was written in this format.
     pub fn decode(self, text: &str) -> Result<Vec<u8>> {
         match self {
             Self::Utf8 => Ok(text.as_bytes().to_vec()),
@@ -55,16 +54,16 @@ impl BytesFormat {
     }
 }
 
-/// A writer that puts the commas. Whoever uses it balances its calls.
+/// A writer that adds the commas. Its caller balances begin and end.
 #[derive(Debug)]
 pub struct Json<'a> {
     out: &'a mut Vec<u8>,
-    /// Something stands before the next key or element.
+    /// A value precedes the next key or element.
     follows: bool,
 }
 
 impl<'a> Json<'a> {
-    /// Appends one JSON text to `out`.
+    /// Creates a writer of one JSON text, which is appended to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         Self {
             out,
@@ -109,7 +108,7 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
-    /// A key that needs no escaping; its value comes next.
+    /// Writes a key that needs no escaping. Its value comes next.
     #[inline]
     pub fn key(&mut self, name: &str) {
         self.separate();
@@ -176,13 +175,13 @@ impl<'a> Json<'a> {
         self.string(value);
     }
 
-    /// Where `out` ends now.
+    /// The current length of `out`.
     #[inline]
     pub fn mark(&self) -> usize {
         self.out.len()
     }
 
-    /// Takes back the value that was begun at this mark, and writes null in its place.
+    /// Replaces the value that began at `mark` with null.
     pub fn null_instead(&mut self, mark: usize) {
         self.out.truncate(mark);
         self.follows = false;
@@ -265,10 +264,10 @@ fn append_escaped(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes come before the first that needs an escape.
+/// Counts the bytes before the first one that needs an escape.
 fn plain_length(text: &[u8]) -> usize {
     let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    // Whole blocks without an early exit: the compiler turns the fold into vector instructions.
+    // Whole blocks without an early exit: the compiler vectorizes the fold.
     let (blocks, tail) = text.as_chunks::<16>();
     let is_plain = |block: &[u8; 16]| {
         !block

@@ -1,36 +1,36 @@
-//! Big-endian integers and zigzag varints, in a slice that is never overrun.
+//! Bounds-checked reading and writing of big-endian integers and zigzag varints.
 //!
-//! Kafka's `ByteUtils`: over-long varints are accepted and surplus high bits of the last byte are
-//! dropped; only a continuation bit in the fifth (tenth) byte is an error.
+//! As in Kafka's `ByteUtils`, over-long varints are accepted, and surplus high bits of the last byte are dropped. Only
+//! a continuation bit in the fifth (tenth) byte is an error.
 
 use crate::base::error::{Error, Result};
 
-/// Bytes not yet read. Each read takes from the front or fails without taking anything.
+/// The bytes that remain to be read. Each read takes bytes from the front, or fails and takes none.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` from their first byte.
+    /// Starts at the first byte of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes that remain.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// How much has not been read.
+    /// The number of bytes that remain.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next `n` bytes.
+    /// Reads `n` bytes.
     #[inline]
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8]> {
         match self.rest.split_at_checked(n) {
@@ -55,54 +55,54 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn short(wanted: usize, left: usize) -> Error {
-        Error::corrupt(format!("{wanted} bytes wanted, {left} left"))
+        Error::corrupt(format!("{wanted} bytes needed, {left} left"))
     }
 
-    /// A signed byte.
+    /// Reads a signed byte.
     #[inline]
     pub fn i8(&mut self) -> Result<i8> {
         Ok(i8::from_be_bytes(self.array()?))
     }
 
-    /// A big-endian int16.
+    /// Reads a big-endian int16.
     #[inline]
     pub fn i16(&mut self) -> Result<i16> {
         Ok(i16::from_be_bytes(self.array()?))
     }
 
-    /// A big-endian int32.
+    /// Reads a big-endian int32.
     #[inline]
     pub fn i32(&mut self) -> Result<i32> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    /// A big-endian uint32.
+    /// Reads a big-endian uint32.
     #[inline]
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// A big-endian int64.
+    /// Reads a big-endian int64.
     #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    /// An unsigned varint of at most five bytes.
+    /// Reads an unsigned varint of at most five bytes.
     #[inline]
     pub fn unsigned_varint(&mut self) -> Result<u32> {
-        // The fifth byte's surplus bits fall out of the u32, as in Kafka.
+        // Surplus bits of the fifth byte are lost in the u32, as in Kafka.
         self.base128(5).map(|v| v as u32)
     }
 
-    /// A zigzag int32.
+    /// Reads a zigzag int32.
     #[inline]
     pub fn varint(&mut self) -> Result<i32> {
         let v = self.unsigned_varint()?;
         Ok((v >> 1) as i32 ^ -((v & 1) as i32))
     }
 
-    /// A zigzag int64 (Kafka's varlong).
+    /// Reads a zigzag int64 (Kafka's varlong).
     #[inline]
     pub fn varlong(&mut self) -> Result<i64> {
         let v = self.base128(10)?;
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn base128(&mut self, max_bytes: usize) -> Result<u64> {
-        // Nearly every varint in a log is one byte: lengths below 64, deltas of a batch.
+        // Nearly every varint in a log is one byte: lengths below 64, and the deltas of a batch.
         if let Some((&first, tail)) = self.rest.split_first()
             && first < 0x80
         {
@@ -138,26 +138,26 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Room not yet written. Each write takes from the front; None where it does not fit, and then nothing is written.
+/// The space that remains to be written. Each write fills the front, or returns None and writes nothing.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     rest: &'a mut [u8],
 }
 
 impl<'a> Writer<'a> {
-    /// Writes `room` from its first byte.
+    /// Starts at the first byte of `room`.
     #[inline]
     pub(crate) fn new(room: &'a mut [u8]) -> Self {
         Self { rest: room }
     }
 
-    /// How much has not been written.
+    /// The number of bytes that remain.
     #[inline]
     pub(crate) fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The bytes of an integer, which its type's `to_be_bytes` gives.
+    /// Writes an integer's bytes, as from `to_be_bytes`.
     #[inline]
     pub(crate) fn array<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()> {
         let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut::<N>()?;
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
-    /// All of `bytes`.
+    /// Writes all of `bytes`.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
         let (head, tail) = std::mem::take(&mut self.rest).split_at_mut_checked(bytes.len())?;
@@ -175,13 +175,13 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
-    /// A zigzag int32.
+    /// Writes a zigzag int32.
     #[inline]
     pub(crate) fn varint(&mut self, value: i32) -> Option<()> {
         self.base128(u64::from(zigzag32(value)))
     }
 
-    /// A zigzag int64 (Kafka's varlong).
+    /// Writes a zigzag int64 (Kafka's varlong).
     #[inline]
     pub(crate) fn varlong(&mut self, value: i64) -> Option<()> {
         self.base128(zigzag64(value))
@@ -207,10 +207,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Copies of some tens of bytes are cheaper in place than by a call; both slices are equally long.
+/// Copies a slice to another of the same length. For some tens of bytes, inline moves are cheaper than a call.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
-    /// Beyond, a call is.
+    /// Beyond this length, a call is cheaper.
     const IN_PLACE: usize = 256;
     const BLOCK: usize = 32;
     if from.len() > IN_PLACE || !ends::<BLOCK>(to, from) {
@@ -233,7 +233,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first and the last `N` bytes, which may overlap; false where there are not so many.
+/// Copies the first and the last `N` bytes, which may overlap. False if there are fewer than `N`.
 #[inline]
 fn ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
@@ -258,19 +258,19 @@ pub(crate) fn zigzag64(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 
-/// How many bytes a zigzag int32 takes.
+/// The size of a zigzag int32 in bytes.
 #[inline]
 pub(crate) fn varint_size(value: i32) -> usize {
     base128_size(u64::from(zigzag32(value)))
 }
 
-/// How many bytes a zigzag int64 takes.
+/// The size of a zigzag int64 in bytes.
 #[inline]
 pub(crate) fn varlong_size(value: i64) -> usize {
     base128_size(zigzag64(value))
 }
 
-/// Seven bits a byte, rounded up; without a division: right for all of 1 to 64 bits.
+/// Divides the number of bits by seven, rounded up, without a division: exact for 1 to 64 bits.
 #[inline]
 fn base128_size(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;

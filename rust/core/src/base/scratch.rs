@@ -1,43 +1,43 @@
-//! The memory that batches are written into.
+//! The reused memory that batches are built in.
 
-/// A buffer larger than this is given back once much less of it was needed.
+/// A larger buffer is freed when a batch needed much less of it.
 const KEEP: usize = 8 << 20;
 
-/// Bytes written, then room for more. Room is zeroed once, when it grows, and written over from then on.
+/// A buffer that is written from the front. Its memory is zeroed once, when it grows, and overwritten from then on.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct ScratchBuffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
-impl Room {
-    /// All of `bytes`, whatever they hold.
+impl ScratchBuffer {
+    /// Reuses the memory of `bytes`. Their content does not matter.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, filled: 0 }
     }
 
-    /// The memory, and how much of it is written.
+    /// Returns the memory, and the number of bytes written.
     pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
         (self.bytes, self.filled)
     }
 
-    /// How much is written.
+    /// The number of bytes written.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.filled
     }
 
-    /// What is written, from `at` on.
+    /// The written bytes from `at` on.
     pub(crate) fn written(&self, at: usize) -> &[u8] {
         self.bytes.get(at..self.filled).unwrap_or_default()
     }
 
-    /// The same, to be written over.
+    /// The written bytes from `at` on, to be overwritten.
     pub(crate) fn written_mut(&mut self, at: usize) -> &mut [u8] {
         self.bytes.get_mut(at..self.filled).unwrap_or_default()
     }
 
-    /// The next `n` bytes, which count as written: whatever they hold, write over it.
+    /// Returns the next `n` bytes and counts them as written. The caller overwrites their old content.
     #[inline]
     pub(crate) fn next(&mut self, n: usize) -> &mut [u8] {
         let start = self.filled;
@@ -48,7 +48,7 @@ impl Room {
         self.bytes.get_mut(start..self.filled).unwrap_or_default()
     }
 
-    /// The memory behind what is written, of at least `n` bytes, and whatever it holds.
+    /// Returns the memory behind the written bytes, at least `n` bytes of old content.
     pub(crate) fn spare(&mut self, n: usize) -> &mut [u8] {
         if n > self.bytes.len() - self.filled {
             self.grow(self.filled + n);
@@ -61,12 +61,12 @@ impl Room {
         self.filled = (self.filled + n).min(self.bytes.len());
     }
 
-    /// Takes back what is written behind `at`.
+    /// Discards the written bytes from `at` on.
     pub(crate) fn truncate(&mut self, at: usize) {
         self.filled = self.filled.min(at);
     }
 
-    /// Gives the memory back if it is large and mostly not written; what is written is done with.
+    /// Frees the memory if it is large and mostly unused. The written bytes are no longer needed.
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() > KEEP && self.filled < self.bytes.len() / 4 {
             *self = Self::default();

@@ -1,4 +1,4 @@
-//! Whose clock a timestamp is of.
+//! The timestamp types of Kafka: who set the timestamps of a batch.
 
 use crate::base::error::{Error, Result};
 
@@ -8,29 +8,29 @@ use crate::base::error::{Error, Result};
 pub enum TimestampType {
     /// Magic 0 has no timestamps.
     NoTimestampType = -1,
-    /// The producer.
+    /// The producer set each one.
     CreateTime = 0,
-    /// The broker, one for the whole batch.
+    /// The broker set one for the whole batch.
     LogAppendTime = 1,
 }
 
 impl TimestampType {
     const ALL: [Self; 3] = [Self::NoTimestampType, Self::CreateTime, Self::LogAppendTime];
 
-    /// By Kafka's number.
+    /// Returns the type with Kafka's id.
     pub fn from_id(id: i32) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|&timestamp_type| timestamp_type as i32 == id)
     }
 
-    /// By Kafka's name.
+    /// Returns the type with Kafka's name.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|timestamp_type| timestamp_type.name() == name)
     }
 
-    /// Refuses a type that batches of this magic cannot have. Of a record without a timestamp ([`Self::NoTimestampType`]),
-    /// every magic can tell: its timestamp is -1.
+    /// Refuses a type that this magic cannot store. [`Self::NoTimestampType`] is accepted for every magic: a timestamp
+    /// of -1 stands for it.
     pub fn check_magic(self, magic: i8) -> Result<()> {
         if magic == 0 && self != Self::NoTimestampType {
             return Err(Error::invalid(format!(

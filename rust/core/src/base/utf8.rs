@@ -1,12 +1,12 @@
-//! Bytes as text, the way Java's `new String(bytes, UTF_8)` does it.
+//! Decoding of UTF-8 as Java's `new String(bytes, UTF_8)` does it.
 
 use std::borrow::Cow;
 
-/// `bytes` as text; malformed pieces become U+FFFD.
+/// Decodes `bytes`, with U+FFFD in place of malformed sequences.
 ///
-/// Pieces are cut as the Unicode standard recommends and Rust's own lossy conversion does, one for each
-/// maximal valid beginning, but for one case: Java takes an encoded surrogate (ED, A0 to BF and, if it is
-/// there, one more continuation byte) for one piece.
+/// Malformed bytes are divided as the Unicode standard recommends, and as Rust's lossy conversion does: one replacement
+/// for each maximal valid prefix. There is one exception: Java replaces an encoded surrogate (ED, then A0 to BF, then a
+/// continuation byte if present) as a whole.
 pub fn java_utf8(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

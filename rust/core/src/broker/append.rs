@@ -1,9 +1,9 @@
-//! The broker on produce, for one log (`UnifiedLog.append`): requests in, bytes for files out.
+//! Appends to one log as a broker does (`UnifiedLog.append`): requests in, bytes for files out.
 //!
-//! Each request is decided in Kafka's order: its batches by their headers and checksums, then (from a producer) its
-//! records, its size, whether the segment is rolled first, its producer. Only then does anything change. Kafka has assigned
-//! the leader epoch and rolled before it looks at the producer, and leaves both behind when it refuses; here a refused
-//! request leaves nothing.
+//! Each request is decided in Kafka's order: first headers and checksums of its batches, then the records (from a
+//! producer), the size, whether a new segment begins, and the producer. Only then does anything change, so a refused
+//! request leaves nothing behind. Kafka assigns the leader epoch and rolls before it checks the producer, and leaves
+//! both behind when it refuses.
 
 mod analyse;
 mod check;
@@ -16,21 +16,46 @@ use std::fmt;
 
 use crate::broker::epochs::LeaderEpochs;
 use crate::broker::index_builder::{IndexError, relative_offset};
-use crate::broker::producers::{Duplicate, Origin, Producers, Update};
+use crate::broker::producers::{AppendOrigin, DuplicateBatch, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
-use crate::broker::validate::{Place, Placed, Validator, entry, not_in_place};
+use crate::broker::validate::{AppendContext, ValidatedBatch, Validator, entry};
 use crate::format::batch::TimestampType;
-use crate::format::walk::Next;
+use crate::format::walk::NextBatch;
 
 use analyse::{Analysis, framing};
-pub use config::{ActiveSegment, Answer, Answers, Effects, Request, SegmentWrite, Settings};
-use in_place::Form;
+pub use config::{
+    ActiveSegment, AppendInfo, AppendInfos, AppendRequest, Effects, LogConfig, SegmentWrite,
+};
+use in_place::BatchForm;
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// One log, as its appends know it.
+/// The decision about a request.
+enum Decision {
+    /// It holds no batch.
+    Empty,
+    /// Its batch is in the log already.
+    Duplicate(AppendInfo),
+    /// Its batches are to be stored.
+    Append(Accepted),
+}
+
+/// An accepted request, of which nothing is stored yet.
+struct Accepted {
+    info: AppendInfo,
+    /// Bytes of its batches as they are stored.
+    size: usize,
+    /// Whether the batches were built anew: then they are in [`Validator::rebuilt`].
+    is_rebuilt: bool,
+    /// The base offset of a new segment that begins with this request.
+    roll_to: Option<i64>,
+    /// The segment with the index entries of the batches, but without their size.
+    segment: ActiveSegment,
+}
+
+/// The state of one log that appends need.
 pub struct LogAppender {
-    settings: Settings,
+    config: LogConfig,
     segment: ActiveSegment,
     producers: Producers,
     epochs: LeaderEpochs,
@@ -38,11 +63,11 @@ pub struct LogAppender {
     /// Base offset of the batch that holds the log start offset.
     log_start_batch: i64,
     log_end_offset: i64,
-    /// None: it follows the log end.
+    /// None if it follows the log end.
     high_watermark: Option<i64>,
     validator: Validator,
-    batches: Vec<Placed>,
-    update: Update,
+    batches: Vec<ValidatedBatch>,
+    update: ProducersUpdate,
     index: Vec<u8>,
     timeindex: Vec<u8>,
 }
@@ -57,23 +82,23 @@ impl fmt::Debug for LogAppender {
 }
 
 impl LogAppender {
-    /// Goes on with a log as loading it left it.
+    /// Continues a log as its load left it.
     pub fn new(
-        settings: Settings,
+        config: LogConfig,
         segment: ActiveSegment,
         mut producers: Producers,
         epochs: LeaderEpochs,
         log_start_offset: i64,
         log_end_offset: i64,
     ) -> Self {
-        // Loading has left a snapshot of its end, if one was due.
+        // The load has written a snapshot of its end, if one was due.
         producers.set_end_offset(log_end_offset);
         producers.set_snapshot_offset(Some(log_end_offset));
-        // At rest the high watermark is the log end: transactions that ended below it hold nothing back.
+        // At rest, the high watermark is the log end: transactions that ended below it are decided.
         producers.forget_ended(log_end_offset);
         Self {
-            validator: Validator::new(settings.max_batch_bytes),
-            settings,
+            validator: Validator::new(config.max_batch_bytes),
+            config,
             segment,
             producers,
             epochs,
@@ -82,191 +107,170 @@ impl LogAppender {
             log_end_offset,
             high_watermark: None,
             batches: Vec::new(),
-            update: Update::default(),
+            update: ProducersUpdate::default(),
             index: Vec::new(),
             timeindex: Vec::new(),
         }
     }
 
-    /// Takes one request: all whole batches of `data`, or none.
+    /// Appends one request: all whole batches of `data`, or none.
     pub fn append(
         &mut self,
         data: &[u8],
-        request: Request,
+        request: AppendRequest,
         effects: &mut Effects,
-    ) -> Result<Answer> {
-        self.take(data, request, Form::Whole, effects)
+    ) -> Result<AppendInfo> {
+        match self.decide(data, request, BatchForm::Whole)? {
+            Decision::Empty => Ok(AppendInfo::EMPTY),
+            Decision::Duplicate(stored) => Ok(stored),
+            Decision::Append(accepted) => self.store(data, accepted, effects),
+        }
     }
 
-    fn take(
+    /// Appends every batch of `data` as a request of its own, up to the first that is refused.
+    pub fn append_each(
         &mut self,
         data: &[u8],
-        request: Request,
-        form: Form,
+        request: AppendRequest,
         effects: &mut Effects,
-    ) -> Result<Answer> {
+    ) -> AppendInfos {
+        self.append_each_of(data, request, BatchForm::Whole, effects)
+    }
+
+    fn append_each_of(
+        &mut self,
+        data: &[u8],
+        request: AppendRequest,
+        form: BatchForm,
+        effects: &mut Effects,
+    ) -> AppendInfos {
+        let mut infos = AppendInfos {
+            count: 0,
+            duplicates: 0,
+            last: AppendInfo::EMPTY,
+            consumed: 0,
+            refused: None,
+        };
+        let mut first_offset = None;
+        loop {
+            let at = infos.consumed;
+            let rest = data.get(at..).unwrap_or_default();
+            effects.expected = rest.len();
+            let (size, appended) = match form.next(rest, 0) {
+                Ok(NextBatch::NeedMore(_)) => break,
+                Ok(NextBatch::Batch(_, entry)) => {
+                    let appended = match form {
+                        BatchForm::Whole => self.append(entry, request, effects),
+                        BatchForm::HeaderOnly => self.append_header(entry, request, effects),
+                    };
+                    (entry.len(), appended)
+                }
+                Err(error) => (0, Err(framing(error))),
+            };
+            match appended {
+                Ok(info) => {
+                    first_offset = first_offset.or(Some(info.first_offset));
+                    infos.last = info;
+                    infos.count += u64::from(info.last_offset >= 0);
+                    infos.duplicates += u64::from(info.is_duplicate);
+                    infos.consumed += size;
+                }
+                Err(mut refused) => {
+                    refused.position = refused.position.wrapping_add(at as u64);
+                    infos.refused = Some(refused);
+                    break;
+                }
+            }
+        }
+        effects.expected = 0;
+        infos.last.first_offset = first_offset.unwrap_or(-1);
+        infos
+    }
+
+    /// Decides about a request, in Kafka's order of checks. The log's state does not change; the scratch memory holds what
+    /// [`Self::store`] needs.
+    fn decide(&mut self, data: &[u8], request: AppendRequest, form: BatchForm) -> Result<Decision> {
         self.batches.clear();
         self.update.clear();
         let mut analysis = self.analyse(data, request, form)?;
         if self.batches.is_empty() {
-            return Ok(Answer::EMPTY);
+            return Ok(Decision::Empty);
         }
         let mut is_rebuilt = false;
-        if matches!(request.origin, Origin::Client | Origin::Coordinator) {
-            is_rebuilt = self.assign(data, request, form, &mut analysis)?;
+        if request.origin.log_assigns_offsets() {
+            is_rebuilt = self.assign_offsets(data, request, form, &mut analysis)?;
         } else {
             self.check_given_offsets(&analysis)?;
             self.fill_epochs(request);
         }
-        if analysis.last_offset == i64::MAX {
-            return Err(Refused::new(
-                Refusal::Append,
-                format!(
-                    "last offset {} leaves none for the log end offset: it can be 2^63-2 at most",
-                    analysis.last_offset
-                ),
-            ));
-        }
+        check_last_offset(analysis.last_offset)?;
         let size = match is_rebuilt {
             true => self.validator.rebuilt.len(),
             false => analysis.size,
         };
         self.check_epochs()?;
         self.check_fits(size)?;
-        let rolled = self.roll_offset(size, &analysis, request.now);
-        if form == Form::Headers && rolled.is_some() {
-            return Err(not_in_place("a new segment begins"));
-        }
-        let mut segment = match rolled {
+        let roll_to = self.roll_offset(size, &analysis, request.now);
+        let mut segment = match roll_to {
             Some(base_offset) => self.new_segment(base_offset, request.now),
             None => self.segment,
         };
-        if relative_offset(analysis.last_offset, segment.base_offset).is_none() {
-            return Err(Refused::new(
-                Refusal::LogSegmentOffsetOverflow,
-                format!(
-                    "last offset {} is not within 2^31-1 of base offset {}: append fewer batches at once",
-                    analysis.last_offset, segment.base_offset
-                ),
-            ));
-        }
-        let answer = Answer {
-            first_offset: analysis.first_offset.unwrap_or(-1),
-            last_offset: analysis.last_offset,
-            log_append_time: self.log_append_time(request),
-            max_timestamp: analysis.max_timestamp,
-            is_duplicate: false,
-        };
+        check_segment_range(analysis.last_offset, segment.base_offset)?;
         if let Some(duplicate) = self.check_producers(data, is_rebuilt, request)? {
-            if form == Form::Headers {
-                return Err(not_in_place("it is in the log already"));
-            }
-            return Ok(Answer {
-                first_offset: duplicate.first_offset,
-                last_offset: duplicate.last_offset,
-                log_append_time: duplicate.timestamp,
-                max_timestamp: duplicate.timestamp,
-                is_duplicate: true,
-            });
+            return Ok(Decision::Duplicate(AppendInfo::of_duplicate(duplicate)));
         }
-        let server = |error: IndexError| Refused::new(Refusal::Append, error.to_string());
-        self.update.check(&segment.transactions).map_err(server)?;
-        self.index_batches(&mut segment).map_err(server)?;
-        if let Some(base_offset) = rolled {
-            // The last thing that can fail.
-            self.leave_segment(base_offset, effects).map_err(server)?;
-        }
-        self.store(data, is_rebuilt, size, segment, effects);
-        self.log_end_offset = answer.last_offset.wrapping_add(1);
-        self.producers.set_end_offset(self.log_end_offset);
-        self.producers.forget_ended(self.high_watermark());
-        Ok(answer)
+        self.update
+            .check(&segment.transactions)
+            .map_err(index_refusal)?;
+        self.index_batches(&mut segment).map_err(index_refusal)?;
+        Ok(Decision::Append(Accepted {
+            info: AppendInfo {
+                first_offset: analysis.first_offset.unwrap_or(-1),
+                last_offset: analysis.last_offset,
+                log_append_time: self.log_append_time(request),
+                max_timestamp: analysis.max_timestamp,
+                is_duplicate: false,
+            },
+            size,
+            is_rebuilt,
+            roll_to,
+            segment,
+        }))
     }
 
-    /// Takes every batch of `data` as a request of its own, up to the first that is refused.
-    pub fn append_each(&mut self, data: &[u8], request: Request, effects: &mut Effects) -> Answers {
-        self.take_each(data, request, Form::Whole, effects)
-    }
-
-    fn take_each(
+    /// Validates a request to a leader and assigns its offsets; true if its batches were rebuilt.
+    fn assign_offsets(
         &mut self,
         data: &[u8],
-        request: Request,
-        form: Form,
-        effects: &mut Effects,
-    ) -> Answers {
-        let mut answers = Answers {
-            count: 0,
-            duplicates: 0,
-            last: Answer::EMPTY,
-            consumed: 0,
-            refused: None,
-        };
-        let mut first_offset = None;
-        loop {
-            let at = answers.consumed;
-            let rest = data.get(at..).unwrap_or_default();
-            effects.expected = rest.len();
-            let (size, taken) = match form.next(rest, 0) {
-                Ok(Next::NeedMore(_)) => break,
-                Ok(Next::Batch(_, entry)) => {
-                    (entry.len(), self.take(entry, request, form, effects))
-                }
-                Err(error) => (0, Err(framing(error))),
-            };
-            match taken {
-                Ok(answer) => {
-                    first_offset = first_offset.or(Some(answer.first_offset));
-                    answers.last = answer;
-                    answers.count += u64::from(answer.last_offset >= 0);
-                    answers.duplicates += u64::from(answer.is_duplicate);
-                    answers.consumed += size;
-                }
-                Err(mut refused) => {
-                    refused.position = refused.position.wrapping_add(at as u64);
-                    answers.refused = Some(refused);
-                    break;
-                }
-            }
-        }
-        effects.expected = 0;
-        answers.last.first_offset = first_offset.unwrap_or(-1);
-        answers
-    }
-
-    /// Validates a request of a leader and gives it its offsets; true if it was rebuilt.
-    fn assign(
-        &mut self,
-        data: &[u8],
-        request: Request,
-        form: Form,
+        request: AppendRequest,
+        form: BatchForm,
         analysis: &mut Analysis,
     ) -> Result<bool> {
-        let place = Place {
+        let context = AppendContext {
             origin: request.origin,
             leader_epoch: request.leader_epoch,
             first_offset: self.log_end_offset,
             now: request.now,
             is_encoded_here: request.is_encoded_here,
-            is_in_place: form == Form::Headers,
+            is_in_place: form == BatchForm::HeaderOnly,
         };
-        let rules = self.settings.rules;
+        let rules = self.config.rules;
         let validated =
             self.validator
-                .validate(&rules, data, &mut self.batches, analysis.source, place)?;
+                .validate(&rules, data, &mut self.batches, analysis.source, context)?;
         analysis.first_offset = Some(self.log_end_offset);
         analysis.last_offset = validated.next_offset.wrapping_sub(1);
         analysis.max_timestamp = validated.max_timestamp;
         Ok(validated.is_rebuilt)
     }
 
-    /// Checks the producers of all batches; the first duplicate ends the request.
+    /// Checks the producers of all batches. The first duplicate decides the request.
     fn check_producers(
         &mut self,
         data: &[u8],
         is_rebuilt: bool,
-        request: Request,
-    ) -> Result<Option<Duplicate>> {
+        request: AppendRequest,
+    ) -> Result<Option<DuplicateBatch>> {
         let Self {
             batches,
             update,
@@ -275,8 +279,8 @@ impl LogAppender {
             ..
         } = self;
         let bytes = if is_rebuilt { &validator.rebuilt } else { data };
-        for Placed { header, .. } in batches.iter().filter(|b| b.header.producer_id >= 0) {
-            if request.origin == Origin::Client
+        for ValidatedBatch { header, .. } in batches.iter().filter(|b| b.header.producer_id >= 0) {
+            if request.origin == AppendOrigin::Client
                 && let Some(duplicate) = producers.duplicate(header)
             {
                 return Ok(Some(duplicate));
@@ -293,14 +297,14 @@ impl LogAppender {
         Ok(None)
     }
 
-    /// Adds the batches to the indexes of `segment`, a copy; the bytes are kept in scratch memory.
+    /// Adds the batches to the indexes of `segment`, which is a copy. The new entries are kept in scratch memory.
     fn index_batches(
         &mut self,
         segment: &mut ActiveSegment,
     ) -> std::result::Result<(), IndexError> {
         self.index.clear();
         self.timeindex.clear();
-        for Placed { header, .. } in &self.batches {
+        for ValidatedBatch { header, .. } in &self.batches {
             let position = segment.size + header.position;
             if segment.size + header.position == 0 {
                 segment.first_timestamp = Some(header.max_timestamp);
@@ -312,18 +316,21 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Hands out the bytes of a request that is taken, and makes it part of the state.
+    /// Makes an accepted request part of the state, and adds its bytes to `effects`.
     fn store(
         &mut self,
         data: &[u8],
-        is_rebuilt: bool,
-        size: usize,
-        segment: ActiveSegment,
+        accepted: Accepted,
         effects: &mut Effects,
-    ) {
-        self.segment = segment;
-        self.segment.size += size as u64;
-        for Placed { header, .. } in &self.batches {
+    ) -> Result<AppendInfo> {
+        if let Some(base_offset) = accepted.roll_to {
+            // Nothing after this can fail.
+            self.leave_segment(base_offset, effects)
+                .map_err(index_refusal)?;
+        }
+        self.segment = accepted.segment;
+        self.segment.size += accepted.size as u64;
+        for ValidatedBatch { header, .. } in &self.batches {
             effects.has_new_epochs |= match header.magic {
                 2 => self
                     .epochs
@@ -332,26 +339,34 @@ impl LogAppender {
                 _ => self.epochs.clear(),
             };
         }
+        self.write_batches(data, &accepted, effects);
+        self.log_end_offset = accepted.info.last_offset.wrapping_add(1);
+        self.producers.set_end_offset(self.log_end_offset);
+        self.producers.forget_ended(self.high_watermark());
+        Ok(accepted.info)
+    }
+
+    /// Adds the batches, their index entries and the aborted transactions to `effects`.
+    fn write_batches(&mut self, data: &[u8], accepted: &Accepted, effects: &mut Effects) {
         let expected = effects
             .expected
-            .min(self.settings.segment_bytes.unsigned_abs() as usize);
+            .min(self.config.segment_bytes.unsigned_abs() as usize);
         let Some(write) = effects.write_to(self.segment.base_offset) else {
             return;
         };
         write.index.extend_from_slice(&self.index);
         write.timeindex.extend_from_slice(&self.timeindex);
         if write.log.is_empty() {
-            write.log.reserve_exact(expected.max(size));
+            write.log.reserve_exact(expected.max(accepted.size));
         }
-        if is_rebuilt {
+        if accepted.is_rebuilt {
             write.log.extend_from_slice(&self.validator.rebuilt);
         } else {
             let start = write.log.len();
-            // Of a header alone, all there is.
-            write
-                .log
-                .extend_from_slice(data.get(..size).unwrap_or(data));
-            for Placed {
+            // A header alone is shorter than its batch.
+            let batches = data.get(..accepted.size).unwrap_or(data);
+            write.log.extend_from_slice(batches);
+            for ValidatedBatch {
                 header,
                 is_resummed,
             } in &mut self.batches
@@ -362,12 +377,12 @@ impl LogAppender {
                 };
                 let size = header.size().min(stored.len());
                 if let Some(entry) = stored.get_mut(..size) {
-                    header.write_over(entry, *is_resummed);
+                    header.write_changes(entry, *is_resummed);
                 }
             }
         }
         for aborted in self.producers.apply(&mut self.update) {
-            // It was checked before anything changed.
+            // The index was checked to take them before anything changed.
             let _ = self
                 .segment
                 .transactions
@@ -375,11 +390,38 @@ impl LogAppender {
         }
     }
 
-    fn log_append_time(&self, request: Request) -> i64 {
-        let is_leader = matches!(request.origin, Origin::Client | Origin::Coordinator);
-        match self.settings.rules.timestamp_type {
-            TimestampType::LogAppendTime if is_leader => request.now,
+    fn log_append_time(&self, request: AppendRequest) -> i64 {
+        match self.config.rules.timestamp_type {
+            TimestampType::LogAppendTime if request.origin.log_assigns_offsets() => request.now,
             _ => -1,
         }
     }
+}
+
+fn check_last_offset(last_offset: i64) -> Result<()> {
+    if last_offset < i64::MAX {
+        return Ok(());
+    }
+    Err(Refused::new(
+        Refusal::Append,
+        format!(
+            "last offset {last_offset} leaves none for the log end offset: it can be 2^63-2 at most"
+        ),
+    ))
+}
+
+fn check_segment_range(last_offset: i64, base_offset: i64) -> Result<()> {
+    if relative_offset(last_offset, base_offset).is_some() {
+        return Ok(());
+    }
+    Err(Refused::new(
+        Refusal::LogSegmentOffsetOverflow,
+        format!(
+            "last offset {last_offset} is not within 2^31-1 of base offset {base_offset}: append fewer batches at once"
+        ),
+    ))
+}
+
+fn index_refusal(error: IndexError) -> Refused {
+    Refused::new(Refusal::Append, error.to_string())
 }

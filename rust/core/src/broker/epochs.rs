@@ -1,7 +1,7 @@
-//! Leader epochs: where in the log each began (`LeaderEpochFileCache`).
+//! Leader epochs and their start offsets (`LeaderEpochFileCache`).
 //!
-//! Epochs and start offsets both ascend. What contradicts a newer entry is dropped from the end: the newest leader is
-//! right.
+//! Epochs and start offsets both ascend. Entries that contradict a newer one are dropped from the end, because the
+//! newest leader is right.
 
 use crate::base::error::{Error, Result};
 
@@ -12,7 +12,8 @@ pub struct LeaderEpochs {
 }
 
 impl LeaderEpochs {
-    /// From (epoch, start offset) pairs in any order; of several for one epoch the last counts, as in Kafka's reader.
+    /// Creates epochs from (epoch, start offset) pairs in any order. Of several pairs for one epoch the last counts, as
+    /// in Kafka's reader.
     pub fn new(entries: impl IntoIterator<Item = (i32, i64)>) -> Self {
         let mut all: Vec<_> = entries.into_iter().collect();
         all.sort_by_key(|&(epoch, _)| epoch);
@@ -36,7 +37,7 @@ impl LeaderEpochs {
         self.entries.last().map(|&(epoch, _)| epoch)
     }
 
-    /// Says that `epoch` began at `start_offset`; true if that changed anything.
+    /// Assigns a start offset to `epoch`; true if that changed anything.
     pub fn assign(&mut self, epoch: i32, start_offset: i64) -> Result<bool> {
         if epoch < 0 || start_offset < 0 {
             return Err(Error::invalid(format!(
@@ -69,8 +70,8 @@ impl LeaderEpochs {
         self.entries.len() < before
     }
 
-    /// Drops the epochs that ended at or before `start_offset`; the one it lies in then starts there. True if that
-    /// changed anything.
+    /// Drops the epochs that ended at or before `start_offset`. The epoch that contains it then starts there. True if
+    /// that changed anything.
     pub fn truncate_from_start(&mut self, start_offset: i64) -> bool {
         let begun = self
             .entries
@@ -98,7 +99,7 @@ impl LeaderEpochs {
         had_any
     }
 
-    /// Where `requested` ended: the greatest epoch not above it, and the offset after that one's last. (-1, -1) for an
+    /// Returns the greatest epoch that is not above `requested`, and the offset after its last record. (-1, -1) for an
     /// epoch that this log does not know yet.
     pub fn end_offset_for(&self, requested: i32, log_end_offset: i64) -> (i32, i64) {
         const UNKNOWN: (i32, i64) = (-1, -1);
@@ -122,7 +123,7 @@ impl LeaderEpochs {
         (floor.map_or(requested, |&(epoch, _)| epoch), end)
     }
 
-    /// The epoch that `offset` was written in; None before the first.
+    /// Returns the epoch in which `offset` was written; None before the first one.
     pub fn epoch_for_offset(&self, offset: i64) -> Option<i32> {
         let begun = self.entries.partition_point(|&(_, start)| start <= offset);
         let last = begun.checked_sub(1).and_then(|at| self.entries.get(at));

@@ -1,23 +1,23 @@
-//! Writing the indexes beside a segment: which entries, and when (`LogSegment`, `OffsetIndex`, `TimeIndex`).
+//! Writes the indexes of a segment: which entries, and when (`LogSegment`, `OffsetIndex`, `TimeIndex`).
 //!
-//! One rule serves a live log and its recovery: once more than `index.interval.bytes` have gone by since the last entry,
-//! the next batch gets one, (its last offset, its first byte). The time index is then offered the largest timestamp so
-//! far, and takes it if it is larger than its last. So a segment's first batch never has an entry, and a rebuilt index
-//! equals the live one unless the segment was reopened in between, which starts the count again.
+//! A live log and its recovery follow one rule. After more than `index.interval.bytes` since the last entry, the next
+//! batch gets an entry with its last offset and its position. Then the time index is offered the largest timestamp so
+//! far, and takes it if it is above its last one. So the first batch of a segment never has an entry. A rebuilt index
+//! equals the live one, unless the segment was reopened in between: that restarts the count.
 
 use std::fmt;
 
 use crate::format::batch::Header;
 use crate::format::index::{AbortedTxn, OffsetIndex, TimeIndex, TimestampOffset};
 
-/// Why an index does not take an entry.
+/// Why an index refuses an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexError {
-    /// No slot is left.
+    /// The index has no free slot.
     Full(String),
-    /// The offset (or timestamp) does not go on from the last entry's.
+    /// The offset, or the timestamp, is not above the last entry's.
     InvalidOffset(String),
-    /// The offset is too far from the base offset, or below it.
+    /// The offset is below the base offset or too far above it.
     Overflow(String),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for IndexError {
 
 impl std::error::Error for IndexError {}
 
-/// What an index stores of an offset, if a segment with this base may hold it.
+/// Returns what an index stores for an offset; None if a segment with this base offset cannot contain it.
 pub fn relative_offset(offset: i64, base_offset: i64) -> Option<i32> {
     let relative = offset.checked_sub(base_offset)?;
     i32::try_from(relative)
@@ -54,18 +54,18 @@ fn stored(offset: i64, base_offset: i64) -> Result<[u8; 4], IndexError> {
 /// The end of an offset index, where entries are added.
 #[derive(Debug, Clone, Copy)]
 pub struct OffsetIndexEnd {
-    /// Of the segment.
+    /// The segment's base offset.
     pub base_offset: i64,
-    /// Entries that there may be.
+    /// The most entries.
     pub max_entries: usize,
-    /// Entries so far.
+    /// The number of entries.
     pub entries: usize,
-    /// Of the last entry; without any, the base offset.
+    /// Offset of the last entry; the base offset if there is none.
     pub last_offset: i64,
 }
 
 impl OffsetIndexEnd {
-    /// No slot is left.
+    /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
         self.entries >= self.max_entries
     }
@@ -102,23 +102,24 @@ fn full(what: &str, entries: usize) -> IndexError {
 /// The end of a time index, where entries are added.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeIndexEnd {
-    /// Of the segment.
+    /// The segment's base offset.
     pub base_offset: i64,
-    /// Entries that there may be; the last slot is kept for the final entry.
+    /// The most entries. The last slot is reserved for the final entry.
     pub max_entries: usize,
-    /// Entries so far.
+    /// The number of entries.
     pub entries: usize,
-    /// The last entry; without any, -1 at the base offset.
+    /// The last entry; timestamp -1 at the base offset if there is none.
     pub last: TimestampOffset,
 }
 
 impl TimeIndexEnd {
-    /// Only the slot of the final entry is left.
+    /// Whether only the slot of the final entry is free.
     pub fn is_full(&self) -> bool {
         self.entries >= self.max_entries.saturating_sub(1)
     }
 
-    /// Adds an entry's bytes to `to` if its timestamp is above the last one's. The final entry goes into a full index too.
+    /// Adds an entry's bytes to `to`, if its timestamp is above the last one's. The final entry may take the reserved
+    /// slot.
     pub fn offer(
         &mut self,
         entry: TimestampOffset,
@@ -155,7 +156,7 @@ impl TimeIndexEnd {
 /// The end of a transaction index, where entries are added.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransactionIndexEnd {
-    /// Of the last entry: the offset of its marker.
+    /// Marker offset of the last entry.
     pub last_offset: Option<i64>,
 }
 
@@ -183,7 +184,7 @@ impl TransactionIndexEnd {
     }
 }
 
-/// The offset and the time index of the segment being written.
+/// The ends of the offset and the time index of a segment that is written.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentIndexes {
     /// `.index`.
@@ -193,12 +194,13 @@ pub struct SegmentIndexes {
     /// The segment's largest timestamp, and the last offset of the first batch that has it.
     pub max_timestamp: TimestampOffset,
     interval: i64,
-    /// Bytes since the last entry, the next batch's excluded. Not stored anywhere: a reopened segment starts at 0.
+    /// Bytes since the last entry, without the next batch. This is stored nowhere, so a reopened segment starts at 0.
     since_entry: i64,
 }
 
 impl SegmentIndexes {
-    /// Of an empty segment: `interval` is `index.interval.bytes`, `max_bytes` is `segment.index.bytes`.
+    /// Creates the ends of an empty segment's indexes: `interval` is `index.interval.bytes`, `max_bytes` is
+    /// `segment.index.bytes`.
     pub fn new(base_offset: i64, interval: i64, max_bytes: usize) -> Self {
         let nothing = TimestampOffset {
             timestamp: -1,
@@ -223,10 +225,11 @@ impl SegmentIndexes {
         }
     }
 
-    /// Of a segment that is opened again, whose index files hold this. Its largest timestamp is that of the last entry.
+    /// Continues the indexes of a reopened segment, given the content of their files. The segment's largest timestamp
+    /// is that of the last entry.
     ///
-    /// A running broker has zeros behind the entries, up to the length that an index may have there. For a broker that opens
-    /// a copy it is full; so it is here, too, where it may be longer: no entry goes behind zeros.
+    /// A running broker has zeros behind the entries, up to the index's full length. For a broker that opens a copy of
+    /// such a file, the index is full. It is full here, too: no entry goes behind zeros.
     pub fn reopened(mut self, index: &OffsetIndex, timeindex: &TimeIndex) -> Self {
         let base_offset = self.offset.base_offset;
         self.offset.last_offset = index.last_offset();
@@ -243,7 +246,7 @@ impl SegmentIndexes {
         self
     }
 
-    /// The same, before its first batch.
+    /// Returns the same indexes without entries.
     pub fn emptied(&self) -> Self {
         let base_offset = self.offset.base_offset;
         let mut empty = Self::new(base_offset, self.interval, 0);
@@ -252,12 +255,12 @@ impl SegmentIndexes {
         empty
     }
 
-    /// A segment whose index is full must be rolled before the next append.
+    /// Whether the segment must be rolled before the next append.
     pub fn is_full(&self) -> bool {
         self.offset.is_full() || self.time.is_full()
     }
 
-    /// Takes the next batch, which lies at `position` of the file, and adds the entries that it gets.
+    /// Adds the entries of the next batch, which lies at `position` of the file.
     pub fn add(
         &mut self,
         header: &Header,
@@ -283,7 +286,7 @@ impl SegmentIndexes {
         Ok(())
     }
 
-    /// Adds the final entry of a segment that is rolled, closed or recovered: its largest timestamp.
+    /// Adds the final entry when a segment is rolled, closed or recovered: its largest timestamp.
     pub fn finish(&mut self, timeindex: &mut Vec<u8>) -> Result<(), IndexError> {
         self.time.offer(self.max_timestamp, true, timeindex)
     }

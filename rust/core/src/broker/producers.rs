@@ -1,7 +1,8 @@
-//! What a log knows of its producers: sequences, epochs, open transactions (`ProducerStateManager`).
+//! The producer state of a log: sequences, epochs and open transactions (`ProducerStateManager`).
 //!
-//! An append first works on an [`Update`], a copy of the producers it touches, and only an append that is taken applies it:
-//! a refused one leaves no trace. Kafka's transaction verification is off, as on a broker that does not verify.
+//! An append first works on a [`ProducersUpdate`], a copy of the producers that it concerns. Only an accepted append
+//! applies it, so a refused one leaves no trace. Kafka's transaction verification is off, as on a broker that does not
+//! verify.
 
 mod producer;
 
@@ -14,23 +15,28 @@ use crate::format::batch::Header;
 use crate::format::index::AbortedTxn;
 use crate::format::snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
 use crate::format::walk::for_each;
-use producer::{Batch, Completed, Producer, Recent, is_expired, marker};
+use producer::{BatchMetadata, CompletedTxn, Producer, RecentBatches, is_expired, marker};
 
-/// Who appends: what is checked depends on it (`AppendOrigin`).
+/// Who appends. It determines the checks (Kafka's `AppendOrigin`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum AppendOrigin {
     /// A producer.
     Client,
-    /// A group or transaction coordinator, whose markers these are.
+    /// A group or transaction coordinator, with its markers.
     Coordinator,
-    /// The leader of a metadata log, which brings its own offsets.
+    /// The leader of a metadata log, which assigns offsets itself.
     RaftLeader,
-    /// A leader's log, taken over with its offsets: a follower, a restore, a recovery.
+    /// A leader's log that is copied with its offsets: a follower, a restore, a recovery.
     Replication,
 }
 
-impl Origin {
-    /// By its name in lower case.
+impl AppendOrigin {
+    /// Whether the log assigns the offsets. The other origins bring their own.
+    pub(crate) fn log_assigns_offsets(self) -> bool {
+        matches!(self, Self::Client | Self::Coordinator)
+    }
+
+    /// Returns the origin of a lower-case name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "client" => Some(Self::Client),
@@ -42,18 +48,18 @@ impl Origin {
     }
 }
 
-/// Where the producer ids begin that no cluster gives: it counts from 0 and never gets there. Ours are among them.
+/// The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own ids are above it.
 pub const FIRST_OWN_PRODUCER_ID: i64 = 1 << 62;
 
-/// The highest producer id in whole batches that a cluster may give to a producer of its own, too; what follows bytes that
-/// are no batch is not looked at.
+/// Returns the highest producer id, in whole batches, that a cluster may also assign. Bytes that are no batch end the
+/// search.
 pub fn highest_cluster_producer_id(batches: &[u8]) -> Option<i64> {
     let mut highest = None;
     let note = |header: &Header, _: &[u8]| {
         highest = highest.max(cluster_id(header.producer_id));
         Ok(())
     };
-    // Who appends the batches says what is wrong with them.
+    // Damage is reported by the append of these batches.
     let _ = for_each(batches, 0, note);
     highest
 }
@@ -64,36 +70,36 @@ fn cluster_id(producer_id: i64) -> Option<i64> {
         .then_some(producer_id)
 }
 
-/// The answer to a batch that is there already.
+/// A batch that is in the log already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Duplicate {
-    /// As it was stored.
+pub struct DuplicateBatch {
+    /// Its stored first offset.
     pub first_offset: i64,
-    /// As it was stored.
+    /// Its stored last offset.
     pub last_offset: i64,
     /// Its max timestamp.
     pub timestamp: i64,
 }
 
-/// What an append, not yet taken, does to the producers.
+/// The effects of an undecided append on the producers.
 #[derive(Debug, Default)]
-pub struct Update {
-    /// Producers touched; their batches are those of the append alone.
+pub struct ProducersUpdate {
+    /// The producers concerned, with the batches of this append only.
     touched: HashMap<i64, Producer>,
-    /// First offset and producer of the transactions begun.
+    /// First offset and producer id of the transactions that begin.
     begun: Vec<(i64, i64)>,
-    completed: Vec<Completed>,
+    completed: Vec<CompletedTxn>,
 }
 
-impl Update {
-    /// Forgets everything.
+impl ProducersUpdate {
+    /// Removes all effects.
     pub fn clear(&mut self) {
         self.touched.clear();
         self.begun.clear();
         self.completed.clear();
     }
 
-    /// Whether the transaction index can take the aborted ones.
+    /// Whether the transaction index can take the aborted transactions.
     pub(crate) fn check(&self, index: &TransactionIndexEnd) -> std::result::Result<(), IndexError> {
         let mut index = *index;
         for txn in self.completed.iter().filter(|txn| txn.is_aborted) {
@@ -104,20 +110,20 @@ impl Update {
     }
 }
 
-/// The producers of one log.
+/// The producer state of one log.
 #[derive(Debug, Clone, Default)]
 pub struct Producers {
     producers: HashMap<i64, Producer>,
-    /// Keyed by first offset and producer.
+    /// First offset and producer id of the open transactions.
     ongoing: BTreeSet<(i64, i64)>,
-    /// Ended by a marker at this offset, which the high watermark has not passed yet.
+    /// Ended transactions whose marker, at this offset, the high watermark has not passed.
     unreplicated: BTreeMap<(i64, i64), i64>,
     end_offset: i64,
     snapshot_offset: Option<i64>,
 }
 
 impl Producers {
-    /// No producer, as before the record at `end_offset`.
+    /// Creates the state without producers at `end_offset`.
     pub fn new(end_offset: i64) -> Self {
         Self {
             end_offset,
@@ -125,8 +131,8 @@ impl Producers {
         }
     }
 
-    /// The state that the `.snapshot` file named by `offset` holds. Producers idle for `expiration_ms` at `now`, with no
-    /// transaction open, are left out.
+    /// Restores the state from a `.snapshot` file, named by `offset`. Producers that are idle for `expiration_ms` at
+    /// `now` and have no open transaction are left out.
     pub fn from_snapshot(data: &[u8], offset: i64, now: i64, expiration_ms: i64) -> Result<Self> {
         let mut state = Self::new(offset);
         state.snapshot_offset = Some(offset);
@@ -136,10 +142,10 @@ impl Producers {
                 coordinator_epoch: entry.coordinator_epoch,
                 timestamp: entry.timestamp,
                 txn_first_offset: Some(entry.current_txn_first_offset).filter(|&first| first >= 0),
-                recent: Recent::default(),
+                recent: RecentBatches::default(),
             };
             if entry.last_offset >= 0 {
-                producer.recent.push(Batch {
+                producer.recent.push(BatchMetadata {
                     last_sequence: entry.last_sequence,
                     last_offset: entry.last_offset,
                     offset_delta: entry.offset_delta,
@@ -157,17 +163,17 @@ impl Producers {
         Ok(state)
     }
 
-    /// No producer is known.
+    /// Whether no producer is known.
     pub fn is_empty(&self) -> bool {
         self.producers.is_empty()
     }
 
-    /// As [`highest_cluster_producer_id`], of the producers known.
+    /// The highest known producer id that a cluster may also assign.
     pub fn highest_cluster_id(&self) -> Option<i64> {
         self.producers.keys().copied().filter_map(cluster_id).max()
     }
 
-    /// By producer id.
+    /// The states of all producers, by id.
     pub fn entries(&self) -> Vec<ProducerState> {
         let mut entries: Vec<_> = self
             .producers
@@ -178,12 +184,12 @@ impl Producers {
         entries
     }
 
-    /// A `.snapshot` file, to be named by the end offset.
+    /// Returns the content of a `.snapshot` file, which is named by the end offset.
     pub fn snapshot(&self) -> Vec<u8> {
         write_producer_snapshot(&self.entries())
     }
 
-    /// The same, unless a snapshot of this end offset (or a later one) was taken before.
+    /// Returns a snapshot, unless one of this end offset or a later one was taken.
     pub fn take_snapshot(&mut self) -> Option<Vec<u8>> {
         if self.snapshot_offset.is_some_and(|at| at >= self.end_offset) {
             return None;
@@ -192,23 +198,23 @@ impl Producers {
         Some(self.snapshot())
     }
 
-    /// The offset up to which (exclusive) the log is in this state.
+    /// The offset up to which the log is in this state; exclusive.
     pub fn end_offset(&self) -> i64 {
         self.end_offset
     }
 
-    /// Says that the log goes on to `offset` without more of producers.
+    /// Moves the end offset over records that do not concern producers.
     pub fn set_end_offset(&mut self, offset: i64) {
         self.end_offset = offset;
     }
 
-    /// Says which snapshot is the newest, as after one was deleted.
+    /// Sets the offset of the newest snapshot, for example after one was deleted.
     pub fn set_snapshot_offset(&mut self, offset: Option<i64>) {
         self.snapshot_offset = offset;
     }
 
-    /// The first offset that may still be undecided for consumers: of the transactions open, or ended but not below the
-    /// high watermark.
+    /// The first offset that may be undecided for consumers: of a transaction that is open, or whose marker is not
+    /// below the high watermark.
     pub fn first_unstable_offset(&self) -> Option<i64> {
         let first = |keys: Option<&(i64, i64)>| keys.map(|&(first, _)| first);
         let ongoing = first(self.ongoing.first());
@@ -216,14 +222,16 @@ impl Producers {
         ongoing.into_iter().chain(unreplicated).min()
     }
 
-    /// Forgets the ended transactions whose marker lies below `offset`: the high watermark, or a new log start offset.
+    /// Forgets the ended transactions with a marker below `offset`, which is the high watermark or a new log start
+    /// offset.
     pub fn forget_ended(&mut self, offset: i64) {
         if !self.unreplicated.is_empty() {
             self.unreplicated.retain(|_, &mut marker| marker >= offset);
         }
     }
 
-    /// Forgets producers without an open transaction whose last record is `expiration_ms` old or older; their ids.
+    /// Removes producers without an open transaction whose last record is at least `expiration_ms` old; returns their
+    /// ids.
     pub fn remove_expired(&mut self, now: i64, expiration_ms: i64) -> Vec<i64> {
         let mut removed = Vec::new();
         self.producers.retain(|&id, producer| {
@@ -237,44 +245,49 @@ impl Producers {
         removed
     }
 
-    /// The batch, if it is one of the producer's last five.
-    pub fn duplicate(&self, header: &Header) -> Option<Duplicate> {
+    /// Returns the stored batch, if this is one of the producer's last five.
+    pub fn duplicate(&self, header: &Header) -> Option<DuplicateBatch> {
         let producer = self.producers.get(&header.producer_id)?;
         if producer.epoch != header.producer_epoch {
             return None;
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
-        let same = |batch: &&Batch| batch.first_sequence() == first && batch.last_sequence == last;
-        producer.recent.iter().find(same).map(|batch| Duplicate {
-            first_offset: batch
-                .last_offset
-                .wrapping_sub(i64::from(batch.offset_delta)),
-            last_offset: batch.last_offset,
-            timestamp: batch.timestamp,
-        })
+        let same =
+            |batch: &&BatchMetadata| batch.first_sequence() == first && batch.last_sequence == last;
+        producer
+            .recent
+            .iter()
+            .find(same)
+            .map(|batch| DuplicateBatch {
+                first_offset: batch
+                    .last_offset
+                    .wrapping_sub(i64::from(batch.offset_delta)),
+                last_offset: batch.last_offset,
+                timestamp: batch.timestamp,
+            })
     }
 
-    /// Checks the next batch of an append and notes in `update` what it does. Only of a marker is more than the header
-    /// needed: `entry` is all of it. A batch without a producer does nothing. `transaction_version` is that of markers.
+    /// Checks the next batch of an append and adds its effects to `update`. `entry` is the whole batch; it is read for
+    /// markers only. A batch without a producer has no effect. `transaction_version` is the version of markers.
     pub fn prepare(
         &self,
-        update: &mut Update,
+        update: &mut ProducersUpdate,
         header: &Header,
         entry: &[u8],
-        origin: Origin,
+        origin: AppendOrigin,
         transaction_version: i8,
     ) -> std::result::Result<(), Refused> {
         if header.producer_id < 0 {
             return Ok(());
         }
-        let Update {
+        let ProducersUpdate {
             touched,
             begun,
             completed,
         } = update;
         let stored = self.producers.get(&header.producer_id);
         let stored = stored.copied().unwrap_or(Producer::UNKNOWN);
-        let recent = Recent::default();
+        let recent = RecentBatches::default();
         let working = touched
             .entry(header.producer_id)
             .or_insert(Producer { recent, ..stored });
@@ -295,9 +308,9 @@ impl Producers {
         refused.map_err(|refused| refused.at(header.position, header.base_offset))
     }
 
-    /// Makes `update`, which is empty then, part of the state. Returns the entries for the transaction index: of the
-    /// transactions that it aborts, in the order of their markers.
-    pub fn apply(&mut self, update: &mut Update) -> Vec<AbortedTxn> {
+    /// Applies `update` and empties it. Returns the transaction index entries of the transactions that it aborts, in
+    /// the order of their markers.
+    pub fn apply(&mut self, update: &mut ProducersUpdate) -> Vec<AbortedTxn> {
         let mut aborted = Vec::new();
         for (producer_id, next) in update.touched.drain() {
             let producer = self
@@ -317,7 +330,7 @@ impl Producers {
         }
         for txn in update.completed.drain(..) {
             if txn.is_aborted {
-                // Another producer's open transaction holds the last stable offset back.
+                // The last stable offset cannot pass another producer's open transaction.
                 let others = |&&(_, producer_id): &&(i64, i64)| producer_id != txn.producer_id;
                 let next = self.ongoing.iter().find(others);
                 aborted.push(AbortedTxn {

@@ -1,24 +1,24 @@
-//! Recovering a segment after a crash (`LogSegment.recover`), and replaying its producers (`ProducerStateManager`).
+//! Recovers a segment after a crash (`LogSegment.recover`), and replays its producers (`ProducerStateManager`).
 //!
-//! Kafka's reader of files decides where a segment ends, and only checksum and size decide what is valid: record bodies are
-//! not looked into. What its load makes of each kind of trouble differs, so it is told apart here: cut the file there, empty
-//! it, split it, or refuse to start.
+//! As in Kafka's file reader, only checksum and size decide where the valid part ends; record bodies are not read.
+//! Kafka's load reacts differently to each kind of damage: it cuts the file, empties it, splits it, or refuses to
+//! start. The result says which.
 
 use crate::base::error::{Error, Result};
 use crate::broker::epochs::LeaderEpochs;
 use crate::broker::index_builder::{
     IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset,
 };
-use crate::broker::producers::{Origin, Producers, Update};
+use crate::broker::producers::{AppendOrigin, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, LOG_OVERHEAD, MAGIC_END};
 
-/// How the walk over a segment ended, and why.
+/// How a walk over a segment ended, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// With its last whole batch; what follows is less than one.
+pub enum WalkEnd {
+    /// At the end of the last whole batch. Less than a batch follows.
     Whole,
-    /// At a bad batch: the file is cut there.
+    /// At a bad batch: the file is cut before it.
     Cut(String),
     /// The offsets do not increase: the segment is emptied.
     Emptied(String),
@@ -28,55 +28,56 @@ pub enum Ended {
     Failed(String),
 }
 
-/// One batch of a file, or why there is none.
-enum Stored<'a> {
+/// A batch of a file, or why there is none.
+enum StoredBatch<'a> {
     Batch(Header, &'a [u8]),
-    /// So many bytes from here on are needed.
+    /// The bytes needed from here on.
     NeedMore(usize),
     End,
     Bad(Error),
 }
 
-/// The batch at `position` of a file of `end` bytes, of which `bytes` are at hand from there on (`FileLogInputStream`).
-fn stored(bytes: &[u8], position: u64, end: u64) -> Stored<'_> {
+/// Returns the batch at `position` of a file of `end` bytes, as `FileLogInputStream` reads it. `bytes` start at
+/// `position`.
+fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
     let left = end.saturating_sub(position);
     if left <= MAGIC_END as u64 {
-        return Stored::End;
+        return StoredBatch::End;
     }
     let length = bytes.get(8..LOG_OVERHEAD).and_then(|b| b.try_into().ok());
     let Some(length) = length.map(i32::from_be_bytes) else {
-        return Stored::NeedMore(MAGIC_END);
+        return StoredBatch::NeedMore(MAGIC_END);
     };
     let size = i64::from(length) + LOG_OVERHEAD as i64;
     if length >= 14 && size as u64 > left {
-        return Stored::End;
+        return StoredBatch::End;
     }
     match Header::parse_stored(bytes, position) {
-        Err(error) => Stored::Bad(error),
+        Err(error) => StoredBatch::Bad(error),
         Ok(Some(header)) => match bytes.get(..header.size()) {
-            Some(entry) => Stored::Batch(header, entry),
-            None => Stored::NeedMore(header.size()),
+            Some(entry) => StoredBatch::Batch(header, entry),
+            None => StoredBatch::NeedMore(header.size()),
         },
-        // Only a header that is cut is none, and only by the window: the file holds all of it.
-        Ok(None) => Stored::NeedMore(size.max(0) as usize),
+        // Only an incomplete header is none. The file holds all of it, so the window ends too early.
+        Ok(None) => StoredBatch::NeedMore(size.max(0) as usize),
     }
 }
 
-/// A walk along the batches of a file that comes in windows.
+/// A walk over the batches of a file that is fed in windows.
 #[derive(Debug)]
-pub struct Walk {
+pub struct BatchWalk {
     /// Where the last batch ends.
     pub position: u64,
-    /// Bytes that the next one takes; 0 if not even that can be known.
+    /// Bytes that the next batch takes; 0 if unknown.
     pub needed: usize,
-    /// How it ended, once it has.
-    pub ended: Option<Ended>,
-    bad: fn(String) -> Ended,
+    /// How the walk ended; None while it continues.
+    pub ended: Option<WalkEnd>,
+    bad: fn(String) -> WalkEnd,
 }
 
-impl Walk {
-    /// `position` is that of a batch; `bad` says what a bad one means.
-    fn new(position: u64, bad: fn(String) -> Ended) -> Self {
+impl BatchWalk {
+    /// Starts at `position`, where a batch starts. `bad` gives the end that a bad batch causes.
+    fn new(position: u64, bad: fn(String) -> WalkEnd) -> Self {
         Self {
             position,
             needed: 0,
@@ -85,28 +86,29 @@ impl Walk {
         }
     }
 
-    /// That a window at `position` is the one to go on with.
+    /// Refuses a window at another position than the walk's.
     fn check(&self, position: u64) -> Result<()> {
         if position == self.position {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "position {position} is not where the walk is: {}",
+            "position {position} is not the next one, which is {}",
             self.position
         )))
     }
 
-    /// The next batch in `window`, the bytes at `start` of a file of `end` bytes. None: more is needed, or it has ended.
+    /// Returns the next batch in `window`, which lies at `start` of a file of `end` bytes. None: more bytes are needed,
+    /// or the walk has ended.
     fn next<'a>(&mut self, window: &'a [u8], start: u64, end: u64) -> Option<(Header, &'a [u8])> {
         if self.ended.is_some() {
             return None;
         }
         let rest = window.get((self.position - start) as usize..)?;
         match stored(rest, self.position, end) {
-            Stored::End => self.ended = Some(Ended::Whole),
-            Stored::Bad(error) => self.ended = Some((self.bad)(error.message)),
-            Stored::NeedMore(needed) => self.needed = needed,
-            Stored::Batch(header, entry) => {
+            StoredBatch::End => self.ended = Some(WalkEnd::Whole),
+            StoredBatch::Bad(error) => self.ended = Some((self.bad)(error.message)),
+            StoredBatch::NeedMore(needed) => self.needed = needed,
+            StoredBatch::Batch(header, entry) => {
                 self.position += header.size() as u64;
                 return Some((header, entry));
             }
@@ -115,24 +117,25 @@ impl Walk {
     }
 }
 
-/// A walk over one segment that makes its indexes anew.
+/// A walk over one segment that rebuilds its indexes.
 #[derive(Debug)]
 pub struct SegmentRecovery {
-    /// Along its batches.
-    pub walk: Walk,
+    /// The walk over its batches.
+    pub walk: BatchWalk,
     base_offset: i64,
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
-    update: Update,
-    /// Where the last valid batch ends: what follows is to be cut off.
+    update: ProducersUpdate,
+    /// Where the last valid batch ends. What follows is to be cut off.
     pub valid_bytes: u64,
     /// The offset after the last valid batch; the base offset if there is none.
     pub next_offset: i64,
-    /// The highest of these after any batch. Where it is above, batches are out of order, and nobody gets to some of them.
+    /// The highest offset after any batch. If it is above `next_offset`, batches are out of order, and readers miss
+    /// some of them.
     pub highest_next_offset: i64,
-    /// The offset after the last valid batch of magic 2, if there is one: the others say nothing of producers.
+    /// The offset after the last valid batch of magic 2; None if there is none. Other batches do not concern producers.
     pub producers_end: Option<i64>,
-    /// Whole batches so far.
+    /// The number of valid batches.
     pub batches: u64,
     /// The `.index`.
     pub index: Vec<u8>,
@@ -143,14 +146,15 @@ pub struct SegmentRecovery {
 }
 
 impl SegmentRecovery {
-    /// Of the segment with this base offset: `interval` is `index.interval.bytes`, `max_bytes` `segment.index.bytes`.
+    /// Starts the recovery of the segment with this base offset: `interval` is `index.interval.bytes`, `max_bytes` is
+    /// `segment.index.bytes`.
     pub fn new(base_offset: i64, interval: i64, max_bytes: usize) -> Self {
         Self {
-            walk: Walk::new(0, Ended::Cut),
+            walk: BatchWalk::new(0, WalkEnd::Cut),
             base_offset,
             indexes: SegmentIndexes::new(base_offset, interval, max_bytes),
             transactions: TransactionIndexEnd::default(),
-            update: Update::default(),
+            update: ProducersUpdate::default(),
             valid_bytes: 0,
             next_offset: base_offset,
             highest_next_offset: base_offset,
@@ -162,8 +166,8 @@ impl SegmentRecovery {
         }
     }
 
-    /// Takes the bytes of the file at `position`, where the last call stopped; the file ends at `end`. Returns how many it
-    /// took; fewer than there are mean that more are needed, unless it has ended.
+    /// Recovers from the bytes at `position`, where the last call stopped; the file has `end` bytes. Returns how many
+    /// bytes it consumed. If it leaves some, more bytes are needed, unless the walk has ended.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -189,10 +193,10 @@ impl SegmentRecovery {
         entry: &[u8],
         producers: &mut Producers,
         epochs: &mut LeaderEpochs,
-    ) -> std::result::Result<(), Ended> {
+    ) -> std::result::Result<(), WalkEnd> {
         header
             .check_crc(entry)
-            .map_err(|error| Ended::Cut(error.message))?;
+            .map_err(|error| WalkEnd::Cut(error.message))?;
         let last_offset = header.last_offset();
         if relative_offset(last_offset, self.base_offset).is_none() {
             let message = format!(
@@ -200,9 +204,9 @@ impl SegmentRecovery {
                 self.base_offset
             );
             return Err(if last_offset < self.base_offset {
-                Ended::Failed(message)
+                WalkEnd::Failed(message)
             } else {
-                Ended::Split(message)
+                WalkEnd::Split(message)
             });
         }
         self.indexes
@@ -224,31 +228,37 @@ impl SegmentRecovery {
         if epoch >= 0 && epochs.latest().is_none_or(|latest| epoch > latest) {
             epochs
                 .assign(epoch, header.base_offset)
-                .map_err(|error| Ended::Failed(error.message))?;
+                .map_err(|error| WalkEnd::Failed(error.message))?;
         }
         self.update.clear();
-        // The batch itself stays: Kafka has counted its bytes by then.
+        // The batch itself stays: Kafka has already counted its bytes.
         producers
-            .prepare(&mut self.update, header, entry, Origin::Replication, 0)
+            .prepare(
+                &mut self.update,
+                header,
+                entry,
+                AppendOrigin::Replication,
+                0,
+            )
             .map_err(of_refusal)?;
         for aborted in producers.apply(&mut self.update) {
             self.transactions
                 .append(&aborted, &mut self.txnindex)
-                .map_err(|error| Ended::Failed(error.to_string()))?;
+                .map_err(|error| WalkEnd::Failed(error.to_string()))?;
         }
         producers.set_end_offset(header.next_offset());
         self.producers_end = Some(header.next_offset());
         Ok(())
     }
 
-    /// Once it has ended: the indexes as that leaves them. What is wrong with them ends it otherwise.
-    fn finish(&mut self, mut ended: Ended) -> Ended {
-        if matches!(ended, Ended::Whole | Ended::Cut(_))
+    /// Finishes the indexes for this end. An error in them changes the end.
+    fn finish(&mut self, mut ended: WalkEnd) -> WalkEnd {
+        if matches!(ended, WalkEnd::Whole | WalkEnd::Cut(_))
             && let Err(error) = self.indexes.finish(&mut self.timeindex)
         {
             ended = of_index(error);
         }
-        if matches!(ended, Ended::Emptied(_)) {
+        if matches!(ended, WalkEnd::Emptied(_)) {
             self.valid_bytes = 0;
             self.next_offset = self.base_offset;
             self.highest_next_offset = self.base_offset;
@@ -264,39 +274,39 @@ impl SegmentRecovery {
     }
 }
 
-fn of_index(error: IndexError) -> Ended {
+fn of_index(error: IndexError) -> WalkEnd {
     match error {
-        IndexError::InvalidOffset(message) => Ended::Emptied(message),
-        IndexError::Full(message) | IndexError::Overflow(message) => Ended::Failed(message),
+        IndexError::InvalidOffset(message) => WalkEnd::Emptied(message),
+        IndexError::Full(message) | IndexError::Overflow(message) => WalkEnd::Failed(message),
     }
 }
 
-fn of_refusal(refused: Refused) -> Ended {
+fn of_refusal(refused: Refused) -> WalkEnd {
     match refused.refusal {
-        Refusal::InvalidRecord | Refusal::CorruptRecord => Ended::Cut(refused.message),
-        _ => Ended::Failed(refused.message),
+        Refusal::InvalidRecord | Refusal::CorruptRecord => WalkEnd::Cut(refused.message),
+        _ => WalkEnd::Failed(refused.message),
     }
 }
 
-/// Where a segment ends for a load, by its framing alone: neither magic nor checksum is refused.
+/// Finds where a segment ends for a load, by framing alone: no magic and no checksum is refused.
 #[derive(Debug)]
 pub struct SegmentEnd {
-    /// Along its batches: it ends behind the last whole one, or where the load fails.
-    pub walk: Walk,
-    /// The offset behind the last whole batch; None: there is no batch.
+    /// The walk over its batches. It ends behind the last whole one, or where the load fails.
+    pub walk: BatchWalk,
+    /// The offset after the last whole batch; None if there is none.
     pub next_offset: Option<i64>,
 }
 
 impl SegmentEnd {
-    /// `position` is that of a batch.
+    /// Starts at `position`, where a batch starts.
     pub fn new(position: u64) -> Self {
         Self {
-            walk: Walk::new(position, Ended::Failed),
+            walk: BatchWalk::new(position, WalkEnd::Failed),
             next_offset: None,
         }
     }
 
-    /// As [`SegmentRecovery::feed`].
+    /// Continues as [`SegmentRecovery::feed`] does.
     pub fn feed(&mut self, data: &[u8], position: u64, end: u64) -> Result<usize> {
         self.walk.check(position)?;
         while let Some((header, _)) = self.walk.next(data, position, end) {
@@ -306,26 +316,26 @@ impl SegmentEnd {
     }
 }
 
-/// Replays one segment's batches for its producers only; checksums are not looked at. The state changes at the end.
+/// Replays the batches of one segment for its producers only. Checksums are not verified. The state changes at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
-    /// Along its batches: it ends behind the last whole one, or where the load fails.
-    pub walk: Walk,
+    /// The walk over its batches. It ends behind the last whole one, or where the load fails.
+    pub walk: BatchWalk,
     start_offset: i64,
-    update: Update,
+    update: ProducersUpdate,
 }
 
 impl ProducerReplay {
-    /// Batches that end below `start_offset` are passed over.
+    /// Skips batches that end below `start_offset`.
     pub fn new(start_offset: i64) -> Self {
         Self {
-            walk: Walk::new(0, Ended::Failed),
+            walk: BatchWalk::new(0, WalkEnd::Failed),
             start_offset,
-            update: Update::default(),
+            update: ProducersUpdate::default(),
         }
     }
 
-    /// As [`SegmentRecovery::feed`].
+    /// Continues as [`SegmentRecovery::feed`] does.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -337,13 +347,19 @@ impl ProducerReplay {
         while let Some((header, entry)) = self.walk.next(data, position, end) {
             if header.last_offset() >= self.start_offset {
                 self.walk.ended = producers
-                    .prepare(&mut self.update, &header, entry, Origin::Replication, 0)
-                    .map_err(|refused| Ended::Failed(refused.message))
+                    .prepare(
+                        &mut self.update,
+                        &header,
+                        entry,
+                        AppendOrigin::Replication,
+                        0,
+                    )
+                    .map_err(|refused| WalkEnd::Failed(refused.message))
                     .err();
             }
         }
-        if self.walk.ended == Some(Ended::Whole) {
-            // The entries of the transaction index are in the file already.
+        if self.walk.ended == Some(WalkEnd::Whole) {
+            // The transaction index already has these entries.
             producers.apply(&mut self.update);
         }
         Ok((self.walk.position - position) as usize)

@@ -1,17 +1,17 @@
-//! Why a broker refuses an append: one kind per answer of Kafka's, with the record at fault where there is one.
+//! The reasons why a broker refuses an append: one for each of Kafka's answers, with the records at fault.
 
 use std::fmt;
 
 use crate::base::error::Error;
 
-/// Kafka's answer, by the name of its exception class without the ending.
+/// Kafka's answer, named like its exception class without `Exception`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The checksum or the framing is broken.
+    /// A wrong checksum or broken framing.
     CorruptRecord,
     /// A sequence that does not follow the producer's last one.
     OutOfOrderSequence,
-    /// A newer producer of that id has been seen.
+    /// A newer producer with that id has been seen.
     InvalidProducerEpoch,
     /// A batch outside a transaction while one is open.
     InvalidTxnState,
@@ -19,17 +19,17 @@ pub enum Refusal {
     TransactionCoordinatorFenced,
     /// A batch above `max.message.bytes`.
     RecordTooLarge,
-    /// More than a segment holds.
+    /// More bytes than a segment holds.
     RecordBatchTooLarge,
-    /// The structure of a batch, or a record that the topic does not take.
+    /// An invalid batch, or a record that the topic does not accept.
     InvalidRecord,
-    /// A timestamp out of the topic's range.
+    /// A timestamp outside the topic's range.
     InvalidTimestamp,
-    /// Transactions and idempotence need magic 2.
+    /// Transactions or idempotence in magic 0 or 1.
     UnsupportedForMessageFormat,
-    /// A codec that the topic's message format does not have.
+    /// A codec that the topic's message format does not support.
     UnsupportedCompressionType,
-    /// Last offsets within a call that do not increase.
+    /// Last offsets within a request that do not increase.
     OffsetsOutOfOrder,
     /// Given offsets below the log end offset.
     UnexpectedAppendOffset,
@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The name.
+    /// The name of the answer.
     pub fn name(self) -> &'static str {
         match self {
             Self::CorruptRecord => "CorruptRecord",
@@ -62,23 +62,23 @@ impl Refusal {
     }
 }
 
-/// A refused append. Nothing of it was taken.
+/// A refused append. Nothing of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// Kafka's answer.
     pub refusal: Refusal,
-    /// What is wrong, found against allowed: lower case.
+    /// What is wrong, in lower case: found against allowed.
     pub message: String,
-    /// Byte position, in what was to be appended, of the batch at fault.
+    /// Byte position of the batch at fault, counted from the start of the request.
     pub position: u64,
-    /// Offset field of that batch as it came, if it could be read.
+    /// Offset field of that batch as sent, if it could be read.
     pub base_offset: Option<i64>,
-    /// The records refused, by their index in the batch, with the reason of each.
+    /// The refused records: index in the batch, and reason.
     pub records: Vec<(i32, String)>,
 }
 
 impl Refused {
-    /// A refusal whose place is not known yet.
+    /// Creates a refusal without a position.
     #[cold]
     pub(crate) fn new(refusal: Refusal, message: impl Into<String>) -> Self {
         Self {
@@ -90,13 +90,13 @@ impl Refused {
         }
     }
 
-    /// The same, for what `error` says.
+    /// Creates a refusal with the message of `error`.
     #[cold]
     pub(crate) fn of(refusal: Refusal, error: Error) -> Self {
         Self::new(refusal, error.message)
     }
 
-    /// The same refusal, placed.
+    /// Adds the position.
     pub(crate) fn at(mut self, position: u64, base_offset: i64) -> Self {
         self.position = position;
         self.base_offset = Some(base_offset);

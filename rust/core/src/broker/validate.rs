@@ -1,33 +1,34 @@
-//! What a broker checks in a produce request, and what it writes into it (`LogValidator`).
+//! Validation of produce requests (`LogValidator`): what a broker checks in a batch, and what it writes into it.
 //!
-//! The batches come with the offsets of their producer and leave with those of the log. Most stay as they are but for a
-//! few header fields; another codec or message format than the topic's, or inner offsets of old clients that are not
-//! 0, 1, 2, means a new batch of the same records. Every record is walked, none becomes an object. Those of our own
-//! encoder are not walked: the headers of their batches answer for them.
+//! Batches come with their producer's offsets and leave with the log's. Most stay as they are, apart from a few header
+//! fields. A new batch is built if the topic has another codec or message format, or if inner offsets of old clients
+//! are not 0, 1, 2. Every record is walked, but none becomes an object. Batches of our own encoder are not walked:
+//! their headers are trusted.
 //!
-//! Stricter than Kafka where what it lets pass could not be read again: the lengths of compressed records, and a wrapper
-//! whose last message is cut. How much a batch decompresses to is known, and capped, only where records are walked.
+//! Stricter than Kafka where the result could not be read again: the lengths of compressed records, and a wrapper whose
+//! last message is cut. The decompressed size of a batch is known, and capped, only if its records are walked.
 
-mod walk;
+mod record_checks;
 
 use crate::base::error::Error;
-use crate::broker::producers::Origin;
+use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, TimestampType};
 use crate::format::compression::{Codec, Compression, Decompressor};
+use crate::format::walk::{NextBatch, next_batch};
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
-use walk::Walk;
+use record_checks::RecordChecks;
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// A topic's rules for what it takes, under Kafka's names.
+/// A topic's rules for the batches it accepts, under Kafka's names.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct ValidationRules {
     /// The magic that the topic stores: 2, on brokers before 4.0 also 1 or 0.
     pub message_format: i8,
-    /// `compression.type` with its level; None is `producer`.
+    /// `compression.type` with its level; None for `producer`.
     pub codec: Option<Codec>,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
@@ -39,17 +40,16 @@ pub struct Rules {
     pub is_compacted: bool,
     /// `max.message.bytes`.
     pub max_message_bytes: i64,
-    /// `max.decompressed.message.bytes`: of each record of a compressed batch.
+    /// `max.decompressed.message.bytes`, for each record of a compressed batch.
     pub max_decompressed_message_bytes: i32,
 }
 
-impl Rules {
-    /// The default of `max.decompressed.message.bytes`, which is no limit.
+impl ValidationRules {
+    /// The default of `max.decompressed.message.bytes`: no limit.
     pub const NO_RECORD_LIMIT: i32 = i32::MAX - 8;
 }
 
-/// The codec that `compression.type` names, with the level of the one of its three levels that belongs to it. None is
-/// `producer`.
+/// Returns the codec of `compression.type`, with its own one of the three levels; None for `producer`.
 pub fn topic_codec(
     compression_type: &str,
     gzip_level: i32,
@@ -72,41 +72,41 @@ pub fn topic_codec(
     Codec::new(compression, level).map(Some)
 }
 
-/// A batch, with the header that it is stored with. Its `position` counts from the start of the request, or of the rebuilt
-/// bytes.
+/// A batch with the header that it is stored with. Its `position` counts from the start of the request, or of the
+/// rebuilt bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed {
+pub(crate) struct ValidatedBatch {
     pub(crate) header: Header,
-    /// What the checksum covers has changed.
+    /// Whether fields that the checksum covers have changed.
     pub(crate) is_resummed: bool,
 }
 
-/// Where and by whom a request is appended.
+/// Who appends a request, and where.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) origin: Origin,
+pub(crate) struct AppendContext {
+    pub(crate) origin: AppendOrigin,
     pub(crate) leader_epoch: i32,
     pub(crate) first_offset: i64,
     /// The broker's clock, ms.
     pub(crate) now: i64,
-    /// What headers say of records is true.
+    /// Whether the header's statements about records are trusted.
     pub(crate) is_encoded_here: bool,
-    /// There are only headers, and records that stay as they are.
+    /// Whether only headers are given, and records stay as they are.
     pub(crate) is_in_place: bool,
 }
 
-/// A request that may be appended.
+/// The result of a valid request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Validated {
+pub(crate) struct ValidationResult {
     /// The offset after its last record.
     pub(crate) next_offset: i64,
-    /// Of its records; -1 for none.
+    /// Largest timestamp of its records; -1 for none.
     pub(crate) max_timestamp: i64,
-    /// Its bytes are [`Validator::rebuilt`].
+    /// Whether its bytes are [`Validator::rebuilt`].
     pub(crate) is_rebuilt: bool,
 }
 
-/// A validator, and its scratch memory.
+/// Validates requests, in memory that is reused.
 pub(crate) struct Validator {
     decompressor: Decompressor,
     builder: BatchBuilder,
@@ -114,7 +114,7 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// `max_batch_bytes` is the most that one batch may decompress to.
+    /// `max_batch_bytes` caps the decompressed size of one batch.
     pub(crate) fn new(max_batch_bytes: usize) -> Self {
         Self {
             decompressor: Decompressor::new(max_batch_bytes),
@@ -123,35 +123,21 @@ impl Validator {
         }
     }
 
-    /// Checks the batches of `data`, whose framing and checksums are right, and gives them offsets from
-    /// `place.first_offset` on. `source` is the codec of the last compressed one.
+    /// Checks the batches of `data`, whose framing and checksums are right, and assigns them offsets from
+    /// `context.first_offset` on. `source` is the codec of the last compressed batch.
     pub(crate) fn validate(
         &mut self,
-        rules: &Rules,
+        rules: &ValidationRules,
         data: &[u8],
-        batches: &mut Vec<Placed>,
+        batches: &mut Vec<ValidatedBatch>,
         source: Compression,
-        place: Place,
-    ) -> Result<Validated> {
+        context: AppendContext,
+    ) -> Result<ValidationResult> {
         let target = rules.codec.unwrap_or(Codec {
             compression: source,
             level: None,
         });
-        let Some(&Placed { header: first, .. }) = batches.first() else {
-            return Err(Refused::new(
-                Refusal::InvalidRecord,
-                "there is no batch to append",
-            ));
-        };
-        if let Some(second) = batches.get(1)
-            && (first.magic == 2 || source != Compression::None)
-        {
-            return Err(Refused::new(
-                Refusal::InvalidRecord,
-                "a produce request holds one batch of magic 2, or one compressed one: append each by itself",
-            )
-            .at(second.header.position, second.header.base_offset));
-        }
+        let first = check_batch_count(batches, source)?;
         let stays_plain = source == Compression::None
             && (target.compression == Compression::None || first.is_control());
         let may_stay = if stays_plain {
@@ -163,35 +149,20 @@ impl Validator {
                 && first.magic == rules.message_format
                 && rules.message_format > 0
         };
-        let mut walk = Walk::new(rules, place);
+        let mut checks = RecordChecks::new(rules, context);
         for batch in batches.iter_mut() {
-            let header = batch.header;
-            let entry = entry(data, &header);
-            check_batch(&first, &header, rules, place.origin)
-                .and_then(|()| match may_stay && walk.takes_header(&header, place) {
-                    true => Ok(()),
-                    false if place.is_in_place => Err(not_in_place("its records are looked at")),
-                    false => walk.batch(&header, entry, &mut self.decompressor),
-                })
-                .map_err(|refused| refused.at(header.position, header.base_offset))?;
-            let next_offset = place.first_offset.wrapping_add(walk.ordinal);
-            let header = &mut batch.header;
-            header.place_at(next_offset.wrapping_sub(1), place.leader_epoch);
-            let max_timestamp = match rules.timestamp_type {
-                TimestampType::LogAppendTime => place.now,
-                _ => walk.max_batch_timestamp,
-            };
-            batch.is_resummed = header.set_max_timestamp(rules.timestamp_type, max_timestamp);
-            if place.is_in_place && batch.is_resummed {
-                return Err(not_in_place("its checksum changes"));
-            }
+            let (position, base_offset) = (batch.header.position, batch.header.base_offset);
+            check_batch(&first, &batch.header, rules, context.origin)
+                .and_then(|()| self.check_records(&batch.header, data, may_stay, &mut checks))
+                .map_err(|refused| refused.at(position, base_offset))?;
+            place_batch(batch, &checks, rules, context)?;
         }
-        if may_stay && (stays_plain || walk.is_in_order) {
-            return Ok(Validated {
-                next_offset: place.first_offset.wrapping_add(walk.ordinal),
+        if may_stay && (stays_plain || checks.is_in_order) {
+            return Ok(ValidationResult {
+                next_offset: context.first_offset.wrapping_add(checks.ordinal),
                 max_timestamp: match rules.timestamp_type {
-                    TimestampType::LogAppendTime => place.now,
-                    _ => walk.max_timestamp,
+                    TimestampType::LogAppendTime => context.now,
+                    _ => checks.max_timestamp,
                 },
                 is_rebuilt: false,
             });
@@ -199,24 +170,41 @@ impl Validator {
         if may_stay && first.magic == 2 {
             return Err(Refused::new(
                 Refusal::Append,
-                "offset deltas of a compressed batch are not 0, 1, 2 and so on: a broker does not renumber these",
+                "offset deltas of a compressed batch are not 0, 1, 2 and so on: a broker does not renumber them",
             )
             .at(first.position, first.base_offset));
         }
-        self.rebuild(rules, data, batches, &first, target, place)
+        self.rebuild(rules, data, batches, &first, target, context)
             .map_err(|refused| refused.at(first.position, first.base_offset))
     }
 
-    /// Makes one new batch (of uncompressed magic 0 and 1: messages) of all records.
+    /// Checks the records of a batch: by its header if that is enough, else one by one.
+    fn check_records(
+        &mut self,
+        header: &Header,
+        data: &[u8],
+        may_stay: bool,
+        checks: &mut RecordChecks<'_>,
+    ) -> Result<()> {
+        if may_stay && checks.accepts_header(header) {
+            return Ok(());
+        }
+        if checks.context.is_in_place {
+            return Err(not_in_place("its records would have to be read"));
+        }
+        checks.batch(header, entry(data, header), &mut self.decompressor)
+    }
+
+    /// Builds one new batch (uncompressed magic 0 and 1: messages) of all records.
     fn rebuild(
         &mut self,
-        rules: &Rules,
+        rules: &ValidationRules,
         data: &[u8],
-        batches: &mut Vec<Placed>,
+        batches: &mut Vec<ValidatedBatch>,
         first: &Header,
         codec: Codec,
-        place: Place,
-    ) -> Result<Validated> {
+        context: AppendContext,
+    ) -> Result<ValidationResult> {
         if first.is_control() {
             return Err(Refused::new(
                 Refusal::Append,
@@ -243,9 +231,9 @@ impl Validator {
                 magic: rules.message_format,
                 codec,
                 timestamp_type: rules.timestamp_type,
-                log_append_time: place.now,
-                base_offset: place.first_offset,
-                partition_leader_epoch: place.leader_epoch,
+                log_append_time: context.now,
+                base_offset: context.first_offset,
+                partition_leader_epoch: context.leader_epoch,
                 producer_id: first.producer_id,
                 producer_epoch: first.producer_epoch,
                 base_sequence: first.base_sequence,
@@ -253,13 +241,13 @@ impl Validator {
                 ..BatchOptions::default()
             })
             .map_err(refused)?;
-        let mut offset = place.first_offset;
-        for Placed { header, .. } in batches.iter() {
-            // As it came: what it is stored with has been written into the one in hand.
+        let mut offset = context.first_offset;
+        for ValidatedBatch { header, .. } in batches.iter() {
+            // `header` already has the fields that are stored. The records are read by those that came.
             let entry = entry(data, header);
-            let came = Header::parse(entry, header.position).ok().flatten();
-            let came = came.unwrap_or(*header);
-            transcode::for_each(&came, entry, decompressor, false, |record| {
+            let sent = Header::parse(entry, header.position).ok().flatten();
+            let sent = sent.unwrap_or(*header);
+            transcode::for_each(&sent, entry, decompressor, false, |record| {
                 builder.append(&NewRecord { offset, ..record })?;
                 offset = offset.wrapping_add(1);
                 Ok(())
@@ -268,19 +256,8 @@ impl Validator {
         }
         rebuilt.clear();
         let built = builder.finish(rebuilt).map_err(refused)?;
-        batches.clear();
-        let mut at = 0;
-        while let Ok(crate::format::walk::Next::Batch(header, _)) =
-            crate::format::walk::next(rebuilt.get(at..).unwrap_or_default(), at as u64)
-        {
-            check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
-            at += header.size();
-            batches.push(Placed {
-                header,
-                is_resummed: false,
-            });
-        }
-        Ok(Validated {
+        *batches = rebuilt_batches(rebuilt, rules)?;
+        Ok(ValidationResult {
             next_offset: offset,
             max_timestamp: built.max_timestamp,
             is_rebuilt: true,
@@ -288,7 +265,63 @@ impl Validator {
     }
 }
 
-/// The bytes of the batch.
+/// Returns the first batch's header. A request holds one batch of magic 2, or one compressed batch, or any number of
+/// uncompressed messages.
+fn check_batch_count(batches: &[ValidatedBatch], source: Compression) -> Result<Header> {
+    let Some(&ValidatedBatch { header: first, .. }) = batches.first() else {
+        return Err(Refused::new(
+            Refusal::InvalidRecord,
+            "there is no batch to append",
+        ));
+    };
+    match batches.get(1) {
+        Some(second) if first.magic == 2 || source != Compression::None => Err(Refused::new(
+            Refusal::InvalidRecord,
+            "a produce request holds one batch of magic 2, or one compressed one: append each by itself",
+        )
+        .at(second.header.position, second.header.base_offset)),
+        _ => Ok(first),
+    }
+}
+
+/// Gives a checked batch the offsets, the leader epoch and the timestamps that it is stored with.
+fn place_batch(
+    batch: &mut ValidatedBatch,
+    checks: &RecordChecks<'_>,
+    rules: &ValidationRules,
+    context: AppendContext,
+) -> Result<()> {
+    let next_offset = context.first_offset.wrapping_add(checks.ordinal);
+    let header = &mut batch.header;
+    header.set_last_offset_and_epoch(next_offset.wrapping_sub(1), context.leader_epoch);
+    let max_timestamp = match rules.timestamp_type {
+        TimestampType::LogAppendTime => context.now,
+        _ => checks.max_batch_timestamp,
+    };
+    batch.is_resummed = header.set_max_timestamp(rules.timestamp_type, max_timestamp);
+    if context.is_in_place && batch.is_resummed {
+        return Err(not_in_place("its checksum would change"));
+    }
+    Ok(())
+}
+
+/// Returns the batches in rebuilt bytes, which must not be too large.
+fn rebuilt_batches(rebuilt: &[u8], rules: &ValidationRules) -> Result<Vec<ValidatedBatch>> {
+    let (mut batches, mut at) = (Vec::new(), 0);
+    while let Ok(NextBatch::Batch(header, _)) =
+        next_batch(rebuilt.get(at..).unwrap_or_default(), at as u64)
+    {
+        check_size(&header, rules, " once it is rebuilt as the topic stores it")?;
+        at += header.size();
+        batches.push(ValidatedBatch {
+            header,
+            is_resummed: false,
+        });
+    }
+    Ok(batches)
+}
+
+/// Returns the bytes of the batch.
 pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
     let at = header.position as usize;
     data.get(at..)
@@ -296,14 +329,14 @@ pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// A header came alone, and its batch is needed.
+/// The refusal of an append in place that needs more than headers.
 pub(crate) fn not_in_place(why: &str) -> Refused {
-    let message = format!("a batch cannot be appended where it is: {why}");
+    let message = format!("a batch cannot be appended in place: {why}");
     Refused::new(Refusal::Append, message)
 }
 
-/// A batch may not be above `max.message.bytes`.
-pub(crate) fn check_size(header: &Header, rules: &Rules, when: &str) -> Result<()> {
+/// Refuses a batch above `max.message.bytes`.
+pub(crate) fn check_size(header: &Header, rules: &ValidationRules, when: &str) -> Result<()> {
     let size = header.size() as i64;
     if size <= rules.max_message_bytes {
         return Ok(());
@@ -317,7 +350,12 @@ pub(crate) fn check_size(header: &Header, rules: &Rules, when: &str) -> Result<(
     ))
 }
 
-fn check_batch(first: &Header, header: &Header, rules: &Rules, origin: Origin) -> Result<()> {
+fn check_batch(
+    first: &Header,
+    header: &Header,
+    rules: &ValidationRules,
+    origin: AppendOrigin,
+) -> Result<()> {
     let invalid = |message: String| Err(Refused::new(Refusal::InvalidRecord, message));
     if header.magic != first.magic {
         return invalid(format!(
@@ -325,7 +363,7 @@ fn check_batch(first: &Header, header: &Header, rules: &Rules, origin: Origin) -
             header.magic, first.magic
         ));
     }
-    if origin == Origin::Client {
+    if origin == AppendOrigin::Client {
         if let Some(count) = header.records_count {
             let delta = header.last_offset_delta;
             if delta < 0 || count <= 0 || i64::from(count) != i64::from(delta) + 1 {

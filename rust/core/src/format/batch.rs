@@ -1,6 +1,6 @@
 //! The header of a log entry: a v2 record batch, or a v0/v1 message (alone or as a wrapper).
 //!
-//! Every magic begins alike, and magic 2 goes on to 61 bytes (`DefaultRecordBatch`):
+//! The first 17 bytes are the same in every magic. A header of magic 2 has 61 bytes (`DefaultRecordBatch`):
 //!
 //! | at | size | field                | | at | size | field                     |
 //! |---:|-----:|----------------------|-|---:|-----:|---------------------------|
@@ -13,8 +13,8 @@
 //! | 23 |    4 | last offset delta    | | 61 |    . | records                   |
 //!
 //! Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete horizon
-//! (KIP-534: the base timestamp then is the horizon). The crc of magic 2 starts at the attributes, so base
-//! offset, length, leader epoch and magic may change, or rot, without it noticing.
+//! (KIP-534: the base timestamp then is the horizon). The crc of magic 2 covers the bytes from the attributes on. Base
+//! offset, length, leader epoch and magic may change, or be damaged, without a crc error.
 
 mod attributes;
 
@@ -26,28 +26,28 @@ pub(crate) use attributes::attributes;
 
 pub use crate::base::timestamp_type::TimestampType;
 
-/// Offset and length: what `batch length` does not count.
+/// Bytes of base offset and batch length, which the batch length does not count.
 pub(crate) const LOG_OVERHEAD: usize = 12;
-/// Bytes up to and with the magic.
+/// Bytes up to the magic, included.
 pub(crate) const MAGIC_END: usize = 17;
-/// A magic 2 header, and so the smallest batch.
-pub(crate) const BATCH_OVERHEAD: usize = 61;
-/// Where the crc of magic 2 starts.
+/// Bytes of a magic 2 header, and so of the smallest batch. Headers of magic 0 and 1 are shorter.
+pub const BATCH_OVERHEAD: usize = 61;
+/// Where the bytes start that the crc of magic 2 covers.
 const ATTRIBUTES_AT: usize = 21;
-/// Behind the crc of any magic: the bytes by which one entry is told from another.
+/// Where the crc of every magic has ended. The bytes up to here identify an entry.
 pub(crate) const CRC_END: usize = ATTRIBUTES_AT;
-/// Where the crc of magic 0 and 1 starts.
+/// The position of the magic. The bytes that the crc of magic 0 and 1 covers start here.
 pub(crate) const MAGIC_AT: usize = 16;
-/// The smallest length any magic can have: an empty v0 message.
+/// The smallest batch length of any magic: an empty v0 message.
 const MIN_LENGTH: i32 = 14;
 
-/// Where the crc of magic 2 stands, up to the attributes.
+/// The position of the crc of magic 2.
 const CRC_AT: usize = 17;
 
-/// The fields of an entry's header, as Kafka's accessors give them.
+/// The fields of an entry's header, as Kafka's accessors return them.
 ///
-/// Of magic 0 and 1 (`AbstractLegacyRecordBatch`) what the format lacks is -1 or false, `max_timestamp` is the
-/// message's own, and `base_offset` is the offset field: for a wrapper that is the *last* offset.
+/// For magic 0 and 1 (`AbstractLegacyRecordBatch`), missing fields are -1 or false, `max_timestamp` is the message's
+/// own timestamp, and `base_offset` is the offset field: in a wrapper, the *last* offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Byte position in the file.
@@ -56,7 +56,7 @@ pub struct Header {
     pub base_offset: i64,
     /// Bytes after the length field.
     pub batch_length: i32,
-    /// -1: unknown.
+    /// -1 if unknown.
     pub partition_leader_epoch: i32,
     /// 0, 1 or 2.
     pub magic: i8,
@@ -66,22 +66,22 @@ pub struct Header {
     pub attributes: i16,
     /// Last offset minus base offset of the batch as it was produced.
     pub last_offset_delta: i32,
-    /// Of the first record, or the delete horizon.
+    /// Timestamp of the first record, or the delete horizon.
     pub base_timestamp: i64,
-    /// Of the batch; -1 for none.
+    /// Largest timestamp of the batch; -1 for none.
     pub max_timestamp: i64,
-    /// -1: none.
+    /// -1 for none.
     pub producer_id: i64,
-    /// -1: none.
+    /// -1 for none.
     pub producer_epoch: i16,
-    /// -1: none.
+    /// -1 for none.
     pub base_sequence: i32,
-    /// Records present now; None for magic 0 and 1, which do not say.
+    /// Records in the batch now; None for magic 0 and 1, which do not count them.
     pub records_count: Option<i32>,
 }
 
-/// What a header has that does not say otherwise.
-const NOTHING_SAID: Header = Header {
+/// A header without any information.
+const UNSET: Header = Header {
     position: 0,
     base_offset: 0,
     batch_length: 0,
@@ -99,25 +99,25 @@ const NOTHING_SAID: Header = Header {
 };
 
 impl Header {
-    /// The header that `bytes` start with, or None if they end before it does.
+    /// Parses the header that `bytes` start with; None if they end before it does.
     ///
-    /// `position` is the place of `bytes` in the file. Framing is judged as strictly as any of Kafka's readers: a
-    /// length below the format's minimum and a magic outside 0..=2 are errors as soon as they can be seen.
+    /// `position` is where `bytes` lie in the file. Framing is checked as strictly as by any of Kafka's readers: a
+    /// length below the format's minimum and a magic outside 0..=2 are errors as soon as they are visible.
     pub fn parse(bytes: &[u8], position: u64) -> Result<Option<Self>> {
         Self::parse_as(bytes, position, |magic| {
             (0..=2).contains(&magic).then_some(magic)
         })
     }
 
-    /// The same, as Kafka's reader of files takes it: a magic above 2 for 2, a negative one for 1. No checksum covers that
-    /// byte of magic 2, so a load keeps the batch.
+    /// Parses a header as Kafka's file reader does: a magic above 2 counts as 2, a negative one as 1. No checksum
+    /// covers the magic byte of magic 2, so a load keeps such a batch.
     pub fn parse_stored(bytes: &[u8], position: u64) -> Result<Option<Self>> {
         Self::parse_as(bytes, position, |magic| {
             Some(if magic < 0 { 1 } else { magic.min(2) })
         })
     }
 
-    /// `layout` tells which magic's layout one has, or None for one that is not read.
+    /// `layout` maps a magic to the magic whose layout the header has; None refuses it.
     fn parse_as(
         bytes: &[u8],
         position: u64,
@@ -137,7 +137,7 @@ impl Header {
         }
         if batch_length > i32::MAX - LOG_OVERHEAD as i32 {
             return damage(Error::corrupt(format!(
-                "length {batch_length} overflows a file"
+                "length {batch_length} is larger than a file can be"
             )));
         }
         let Some(&magic) = bytes.get(MAGIC_AT) else {
@@ -170,7 +170,7 @@ impl Header {
             batch_length,
             magic,
             crc: word,
-            ..NOTHING_SAID
+            ..UNSET
         };
         if magic == 2 {
             header.partition_leader_epoch = word as i32;
@@ -201,7 +201,7 @@ impl Header {
         }
     }
 
-    /// The entry's size in bytes, offset and length fields included.
+    /// The entry's size in bytes, with the offset and length fields.
     pub fn size(&self) -> usize {
         LOG_OVERHEAD + self.batch_length as usize
     }
@@ -211,13 +211,13 @@ impl Header {
         self.position + self.size() as u64
     }
 
-    /// Offset of the last record of the batch as it was produced; compaction keeps it.
+    /// Offset of the last record of the batch as produced. Compaction keeps it.
     pub fn last_offset(&self) -> i64 {
         self.base_offset
             .wrapping_add(i64::from(self.last_offset_delta))
     }
 
-    /// The offset after it, which is where a reader goes on (KAFKA-5443: never from the last record).
+    /// The offset after the batch, where a reader continues. It never depends on the last record (KAFKA-5443).
     pub fn next_offset(&self) -> i64 {
         self.last_offset().wrapping_add(1)
     }
@@ -230,9 +230,9 @@ impl Header {
         }
     }
 
-    /// Timestamp and offset of one of the batch's records.
+    /// Returns the timestamp and the offset of one of the batch's records.
     #[inline]
-    pub fn place(&self, record: &Record<'_>) -> (i64, i64) {
+    pub fn timestamp_and_offset(&self, record: &Record<'_>) -> (i64, i64) {
         let timestamp = match self.log_append_time() {
             Some(timestamp) => timestamp,
             None => self.base_timestamp.wrapping_add(record.timestamp_delta),
@@ -244,8 +244,8 @@ impl Header {
         )
     }
 
-    /// Sequence of the record with this offset delta; -1 for none. It follows the delta, not the record's index:
-    /// after compaction the two differ.
+    /// Returns the sequence of the record with this offset delta; -1 for none. It depends on the delta, not on the
+    /// record's index: after compaction they differ.
     #[inline]
     pub fn sequence(&self, offset_delta: i32) -> i32 {
         if self.base_sequence < 0 {
@@ -255,26 +255,26 @@ impl Header {
         }
     }
 
-    /// The same with a leader epoch, the lowest, if it is or becomes a batch of magic 2 without one: a follower that fetches
-    /// such a batch fails for good (`LeaderEpochFileCache.assign`).
-    pub(crate) fn with_leader_epoch(self) -> Self {
+    /// Raises a missing leader epoch to 0, the lowest. A follower cannot fetch a batch of magic 2 without one
+    /// (`LeaderEpochFileCache.assign`).
+    pub(crate) fn with_valid_leader_epoch(self) -> Self {
         Self {
             partition_leader_epoch: self.partition_leader_epoch.max(0),
             ..self
         }
     }
 
-    /// Gives the batch its last offset and, in magic 2, its leader epoch: no checksum covers these.
-    pub(crate) fn place_at(&mut self, last_offset: i64, leader_epoch: i32) {
+    /// Sets the last offset and, in magic 2, the leader epoch. No checksum covers them.
+    pub(crate) fn set_last_offset_and_epoch(&mut self, last_offset: i64, leader_epoch: i32) {
         self.base_offset = last_offset.wrapping_sub(i64::from(self.last_offset_delta));
         if self.magic == 2 {
             self.partition_leader_epoch = leader_epoch;
         }
     }
 
-    /// Writes what [`Header::place_at`] and, with `is_resummed`, [`Header::set_max_timestamp`] changed into `entry`, the
-    /// whole entry. With the latter, the checksum is computed anew.
-    pub(crate) fn write_over(&mut self, entry: &mut [u8], is_resummed: bool) {
+    /// Writes the changes of [`Header::set_last_offset_and_epoch`] into `entry`, the whole entry. With `is_resummed`,
+    /// also writes those of [`Header::set_max_timestamp`] and a new checksum.
+    pub(crate) fn write_changes(&mut self, entry: &mut [u8], is_resummed: bool) {
         put(entry, 0, self.base_offset.to_be_bytes());
         if self.magic == 2 {
             put(entry, 12, self.partition_leader_epoch.to_be_bytes());
@@ -295,7 +295,7 @@ impl Header {
         }
     }
 
-    /// The checksum that `entry`, the whole entry, should carry.
+    /// Computes the checksum of `entry`, the whole entry.
     pub fn computed_crc(&self, entry: &[u8]) -> u32 {
         if self.magic == 2 {
             crc32c(entry.get(ATTRIBUTES_AT..).unwrap_or_default())
@@ -304,8 +304,8 @@ impl Header {
         }
     }
 
-    /// Writes the header of magic 2 over the start of `entry`, the whole entry, with the length and the crc that follow
-    /// from the bytes behind it. None if `entry` is no entry: shorter than a header, or longer than a length can say.
+    /// Writes this header of magic 2 over the start of `entry`, the whole entry, with its length and its new crc. None
+    /// if `entry` is shorter than a header, or longer than a length field can say.
     pub(crate) fn seal(&self, entry: &mut [u8]) -> Option<()> {
         let length = i32::try_from(entry.len() - LOG_OVERHEAD.min(entry.len())).ok()?;
         let mut writer = Writer::new(entry);
@@ -326,13 +326,19 @@ impl Header {
         Some(())
     }
 
-    /// The whole batch of magic 2 that has this header and no records.
+    /// Returns the batch of magic 2 with this header and no records.
     pub(crate) fn without_records(mut self) -> [u8; BATCH_OVERHEAD] {
         let mut batch = [0; BATCH_OVERHEAD];
         self.records_count = Some(0);
-        // There is room: it is a header's.
+        // The array has the size of a header.
         let _ = self.seal(&mut batch);
         batch
+    }
+
+    /// Adds this batch's position and base offset to `error`.
+    #[cold]
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        error.at(self.position, Some(self.base_offset))
     }
 
     /// Compares the stored checksum with the bytes of `entry`, the whole entry.
@@ -359,12 +365,12 @@ pub fn empty_batch(offset: i64, leader_epoch: i32) -> [u8; BATCH_OVERHEAD] {
     let header = Header {
         base_offset: offset,
         partition_leader_epoch: leader_epoch,
-        ..NOTHING_SAID
+        ..UNSET
     };
     header.without_records()
 }
 
-/// Writes `value` at `at`, if there is room.
+/// Writes `value` at `at`, if it fits.
 fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(place) = bytes
         .get_mut(at..)
@@ -397,7 +403,7 @@ pub fn increment_sequence(sequence: i32, increment: i32) -> i32 {
     }
 }
 
-/// The mirror image of [`increment_sequence`].
+/// The inverse of [`increment_sequence`].
 pub fn decrement_sequence(sequence: i32, decrement: i32) -> i32 {
     if sequence < decrement {
         i32::MAX

@@ -1,9 +1,8 @@
 //! Kafka's four codecs, decoded as Kafka's own readers decode them.
 //!
-//! One `Decompressor` serves many batches: contexts and the output buffer are kept between calls,
-//! because a fresh zstd context or a fresh buffer costs more than decoding a 16 KB batch. Sizes
-//! that a payload declares are hints at best: the buffer grows only as far as bytes really come,
-//! and never past the caller's cap. The same holds for `Compressor`, the other direction.
+//! One `Decompressor` or `Compressor` serves many batches. It keeps contexts and buffers, because fresh ones cost more
+//! than decoding a batch of 16 KB. Declared sizes are only hints: the output buffer grows with the bytes that are
+//! decoded, and never beyond the caller's cap.
 
 mod compressor;
 mod gzip;
@@ -15,19 +14,23 @@ mod zstd;
 use std::fmt;
 
 use crate::base::error::Result;
-use output::Output;
+use output::OutputBuffer;
 
 pub use compressor::{Codec, Compressor};
 
-/// A codec, by the id in the low three bits of a batch's attributes.
+/// The default cap on the decompressed size of one batch, 256 MiB. Kafka has no cap, and hostile bytes may claim any
+/// size.
+pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
+
+/// A codec; its id is in the low three bits of a batch's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Compression {
-    /// Records as they are.
+    /// Uncompressed records.
     None = 0,
     /// RFC 1952 members.
     Gzip = 1,
-    /// Xerial-framed or raw snappy.
+    /// Blocks in snappy-java's stream format ("xerial"), or one raw block.
     Snappy = 2,
     /// One LZ4 frame of independent blocks.
     Lz4 = 3,
@@ -36,15 +39,15 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By id.
+    /// All codecs in the order of their ids.
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// The codec of an id; 5 to 7 fit the attribute bits but have no codec.
+    /// Returns the codec of an id. The attributes have room for 5 to 7, which are no codecs.
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.get(usize::from(id)).copied()
     }
 
-    /// By Kafka's name.
+    /// Returns the codec with Kafka's name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|codec| codec.name() == name)
     }
@@ -61,9 +64,9 @@ impl Compression {
     }
 }
 
-/// Decodes payloads one after another into one reused buffer.
+/// Decodes payloads into one reused buffer.
 pub struct Decompressor {
-    output: Output,
+    output: OutputBuffer,
     gzip: gzip::Gzip,
     snappy: snap::raw::Decoder,
     zstd: zstd::Zstd,
@@ -79,16 +82,16 @@ impl Decompressor {
     /// Refuses payloads that decode to more than `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         Self {
-            output: Output::new(max_bytes),
+            output: OutputBuffer::new(max_bytes),
             gzip: gzip::Gzip::default(),
             snappy: snap::raw::Decoder::new(),
             zstd: zstd::Zstd::default(),
         }
     }
 
-    /// The decoded payload, valid until the next call.
+    /// Decodes a payload. The result is valid until the next call.
     ///
-    /// `ignore_lz4_header_checksum` is for magic 0, whose writers computed it over the wrong bytes
+    /// `ignore_lz4_header_checksum` is for magic 0, whose writers computed that checksum over the wrong bytes
     /// (KAFKA-3160).
     pub fn decompress<'a>(
         &'a mut self,
@@ -107,8 +110,8 @@ impl Decompressor {
         Ok(self.output.filled())
     }
 
-    /// All of the buffer that the last payload decoded to starts with.
-    pub(crate) fn room(&self) -> &[u8] {
+    /// The whole buffer, which the last decoded payload is the start of.
+    pub(crate) fn buffer(&self) -> &[u8] {
         self.output.all()
     }
 }

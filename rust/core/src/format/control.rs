@@ -1,9 +1,9 @@
-//! Control records: their key says what they mark, their value is the marker or a KRaft message.
+//! Control records: transaction markers and KRaft messages.
 //!
-//! Key: int16 version, int16 type. Versions above the known one are read as the known one, and bytes
-//! behind the known fields are ignored. A transaction marker's value is int16 version, int32 coordinator epoch. KRaft
-//! values are Kafka's generated messages at message version 0: the leading int16 version is an ordinary field,
-//! lengths are unsigned varints of length + 1, and every struct ends with tagged fields.
+//! The key is int16 version, int16 type. Versions above the known one are read like the known one, and bytes behind the
+//! known fields are ignored. The value of a transaction marker is int16 version, int32 coordinator epoch. KRaft values
+//! are Kafka's generated messages at message version 0: the leading int16 version is an ordinary field, lengths are
+//! unsigned varints of length + 1, and every struct ends with tagged fields.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,10 +12,8 @@ use crate::base::error::{Error, Result};
 use crate::base::json::Json;
 use crate::base::primitives::Reader;
 use crate::base::utf8::java_utf8;
-use crate::format::record::Headers;
-use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
-/// What a control record marks (`ControlRecordType`).
+/// The type of a control record (`ControlRecordType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlType {
     /// The producer's transaction is aborted.
@@ -28,15 +26,15 @@ pub enum ControlType {
     SnapshotHeader,
     /// KRaft: last record of a snapshot.
     SnapshotFooter,
-    /// KRaft: the protocol's version.
+    /// KRaft: the version of the protocol.
     KRaftVersion,
     /// KRaft: the voters.
     KRaftVoters,
-    /// Written by a newer Kafka; consumers pass over it.
+    /// Written by a newer Kafka. Consumers skip it.
     Unknown(i16),
 }
 
-/// The type in a control record's key.
+/// Returns the type in a control record's key.
 pub fn control_type(key: &[u8]) -> Result<ControlType> {
     let mut reader = Reader::new(key);
     let (Ok(version), Ok(id)) = (reader.i16(), reader.i16()) else {
@@ -62,7 +60,7 @@ pub fn control_type(key: &[u8]) -> Result<ControlType> {
     })
 }
 
-/// The coordinator epoch in a transaction marker's value.
+/// Returns the coordinator epoch in a transaction marker's value.
 pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
     let mut reader = Reader::new(value);
     let (Ok(version), Ok(epoch)) = (reader.i16(), reader.i32()) else {
@@ -79,52 +77,19 @@ pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
     Ok(epoch)
 }
 
-/// The marker that ends a producer's transaction in a partition: a batch of one control record, 78 bytes.
-///
-/// Of `options` the base offset, the leader epoch and the producer's id and epoch count; a marker has no sequence, and
-/// is never compressed.
-pub fn end_transaction_marker(
-    options: &BatchOptions,
-    commit: bool,
-    coordinator_epoch: i32,
-    timestamp: i64,
-) -> Result<Vec<u8>> {
-    let mut builder = BatchBuilder::new();
-    builder.begin(BatchOptions {
-        base_offset: options.base_offset,
-        partition_leader_epoch: options.partition_leader_epoch,
-        producer_id: options.producer_id,
-        producer_epoch: options.producer_epoch,
-        is_transactional: true,
-        is_control: true,
-        ..BatchOptions::default()
-    })?;
-    let [a, b, c, d] = coordinator_epoch.to_be_bytes();
-    builder.append(&NewRecord {
-        offset: options.base_offset,
-        timestamp,
-        key: Some(&[0, 0, 0, u8::from(commit)]),
-        value: Some(&[0, 0, a, b, c, d]),
-        headers: Headers::NONE,
-    })?;
-    let mut marker = Vec::new();
-    builder.finish(&mut marker)?;
-    Ok(marker)
-}
-
 impl ControlType {
-    /// Writes a KRaft value as Kafka's JSON converters do. Types without such a value write null.
+    /// Writes a KRaft value as Kafka's JSON converters do. Other types write null.
     pub fn value_json(self, value: &[u8], json: &mut Json<'_>) -> Result<()> {
-        let mut message = Message {
+        let mut message = KRaftMessage {
             reader: Reader::new(value),
             json,
         };
         let written = match self {
-            Self::LeaderChange => message.structure(Message::leader_change),
-            Self::SnapshotHeader => message.structure(Message::snapshot_header),
+            Self::LeaderChange => message.structure(KRaftMessage::leader_change),
+            Self::SnapshotHeader => message.structure(KRaftMessage::snapshot_header),
             Self::SnapshotFooter => message.structure(|m| m.int16("version")),
-            Self::KRaftVersion => message.structure(Message::kraft_version),
-            Self::KRaftVoters => message.structure(Message::kraft_voters),
+            Self::KRaftVersion => message.structure(KRaftMessage::kraft_version),
+            Self::KRaftVoters => message.structure(KRaftMessage::kraft_voters),
             Self::Abort | Self::Commit | Self::Unknown(_) => {
                 message.json.null();
                 Ok(())
@@ -139,13 +104,13 @@ impl ControlType {
     }
 }
 
-/// A generated message on its way from bytes to JSON.
-struct Message<'a, 'json, 'out> {
+/// A generated message that is converted from bytes to JSON.
+struct KRaftMessage<'a, 'json, 'out> {
     reader: Reader<'a>,
     json: &'json mut Json<'out>,
 }
 
-impl Message<'_, '_, '_> {
+impl KRaftMessage<'_, '_, '_> {
     fn structure(&mut self, fields: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.json.begin_object();
         fields(self)?;
@@ -227,7 +192,7 @@ impl Message<'_, '_, '_> {
     }
 
     fn length(&mut self, name: &str) -> Result<usize> {
-        // 0 stands for null, which none of these fields may be; Kafka reads 2^31 and up as negative.
+        // 0 is null, which none of these fields may be. Kafka reads 2^31 and above as negative.
         let length = (self.reader.unsigned_varint()? as i32).wrapping_sub(1);
         usize::try_from(length).map_err(|_| Error::corrupt(format!("{name} is null")))
     }

@@ -1,26 +1,25 @@
-//! Where the next batch may start in bytes that are no batch: damage has hidden where the last one ends.
+//! The search for the next batch after damage, where the framing is lost.
 
 use std::ops::Range;
 
 use crate::format::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT};
+use crate::format::record::MIN_BYTES;
 
-/// The attributes of magic 2 that have a meaning.
+/// The meaningful attribute bits of magic 2.
 const KNOWN_ATTRIBUTES: i16 = 0x7f;
-/// The bytes that a record of magic 2 takes at least.
-const MIN_RECORD: usize = 7;
-/// What seems to be a larger batch most likely is none, and to try it takes a checksum of all of it.
+/// A larger batch is most likely none, and verifying it costs a checksum over all of it.
 const MAX_SIZE: usize = 16 << 20;
 
-/// The header of the first entry in `bytes`, at `position` of a file of `end` bytes, that starts with one of `offsets` and
-/// agrees with itself and the file. Its checksum is not looked at. Batches above 16 MiB and headers that do not end in
-/// `bytes` are passed over.
+/// Returns the first plausible header in `bytes`, which lie at `position` of a file of `end` bytes. Its offsets lie in
+/// `offsets`, and its lengths and counts agree with each other and with the file. The checksum is not verified. Batches
+/// above 16 MiB and headers that do not end in `bytes` are skipped.
 pub fn find_batch(bytes: &[u8], position: u64, end: u64, offsets: &Range<i64>) -> Option<Header> {
     let starts = bytes.len().saturating_sub(MAGIC_AT);
     (0..starts).find_map(|at| {
         let entry = bytes.get(at..)?;
         let offset = i64::from_be_bytes(*entry.first_chunk()?);
         let length = i32::from_be_bytes(*entry.get(8..)?.first_chunk()?);
-        // Next to nothing passes this, be it all zeros: parsing says at length why it refuses.
+        // A cheap test first, which almost nothing passes, not even zeros: parsing composes an error text.
         if !offsets.contains(&offset) || length <= 0 || *entry.get(MAGIC_AT)? > 2 {
             return None;
         }
@@ -38,13 +37,13 @@ pub fn find_batch(bytes: &[u8], position: u64, end: u64, offsets: &Range<i64>) -
 
 fn is_batch(header: &Header, count: i32) -> bool {
     let is_packed = header.compression_id() != 0;
-    let room = (header.size() - BATCH_OVERHEAD) / MIN_RECORD;
+    let room = (header.size() - BATCH_OVERHEAD) / MIN_BYTES;
     (0..=KNOWN_ATTRIBUTES).contains(&header.attributes)
         && (0..=i64::from(header.last_offset_delta) + 1).contains(&i64::from(count))
         && (is_packed || count as usize <= room)
 }
 
-/// Whether the lengths of key and value add up to the message's, as far as they are in `entry`.
+/// Whether the lengths of key and value add up to the message's, as far as they lie in `entry`.
 fn is_message(header: &Header, entry: &[u8]) -> bool {
     let length_at = |at: usize| {
         let length = entry.get(at..)?.first_chunk()?;

@@ -1,4 +1,4 @@
-//! The three binary indexes beside a segment: arrays of fixed-size big-endian entries, nothing else.
+//! The three binary indexes of a segment: arrays of big-endian entries of a fixed size.
 //!
 //! ```text
 //! .index      int32 relative offset | int32 position                                          8
@@ -7,16 +7,16 @@
 //!             | int64 last stable offset                                                     34
 //! ```
 //!
-//! No header and no checksum: an index is a hint, and only the log proves it. Relative offsets count
-//! from the segment's base offset.
+//! They have no header and no checksum: an index is a hint, and only the log is proof. Relative offsets count from the
+//! segment's base offset.
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
 
-/// Where the offset and the time index of an active segment really end.
+/// Cuts off the zeros behind the entries of an offset or time index.
 ///
-/// A running broker keeps them at their full length, zeros behind the entries, and a crash leaves them
-/// so. Only the first slot may stand for the base offset; zeros alone are indistinguishable from it.
+/// A running broker keeps the active segment's indexes at full length, with zeros behind the entries, and a crash
+/// leaves them so. A zero entry is valid only in the first slot, where it stands for the base offset.
 fn without_zero_tail<const N: usize>(
     slots: &[[u8; N]],
     relative: fn(&[u8; N]) -> i32,
@@ -46,8 +46,8 @@ fn check_base(what: &str, base_offset: i64, last_offset: i64, position: usize) -
     .at(position as u64, None))
 }
 
-/// An entry of an offset index: the batch with this last offset starts at this position, and every
-/// batch before that position ends below the offset.
+/// An entry of an offset index: the batch with this last offset starts at this position. Every batch before the
+/// position ends below the offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetPosition {
     /// Offset in the log.
@@ -65,7 +65,7 @@ pub struct OffsetIndex {
 }
 
 impl OffsetIndex {
-    /// Reads `data`. `raw` takes a tail of zeros for entries, as Kafka does.
+    /// Reads `data`. With `raw`, a tail of zeros counts as entries, as for Kafka.
     pub fn new(data: &[u8], base_offset: i64, raw: bool) -> Self {
         let (slots, stray) = data.as_chunks();
         let entries = if raw {
@@ -80,12 +80,12 @@ impl OffsetIndex {
         }
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// No entry.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -105,7 +105,7 @@ impl OffsetIndex {
         }
     }
 
-    /// The greatest entry not above `offset`, or the segment's start.
+    /// Returns the greatest entry not above `offset`, or the segment's start.
     pub fn lookup(&self, offset: i64) -> OffsetPosition {
         let above = self
             .slots
@@ -119,8 +119,8 @@ impl OffsetIndex {
         }
     }
 
-    /// The offset of the first entry at or behind `position + size`: no record of a read of `size` bytes
-    /// from `position` has a greater one.
+    /// Returns the offset of the first entry at or behind `position + size`. A read of `size` bytes from `position`
+    /// finds no record above it.
     pub fn upper_bound(&self, position: i64, size: i64) -> Option<i64> {
         let end = position.saturating_add(size);
         let at = self
@@ -129,21 +129,21 @@ impl OffsetIndex {
         self.slots.get(at).map(|slot| self.entry(slot).offset)
     }
 
-    /// Of the last entry; the base offset if there is none.
+    /// The offset of the last entry; the base offset if there is none.
     pub fn last_offset(&self) -> i64 {
         self.slots
             .last()
             .map_or(self.base_offset, |slot| self.entry(slot).offset)
     }
 
-    /// How many bytes of the file are left once the entries from `offset` on are dropped.
+    /// Returns the length of the file without the entries from `offset` on.
     pub fn length_below(&self, offset: i64) -> usize {
         8 * self
             .slots
             .partition_point(|slot| self.entry(slot).offset < offset)
     }
 
-    /// Kafka's `sanityCheck`.
+    /// Applies Kafka's `sanityCheck`.
     pub fn sanity_check(&self) -> Result<()> {
         let (slots, stray) = self.length;
         check_length("offset", 8, slots, stray)?;
@@ -161,7 +161,7 @@ fn relative_offset(slot: &[u8; 8]) -> i32 {
     i32::from_be_bytes([o0, o1, o2, o3])
 }
 
-/// An entry of a time index: the largest timestamp up to and with the batch of this last offset.
+/// An entry of a time index: the largest timestamp up to the batch with this last offset, which is included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimestampOffset {
     /// Milliseconds; -1 for none.
@@ -179,7 +179,7 @@ pub struct TimeIndex {
 }
 
 impl TimeIndex {
-    /// Reads `data`. `raw` takes a tail of zeros for entries, as Kafka does.
+    /// Reads `data`. With `raw`, a tail of zeros counts as entries, as for Kafka.
     pub fn new(data: &[u8], base_offset: i64, raw: bool) -> Self {
         let (slots, stray) = data.as_chunks();
         let entries = if raw {
@@ -194,12 +194,12 @@ impl TimeIndex {
         }
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// No entry.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -219,7 +219,7 @@ impl TimeIndex {
         }
     }
 
-    /// The greatest entry not above `timestamp`, or no timestamp at the base offset.
+    /// Returns the greatest entry not above `timestamp`, or timestamp -1 at the base offset.
     pub fn lookup(&self, timestamp: i64) -> TimestampOffset {
         let above = self
             .slots
@@ -227,12 +227,12 @@ impl TimeIndex {
         self.entry_or_none(above.checked_sub(1))
     }
 
-    /// The segment's largest timestamp as the index knows it.
+    /// The entry with the segment's largest timestamp, as far as the index knows it.
     pub fn last_entry(&self) -> TimestampOffset {
         self.entry_or_none(self.slots.len().checked_sub(1))
     }
 
-    /// How many bytes of the file are left once the entries from `offset` on are dropped.
+    /// Returns the length of the file without the entries from `offset` on.
     pub fn length_below(&self, offset: i64) -> usize {
         12 * self
             .slots
@@ -249,7 +249,7 @@ impl TimeIndex {
         }
     }
 
-    /// Kafka's `sanityCheck`.
+    /// Applies Kafka's `sanityCheck`.
     pub fn sanity_check(&self) -> Result<()> {
         let (slots, stray) = self.length;
         let last = self.last_entry();
@@ -273,18 +273,18 @@ fn timed_relative_offset(slot: &[u8; 12]) -> i32 {
     i32::from_be_bytes([o0, o1, o2, o3])
 }
 
-/// An entry of a transaction index: one aborted transaction, in the segment that holds its marker.
+/// An entry of a transaction index: an aborted transaction whose marker lies in the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedTxn {
     /// As Kafka reads it: the first byte of the int16.
     pub version: i8,
-    /// Whose transaction.
+    /// The producer's id.
     pub producer_id: i64,
-    /// Base offset of its first batch, maybe in an earlier segment.
+    /// Base offset of the transaction's first batch, which may lie in an earlier segment.
     pub first_offset: i64,
     /// Offset of the ABORT marker.
     pub last_offset: i64,
-    /// The last stable offset once it was completed: where a search may stop.
+    /// The last stable offset after the marker. A search may stop here.
     pub last_stable_offset: i64,
 }
 
@@ -298,7 +298,7 @@ pub struct TransactionIndex {
 const TRANSACTION_ENTRY: usize = 34;
 
 impl TransactionIndex {
-    /// Reads `data`; bytes too few for an entry are ignored.
+    /// Reads `data`; an incomplete last entry is ignored.
     pub fn new(data: &[u8], base_offset: i64) -> Self {
         Self {
             base_offset,
@@ -306,12 +306,12 @@ impl TransactionIndex {
         }
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// No entry.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -323,8 +323,8 @@ impl TransactionIndex {
         })
     }
 
-    /// The transactions that a read of the offsets from `fetch_offset` to below `upper_bound` must know of, and
-    /// whether the search is over: if not, later segments' indexes may hold more.
+    /// Returns the transactions that a read from `fetch_offset` to below `upper_bound` needs, and whether they are all.
+    /// If not, the indexes of later segments may hold more.
     pub fn collect(&self, fetch_offset: i64, upper_bound: i64) -> Result<(Vec<AbortedTxn>, bool)> {
         let mut found = Vec::new();
         for entry in self.entries() {
@@ -339,7 +339,7 @@ impl TransactionIndex {
         Ok((found, false))
     }
 
-    /// How many bytes of the file are left once the transactions whose marker lies at `offset` or behind are dropped.
+    /// Returns the length of the file without the transactions whose marker lies at or above `offset`.
     pub fn length_below(&self, offset: i64) -> Result<usize> {
         for (index, entry) in self.entries().enumerate() {
             if entry?.last_offset >= offset {
@@ -349,7 +349,7 @@ impl TransactionIndex {
         Ok(self.slots.len() * TRANSACTION_ENTRY)
     }
 
-    /// Kafka's `sanityCheck`, which every load of a log runs.
+    /// Applies Kafka's `sanityCheck`, as every load of a log does.
     pub fn sanity_check(&self) -> Result<()> {
         for (index, entry) in self.entries().enumerate() {
             check_base(

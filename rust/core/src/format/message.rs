@@ -1,15 +1,15 @@
 //! Messages of magic 0 and 1, alone or in a compressed wrapper (`AbstractLegacyRecordBatch`).
 //!
-//! A wrapper is one message whose value is the compressed run of whole inner entries. Inner offsets are absolute
-//! in magic 0 and relative in magic 1, where the wrapper carries the offset of the last inner message. Offset rules
-//! follow the wrapper's magic, field layout the inner message's (KAFKA-4298: old brokers wrote mixed sets).
+//! A wrapper is a message whose value is a compressed run of whole inner messages. Inner offsets are absolute in magic
+//! 0. In magic 1 they are relative, and the wrapper has the offset of the last inner message. Offset rules follow the
+//! wrapper's magic, the field layout follows the inner message's (KAFKA-4298: old brokers wrote mixed sets).
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::{Reader, Writer};
 use crate::format::batch::{Header, MAGIC_AT, crc32};
 use crate::format::compression::{Compression, Decompressor};
 
-/// The smallest message of any magic, offset and size included.
+/// The smallest message of any magic, with its offset and size fields.
 pub(crate) const MIN_SIZE: usize = 26;
 
 /// One message as a consumer sees it.
@@ -17,15 +17,15 @@ pub(crate) const MIN_SIZE: usize = 26;
 pub struct Message<'a> {
     /// Absolute offset.
     pub offset: i64,
-    /// In effect: -1 in magic 0, the wrapper's under LogAppendTime.
+    /// The effective timestamp: -1 in magic 0, the wrapper's under LogAppendTime.
     pub timestamp: i64,
     /// The key.
     pub key: Option<&'a [u8]>,
     /// The value.
     pub value: Option<&'a [u8]>,
-    /// The message's own header; inside a wrapper its position counts from the wrapper's payload.
+    /// The message's own header. Inside a wrapper, its position counts from the start of the wrapper's payload.
     pub header: Header,
-    /// The message's own bytes.
+    /// The bytes of this message.
     pub entry: &'a [u8],
 }
 
@@ -34,7 +34,7 @@ impl<'a> Message<'a> {
         let mut reader = Reader::new(entry);
         reader.bytes(if header.magic == 0 { 18 } else { 26 })?;
         let key = nullable(&mut reader)?;
-        // Bytes after the value are ignored, as Kafka ignores them.
+        // Bytes after the value are ignored, as by Kafka.
         let value = nullable(&mut reader)?;
         let timestamp = header.max_timestamp;
         Ok(Self {
@@ -47,14 +47,14 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The value of a wrapper: its messages, compressed.
+    /// The value of a wrapper: its compressed messages.
     pub(crate) fn wrapped(&self) -> Result<&'a [u8]> {
         self.value
             .ok_or_else(|| Error::corrupt("wrapper message has a null value"))
     }
 }
 
-/// A four-byte length and that many bytes; any negative length is null.
+/// Reads a four-byte length and that many bytes; a negative length is null.
 fn nullable<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     match usize::try_from(reader.i32()?) {
         Ok(length) => reader.bytes(length).map(Some),
@@ -65,28 +65,13 @@ fn nullable<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
 /// The messages of one entry, decompressed.
 #[derive(Debug)]
 pub enum MessageSet<'a> {
-    /// The entry is the message.
+    /// The entry is a message.
     Single(Message<'a>),
-    /// The entry is a wrapper: its header, its payload, and what to add to the inner offsets.
+    /// The entry is a wrapper: its header, its decompressed payload, and what to add to inner offsets.
     Wrapper(Header, &'a [u8], i64),
 }
 
-/// The messages that `entry` is or wraps.
-pub fn open<'a>(
-    header: &Header,
-    entry: &'a [u8],
-    decompressor: &'a mut Decompressor,
-) -> Result<MessageSet<'a>> {
-    let outer = Message::parse(*header, entry)?;
-    let Some(codec) = wrapper_codec(header)? else {
-        return Ok(MessageSet::Single(outer));
-    };
-    // Kafka up to 0.9 summed the LZ4 frame header wrongly; with magic 0 any sum is accepted (KAFKA-3160).
-    let payload = decompressor.decompress(codec, outer.wrapped()?, header.magic == 0)?;
-    MessageSet::of_wrapper(header, payload)
-}
-
-/// The codec of a wrapper, None for a message that is none.
+/// Returns the codec of a wrapper; None for a single message.
 pub(crate) fn wrapper_codec(header: &Header) -> Result<Option<Compression>> {
     match header.compression()? {
         Compression::None => Ok(None),
@@ -96,13 +81,29 @@ pub(crate) fn wrapper_codec(header: &Header) -> Result<Option<Compression>> {
 }
 
 impl<'a> MessageSet<'a> {
-    /// The messages in the decompressed `payload` of a wrapper.
+    /// Returns the message that `entry` is, or the messages that it wraps.
+    pub fn open(
+        header: &Header,
+        entry: &'a [u8],
+        decompressor: &'a mut Decompressor,
+    ) -> Result<Self> {
+        let outer = Message::parse(*header, entry)?;
+        let Some(codec) = wrapper_codec(header)? else {
+            return Ok(Self::Single(outer));
+        };
+        // Kafka up to 0.9 computed the checksum of the LZ4 frame header wrongly. With magic 0, any checksum is accepted
+        // (KAFKA-3160).
+        let payload = decompressor.decompress(codec, outer.wrapped()?, header.magic == 0)?;
+        Self::of_wrapper(header, payload)
+    }
+
+    /// Returns the messages in the decompressed `payload` of a wrapper.
     pub(crate) fn of_wrapper(header: &Header, payload: &'a [u8]) -> Result<Self> {
         let shift = offset_shift(header, last_inner_offset(payload)?)?;
         Ok(Self::Wrapper(*header, payload, shift))
     }
 
-    /// Keys and values lie in here.
+    /// The bytes that hold the keys and values.
     pub fn payload(&self) -> &'a [u8] {
         match self {
             Self::Single(message) => message.entry,
@@ -110,8 +111,8 @@ impl<'a> MessageSet<'a> {
         }
     }
 
-    /// Calls `visit` with each message. With `check_crcs`, the checksum of each inner one is compared too (the
-    /// entry's own is the caller's).
+    /// Calls `visit` with each message. With `check_crcs`, the checksums of inner messages are verified. The caller
+    /// verifies the entry's own.
     pub fn for_each(
         &self,
         check_crcs: bool,
@@ -120,8 +121,8 @@ impl<'a> MessageSet<'a> {
         self.walk(check_crcs, &mut 0, usize::MAX, visit).map(drop)
     }
 
-    /// The same of up to `most` messages, the first of them at byte `at` of the payload, which moves behind the last;
-    /// returns how many there were.
+    /// Calls `visit` with up to `most` messages, starting at byte `at` of the payload, which moves behind the last one.
+    /// Returns how many messages there were.
     pub(crate) fn walk(
         &self,
         check_crcs: bool,
@@ -161,7 +162,7 @@ impl<'a> MessageSet<'a> {
         Ok(count)
     }
 
-    /// What the offsets of inner messages lack.
+    /// What to add to the offsets of inner messages.
     pub(crate) fn offset_shift(&self) -> i64 {
         match self {
             Self::Single(_) => 0,
@@ -181,9 +182,10 @@ impl<'a> MessageSet<'a> {
     }
 }
 
-/// The entry `rest` starts with, and what follows.
+/// Splits `rest` into its first entry and the bytes behind it.
 ///
-/// A cut inner tail is an error: Kafka ignores it, and then numbers the others of magic 1 too high.
+/// An incomplete inner message is an error. Kafka ignores it, and then assigns too high offsets to the others of magic
+/// 1.
 pub(crate) fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8])> {
     let cut = || {
         Error::corrupt(format!(
@@ -201,7 +203,7 @@ pub(crate) fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8
     Ok((inner, bytes, tail))
 }
 
-/// The last in position, not the greatest.
+/// The offset of the last message in the payload, which need not be the greatest.
 fn last_inner_offset(payload: &[u8]) -> Result<i64> {
     let mut last = None;
     let mut rest = payload;
@@ -215,7 +217,7 @@ fn last_inner_offset(payload: &[u8]) -> Result<i64> {
 
 /// What to add to inner offsets.
 fn offset_shift(header: &Header, last_inner: i64) -> Result<i64> {
-    // Old librdkafka left the wrapper's offset 0 and meant it: base 0.
+    // Old librdkafka wrote 0 as the wrapper's offset, and meant base offset 0.
     if header.magic == 0 || header.base_offset == 0 {
         return Ok(0);
     }
@@ -228,29 +230,30 @@ fn offset_shift(header: &Header, last_inner: i64) -> Result<i64> {
     }
 }
 
-/// Offset of the first record of any entry, as `RecordBatch.baseOffset` gives it: a wrapper must be decompressed.
+/// Returns the offset of the first record of any entry, as `RecordBatch.baseOffset` does. A wrapper must be
+/// decompressed.
 pub fn first_offset(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<i64> {
     if header.magic == 2 || header.compression()? == Compression::None {
         return Ok(header.base_offset);
     }
-    open(header, entry, decompressor).map(|set| set.first_offset())
+    MessageSet::open(header, entry, decompressor).map(|set| set.first_offset())
 }
 
-/// A message to be written: what its header says, and its fields.
+/// A message to be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewMessage<'a> {
     /// 0 or 1.
     pub(crate) magic: i8,
     pub(crate) attributes: i16,
     pub(crate) offset: i64,
-    /// Of magic 1.
+    /// Written in magic 1 only.
     pub(crate) timestamp: i64,
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) value: Option<&'a [u8]>,
 }
 
 impl NewMessage<'_> {
-    /// The whole entry's.
+    /// The size of the whole entry.
     pub(crate) fn size(&self) -> Result<usize> {
         let length = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
         let timestamp = if self.magic == 0 { 0 } else { 8 };
@@ -263,7 +266,7 @@ impl NewMessage<'_> {
         Ok(size)
     }
 
-    /// None if `room` is not exactly [`Self::size`] bytes.
+    /// Writes the entry. None if `room` is not exactly [`Self::size`] bytes.
     pub(crate) fn write(&self, room: &mut [u8]) -> Option<()> {
         let (head, summed) = room.split_first_chunk_mut::<MAGIC_AT>()?;
         let mut writer = Writer::new(summed);

@@ -2,26 +2,28 @@
 //!
 //! length | attributes | timestamp delta | offset delta | key | value | header count | headers
 //!
-//! Every length is bounded by the record's own declared length, which is bounded by the payload. A negative
-//! key, value or header-value length is null; a negative header-key length is an error.
+//! Every length is checked against the record's declared length, and that against the payload. A negative length of a
+//! key, value or header value is null; a negative length of a header key is an error.
 
 mod outline;
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::{Reader, Writer, varint_size, varlong_size};
+use crate::format::batch::{BATCH_OVERHEAD, Header};
+use crate::format::compression::{Compression, Decompressor};
 
 pub(crate) use outline::{for_each_outline, outline};
 
-/// The headers of a record, not yet cut apart.
+/// The encoded headers of a record.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
-    /// How many there are.
+    /// How many headers there are.
     pub count: usize,
     bytes: &'a [u8],
 }
 
 impl<'a> Headers<'a> {
-    /// None, as in magic 0 and 1.
+    /// No headers, as in magic 0 and 1.
     pub const NONE: Self = Self {
         count: 0,
         bytes: &[],
@@ -49,13 +51,13 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The smallest record: six fields of a byte, and the length before them.
+/// The smallest record: six one-byte fields, and the length before them.
 pub(crate) const MIN_BYTES: usize = 7;
 
 /// The longest varint of 32 bits.
 const MAX_VARINT_BYTES: usize = 5;
 
-/// Headers being put together, in memory that is used again.
+/// A reused buffer in which headers are encoded.
 #[derive(Debug, Default)]
 pub struct HeadersBuffer {
     count: usize,
@@ -63,13 +65,13 @@ pub struct HeadersBuffer {
 }
 
 impl HeadersBuffer {
-    /// Forgets all.
+    /// Removes all headers.
     pub fn clear(&mut self) {
         self.count = 0;
         self.bytes.clear();
     }
 
-    /// Appends one. The key should be UTF-8: readers replace what is not.
+    /// Appends a header. The key should be UTF-8: readers replace what is not.
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         field_size(Some(key), "header key")?;
         field_size(value, "header value")?;
@@ -83,7 +85,7 @@ impl HeadersBuffer {
     fn field(&mut self, field: Option<&[u8]>) {
         let mut room = [0; MAX_VARINT_BYTES];
         let mut writer = Writer::new(&mut room);
-        // There is room for any length.
+        // The array holds any length.
         let _ = writer.varint(field.map_or(-1, |field| field.len() as i32));
         let size = MAX_VARINT_BYTES - writer.remaining();
         self.bytes
@@ -91,7 +93,7 @@ impl HeadersBuffer {
         self.bytes.extend_from_slice(field.unwrap_or_default());
     }
 
-    /// All of them, in order.
+    /// The encoded headers, in order.
     pub fn headers(&self) -> Headers<'_> {
         Headers {
             count: self.count,
@@ -100,14 +102,14 @@ impl HeadersBuffer {
     }
 }
 
-/// One record, borrowed from the payload.
+/// A record, borrowed from its payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// Unused by Kafka, kept by it.
+    /// Unused by Kafka, but kept.
     pub attributes: i8,
-    /// Against the batch's base timestamp, ms.
+    /// Difference to the batch's base timestamp, ms.
     pub timestamp_delta: i64,
-    /// Against the batch's base offset.
+    /// Difference to the batch's base offset.
     pub offset_delta: i32,
     /// The key.
     pub key: Option<&'a [u8]>,
@@ -117,7 +119,20 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
 }
 
-/// Calls `visit` with each of the `count` records that `payload` must hold, no byte more.
+/// Returns the decompressed records of a batch of magic 2.
+pub fn payload<'a>(
+    header: &Header,
+    entry: &'a [u8],
+    decompressor: &'a mut Decompressor,
+) -> Result<&'a [u8]> {
+    let stored = entry.get(BATCH_OVERHEAD..).unwrap_or_default();
+    match header.compression()? {
+        Compression::None => Ok(stored),
+        codec => decompressor.decompress(codec, stored, false),
+    }
+}
+
+/// Calls `visit` with each of the `count` records, which must fill `payload`.
 pub(crate) fn for_each<'a>(
     payload: &'a [u8],
     count: i32,
@@ -127,17 +142,18 @@ pub(crate) fn for_each<'a>(
     for index in 0..check_count(count)? {
         parse(payload, &mut at)
             .and_then(&mut visit)
-            .map_err(|error| numbered(error, index, count))?;
+            .map_err(|error| at_record(error, index, count))?;
     }
     check_end(payload, at, count)
 }
 
-/// The records count as a number of records.
+/// Converts a records count; a negative one is an error.
 pub(crate) fn check_count(count: i32) -> Result<usize> {
     usize::try_from(count).map_err(|_| Error::corrupt(format!("records count is {count}")))
 }
 
-/// After the last of `count` records, the payload must be over. Of an empty batch Kafka does not look at it.
+/// Checks that the payload ends after the last of `count` records. Kafka does not look at the payload of an empty
+/// batch.
 pub(crate) fn check_end(payload: &[u8], at: usize, count: i32) -> Result<()> {
     match payload.len().saturating_sub(at) {
         left if left > 0 && count > 0 => Err(Error::corrupt(format!(
@@ -147,19 +163,19 @@ pub(crate) fn check_end(payload: &[u8], at: usize, count: i32) -> Result<()> {
     }
 }
 
-/// The error, with the record it is about.
+/// Adds the record's number to an error.
 #[cold]
-pub(crate) fn numbered(mut error: Error, index: usize, count: i32) -> Error {
+pub(crate) fn at_record(mut error: Error, index: usize, count: i32) -> Error {
     error.message = format!("record {index} of {count}: {}", error.message);
     error
 }
 
-/// The first record of an uncompressed `payload`.
+/// Parses the first record of an uncompressed `payload`.
 pub(crate) fn first(payload: &[u8]) -> Result<Record<'_>> {
     parse(payload, &mut 0)
 }
 
-/// The record at `at`, which moves behind it. The headers are only counted, not looked into.
+/// Parses the record at `at`, which moves behind it. Headers are only counted.
 pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>> {
     let length = varint(payload, at)?;
     let start = *at;
@@ -177,7 +193,7 @@ pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>>
     let value = field(body, &mut at)?;
     let count = varint(body, &mut at)?;
     let bytes = body.get(at..).unwrap_or_default();
-    // A header takes two bytes at least: a count beyond the bytes would loop for nothing.
+    // A header takes at least two bytes. A count beyond the bytes would cause an endless loop.
     if usize::try_from(count).map_or(true, |count| count > bytes.len()) {
         return Err(Error::corrupt(format!(
             "header count is {count}, {} bytes are left",
@@ -204,7 +220,7 @@ pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>>
     })
 }
 
-/// A length and that many bytes; any negative length is null.
+/// Reads a length and that many bytes; a negative length is null.
 fn field<'a>(bytes: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]>> {
     let length = varint(bytes, at)?;
     let Ok(wanted) = usize::try_from(length) else {
@@ -230,7 +246,7 @@ fn varint(bytes: &[u8], at: &mut usize) -> Result<i32> {
     Ok(value)
 }
 
-/// Bytes that a record takes, without the length that stands before them.
+/// The size of a record without the length before it.
 #[inline]
 pub(crate) fn body_size(record: &Record<'_>) -> Result<usize> {
     let headers = &record.headers;
@@ -251,13 +267,13 @@ pub(crate) fn body_size(record: &Record<'_>) -> Result<usize> {
     Ok(size)
 }
 
-/// Bytes that a record takes with its length, which is `body_size`.
+/// The size of a record with the length before it, which is `body_size`.
 #[inline]
 pub(crate) fn framed_size(body_size: usize) -> usize {
     varint_size(body_size as i32) + body_size
 }
 
-/// Writes the record whose [`body_size`] that is. None if `room` is not exactly its size.
+/// Writes a record of this [`body_size`]. None if `room` is not exactly its size.
 #[inline]
 pub(crate) fn write(room: &mut [u8], record: &Record<'_>, body_size: usize) -> Option<()> {
     let mut writer = Writer::new(room);

@@ -1,4 +1,4 @@
-//! Producer snapshots: what a broker knew of its producers at one offset (`ProducerStateManager`).
+//! Producer snapshots: the producers of a log at one offset (`ProducerStateManager`).
 //!
 //! ```text
 //! int16 version = 1 | uint32 crc | int32 count | entries
@@ -7,8 +7,8 @@
 //!        | int64 current transaction's first offset                                         46
 //! ```
 //!
-//! The CRC-32C covers everything after itself to the end of the file, trailing bytes too, which are
-//! otherwise ignored. The entries' order means nothing.
+//! The CRC-32C covers all bytes behind it, including trailing ones, which are otherwise ignored. The order of the entries
+//! has no meaning.
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
@@ -16,29 +16,29 @@ use crate::base::primitives::Reader;
 const VERSION: i16 = 1;
 const ENTRY: usize = 46;
 
-/// One producer. Its last batch is described by `last_sequence`, `last_offset` and `offset_delta`:
-/// -1, -1 and 0 if none is cached.
+/// One producer. `last_sequence`, `last_offset` and `offset_delta` describe its last batch; they are -1, -1 and 0 if
+/// there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducerState {
-    /// Who.
+    /// The producer's id.
     pub producer_id: i64,
     /// Its newest epoch.
     pub producer_epoch: i16,
-    /// Of its last batch.
+    /// Last sequence of its last batch.
     pub last_sequence: i32,
-    /// Of its last batch.
+    /// Last offset of its last batch.
     pub last_offset: i64,
     /// Last offset minus first offset of that batch.
     pub offset_delta: i32,
-    /// Of its last batch or marker, ms.
+    /// Timestamp of its last batch or marker, ms.
     pub timestamp: i64,
-    /// Of its last marker; -1 before any.
+    /// Coordinator epoch of its last marker; -1 before any.
     pub coordinator_epoch: i32,
-    /// -1: no open transaction.
+    /// First offset of the open transaction; -1 for none.
     pub current_txn_first_offset: i64,
 }
 
-/// The producers in a `.snapshot` file.
+/// Parses the content of a `.snapshot` file.
 pub fn producer_snapshot(data: &[u8]) -> Result<Vec<ProducerState>> {
     let mut reader = Reader::new(data);
     let version = reader.i16()?;
@@ -55,14 +55,14 @@ pub fn producer_snapshot(data: &[u8]) -> Result<Vec<ProducerState>> {
         )));
     }
     let count = reader.i32()?;
-    // Checked before anything is allocated for it.
+    // The count is checked before memory is allocated for it.
     let present = reader.remaining() / ENTRY;
     let count = usize::try_from(count)
         .ok()
         .filter(|&count| count <= present)
         .ok_or_else(|| {
             Error::corrupt(format!(
-                "producer snapshot announces {count} entries, {present} fit"
+                "producer snapshot declares {count} entries, but has room for {present}"
             ))
             .at(6, None)
         })?;
@@ -82,7 +82,7 @@ fn entry(reader: &mut Reader<'_>) -> Result<ProducerState> {
     })
 }
 
-/// A `.snapshot` file of these producers, in their order.
+/// Returns the content of a `.snapshot` file with these producers, in their order.
 pub fn write_producer_snapshot(producers: &[ProducerState]) -> Vec<u8> {
     let mut entries = Vec::with_capacity(4 + ENTRY * producers.len());
     entries.extend((producers.len() as i32).to_be_bytes());

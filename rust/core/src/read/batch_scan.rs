@@ -1,47 +1,48 @@
-//! A walk over headers that skips the bodies: what a log holds without reading its records.
+//! A scan over batch headers that skips the records.
 
 use crate::base::error::Result;
 use crate::format::batch::{CRC_END, Header};
-use crate::format::walk::check_place;
+use crate::format::walk::check_offset_range;
 use crate::read::transactions::Transactions;
 
-/// What the headers of a log, or of a part of one, say together.
+/// What the headers of a log, or of a part of it, tell.
 #[derive(Debug, Default)]
 pub struct HeaderWalk {
     /// Open and aborted transactions.
     pub transactions: Transactions,
-    /// The tail is reached: nothing whole follows.
+    /// Whether the end is reached: no whole entry follows.
     pub done: bool,
     /// Where the last whole entry ends.
     pub end_position: u64,
-    /// First entry's offset field.
+    /// The offset field of the first entry.
     pub first_offset: Option<i64>,
-    /// After the last entry.
+    /// The offset after the last entry.
     pub next_offset: Option<i64>,
-    /// Where the last entry starts, and its first bytes: up to a checksum, in every magic.
+    /// Where the last entry starts, and its first bytes, up to a checksum in every magic.
     pub last: Option<(u64, [u8; CRC_END])>,
-    /// Greatest partition leader epoch, -1 for none.
+    /// The greatest partition leader epoch; -1 for none.
     pub leader_epoch: i32,
-    /// Greatest, ms; -1 for none.
+    /// The largest timestamp, ms; -1 for none.
     pub max_timestamp: i64,
-    /// Entries.
+    /// The number of entries.
     pub batches: u64,
-    /// Records in batches that tell; a v0/v1 entry counts as one.
+    /// The number of records. A v0 or v1 entry, which does not count them, is one.
     pub records: u64,
-    /// Bit n set: magic n seen.
+    /// Bit n is set if magic n occurs.
     pub magics: u8,
-    /// Bit n set: codec id n seen.
+    /// Bit n is set if codec id n occurs.
     pub compressions: u8,
-    /// The lowest offset that the next entry may have, and the first that none of the file may have: then what does not
-    /// rise is an error, and so is a wrong checksum of an entry that is small enough for a marker.
+    /// The lowest offset that the next entry may have, and the first that no entry of the file may have. If set,
+    /// offsets that do not rise are errors, and so are wrong checksums of entries small enough for a marker.
     order: Option<(i64, i64)>,
 }
 
-/// A transaction marker is no larger. Its checksum has to be right even if it seems to be something else.
+/// The largest entry that may be a transaction marker. Its checksum must be right even if it seems to be something
+/// else.
 const MAX_MARKER: usize = 128;
 
 impl HeaderWalk {
-    /// Starts with `transactions` from an earlier part of the log.
+    /// Starts with the `transactions` of an earlier part of the log.
     pub fn new(transactions: Transactions) -> Self {
         Self {
             transactions,
@@ -51,10 +52,12 @@ impl HeaderWalk {
         }
     }
 
-    /// Takes what `bytes`, at `position` of a file of `end` bytes, hold of headers; returns the position wanted next.
+    /// Scans the headers in `bytes`, which lie at `position` of a file of `end` bytes. Returns the position wanted
+    /// next.
     ///
-    /// That may lie behind `bytes` (the body in between is not needed) or inside them (a header or a marker is
-    /// cut there: give a window that starts with it). At the cut or exact end of the file, `done` is set.
+    /// That position may lie behind `bytes`, because bodies are not needed. It may lie inside them if a header or a
+    /// marker is cut there: then pass a window that starts with it. At the end of the file, or at an incomplete last
+    /// entry, `done` is set.
     pub fn feed(&mut self, bytes: &[u8], position: u64, end: u64) -> Result<u64> {
         let mut at = position;
         while !self.done {
@@ -66,7 +69,7 @@ impl HeaderWalk {
                 _ => return Ok(at),
             };
             let Some(header) = Header::parse(rest, at)? else {
-                // Not even a header: the rest of it is either still to come or was never written.
+                // Less than a header is left: the rest is still to come, or was never written.
                 self.done = at + rest.len() as u64 >= end;
                 self.end_position = at;
                 return Ok(at);
@@ -82,7 +85,7 @@ impl HeaderWalk {
                 return Ok(at);
             }
             self.verify(&header, entry.unwrap_or_default(), may_be_marker)
-                .map_err(|error| error.at_batch(&header))?;
+                .map_err(|error| header.locate(error))?;
             self.take(&header, entry.unwrap_or_default())?;
             self.last = rest.first_chunk().map(|start| (at, *start));
             at = header.end_position();
@@ -111,13 +114,13 @@ impl HeaderWalk {
             header.check_crc(entry)?;
         }
         if let Some((next_offset, limit)) = self.order {
-            check_place(header, next_offset, limit)?;
+            check_offset_range(header, next_offset, limit)?;
             self.order = Some((header.next_offset(), limit));
         }
         Ok(())
     }
 
-    /// The next position fed belongs to another file of the same log. With `order`, its entries are verified.
+    /// Starts another file of the same log. With `order`, its entries are verified.
     pub fn start_file(&mut self, order: Option<(i64, i64)>) {
         self.done = false;
         self.end_position = 0;

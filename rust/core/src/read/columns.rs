@@ -1,38 +1,40 @@
 //! Rows as columns, in the memory layout of Arrow but without Arrow.
 //!
-//! Records are appended one at a time here, which is where each form a record can take is defined. Runs of plain
-//! records take the short way through `fast_decode.rs`, to the same result.
+//! Records are appended one by one here, in every form that a record can have. Runs of plain records take the fast path
+//! of `fast_decode.rs`, with the same result.
 
 use std::borrow::Cow;
 
 use crate::base::error::{Error, Result};
 use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
-use crate::format::record::Headers;
-use crate::read::fast_decode;
+use crate::format::record::{self, Headers};
 
-/// The offset behind a null value carries this bit, until [`BinaryColumn::take`] turns the bits into a bitmap.
+/// The flag of null in a value's end offset. [`BinaryColumn::take`] turns the flags into a bitmap.
 pub(crate) const NULL: i32 = i32::MIN;
 
-/// A column must end below Arrow's 32-bit offsets, with room for a copy that runs over.
-const MAX_BYTES: usize = i32::MAX as usize - fast_decode::SLACK;
+/// Bytes by which a copy of `fast_decode` may overrun its source and its column.
+pub(crate) const SLACK: usize = 128;
 
-/// A nullable column of byte strings, one after the other.
+/// The most bytes of a column: below Arrow's 32-bit offsets, with room for an overrunning copy.
+const MAX_BYTES: usize = i32::MAX as usize - SLACK;
+
+/// A nullable column of byte strings.
 #[derive(Debug)]
 pub struct BinaryColumn {
     pub(crate) data: Vec<u8>,
-    /// 0, then where each row ends, with [`NULL`] set for null.
+    /// 0, then the end of each row in `data`, with [`NULL`] set for null.
     pub(crate) offsets: Vec<i32>,
 }
 
-/// What a [`BinaryColumn`] held.
+/// The content of a [`BinaryColumn`].
 #[derive(Debug)]
 pub struct BinaryParts {
-    /// Where each row starts, and where the last ends.
+    /// The start of each row, then the end of the last one.
     pub offsets: Vec<i32>,
     /// The bytes of all rows.
     pub data: Vec<u8>,
-    /// One a row, true for null; None if there is no null.
+    /// For each row, whether it is null; None if none is.
     pub nulls: Option<Vec<bool>>,
 }
 
@@ -50,17 +52,18 @@ impl BinaryColumn {
         self.offsets.len() - 1
     }
 
-    /// Bytes so far.
+    /// Bytes of all values.
     pub fn bytes(&self) -> usize {
         self.data.len()
     }
 
-    /// Makes room for `rows` more with `bytes` in all, as the kernel needs it.
+    /// Reserves memory for `rows` more values of `bytes` in all, as `fast_decode` needs it.
     fn reserve(&mut self, rows: usize, bytes: usize) {
         self.offsets.reserve(rows);
-        self.data.reserve(bytes + fast_decode::SLACK);
+        self.data.reserve(bytes + SLACK);
     }
 
+    #[inline]
     fn push(&mut self, field: Option<&[u8]>) -> Result<()> {
         let bytes = field.unwrap_or_default();
         if self.data.len() + bytes.len() > MAX_BYTES {
@@ -81,7 +84,7 @@ impl BinaryColumn {
             .truncate(self.offsets.last().map_or(0, |&end| (end & !NULL) as usize));
     }
 
-    /// Everything so far, leaving the column empty, with `spare` as its next memory.
+    /// Takes all values. The column continues empty, in the memory `spare`.
     pub fn take(&mut self, spare: Vec<u8>) -> BinaryParts {
         let mut next = Vec::with_capacity(self.offsets.len());
         next.push(0);
@@ -101,10 +104,10 @@ impl BinaryColumn {
     }
 }
 
-/// The headers of each row, as a list of keys and values.
+/// The headers of each row: a list of keys and values.
 #[derive(Debug)]
 pub struct HeadersColumn {
-    /// 0, then the number of headers up to each row's last.
+    /// 0, then for each row the number of headers up to its last one.
     pub(crate) offsets: Vec<i32>,
     pub(crate) keys: BinaryColumn,
     pub(crate) values: BinaryColumn,
@@ -145,12 +148,12 @@ impl HeadersColumn {
         self.values.truncate(headers);
     }
 
-    /// Bytes of keys and of values so far.
+    /// Bytes of all keys, and of all values.
     pub fn bytes(&self) -> (usize, usize) {
         (self.keys.bytes(), self.values.bytes())
     }
 
-    /// List offsets, keys and values so far, leaving the column empty, with `spares` as its next memory.
+    /// Takes list offsets, keys and values. The column continues empty, in the memory `spares`.
     pub fn take(&mut self, spares: (Vec<u8>, Vec<u8>)) -> (Vec<i32>, BinaryParts, BinaryParts) {
         let mut next = Vec::with_capacity(self.offsets.len());
         next.push(0);
@@ -163,11 +166,11 @@ impl HeadersColumn {
     }
 }
 
-/// One record or message, in absolute terms.
+/// One record or message with absolute offset and timestamp.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row<'a> {
     pub(crate) offset: i64,
-    /// In effect, ms; -1 for none.
+    /// The effective timestamp, ms; -1 for none.
     pub(crate) timestamp: i64,
     pub(crate) sequence: i32,
     pub(crate) key: Option<&'a [u8]>,
@@ -175,18 +178,18 @@ pub(crate) struct Row<'a> {
     pub(crate) headers: Headers<'a>,
 }
 
-/// What is the same for all rows of one Kafka batch, and how many there are.
+/// The rows of one Kafka batch: what they share, and how many there are.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
-    /// The batch's.
+pub struct BatchRows {
+    /// The batch's header.
     pub header: Header,
     /// Offset of the batch's first record as produced.
     pub first_offset: i64,
-    /// Rows taken from the batch.
+    /// Rows that were taken from the batch.
     pub rows: usize,
 }
 
-/// The columns that are asked for; None costs nothing.
+/// The wanted columns. One that is None costs nothing.
 #[derive(Debug, Default)]
 pub struct Columns {
     /// Keys.
@@ -202,20 +205,20 @@ pub struct Columns {
     /// Sequences, -1 for none.
     pub sequences: Option<Vec<i32>>,
     /// The batches that the rows came from, in order.
-    pub runs: Vec<Run>,
+    pub batches: Vec<BatchRows>,
     pub(crate) rows: usize,
-    /// Rows when the batch at hand began.
+    /// Rows before the current batch.
     rows_before: usize,
 }
 
 impl Columns {
-    /// Rows so far.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of keys, values and headers so far. A header counts for its two offsets too: it may be two bytes of input
-    /// and no byte of data, and they must stay countable in 32 bits.
+    /// Bytes of keys, values and headers. A header also counts for its two offsets: hostile input has headers of two
+    /// bytes without data, and their number must fit 32 bits.
     pub fn bytes(&self) -> usize {
         let headers = self
             .headers
@@ -229,22 +232,22 @@ impl Columns {
             + headers
     }
 
-    /// Forgets the rows whose columns have been taken.
+    /// Removes the rows whose columns have been taken.
     pub fn clear(&mut self) {
-        self.runs.clear();
+        self.batches.clear();
         self.rows = 0;
         self.rows_before = 0;
     }
 
-    /// Up to `rows` rows of a batch follow, with `payload` bytes of keys, values and headers at most. False: there is no
-    /// room for as many behind what is here, so take that first.
+    /// Prepares for up to `rows` rows of a batch with at most `payload` bytes of keys, values and headers. False: the
+    /// columns are too full for them and must be taken first.
     pub(crate) fn begin(&mut self, rows: usize, payload: usize) -> bool {
         if self.rows > 0 && self.bytes() + payload > MAX_BYTES / 2 {
             return false;
         }
         self.rows_before = self.rows;
-        // A record takes seven bytes at least, whatever the header claims.
-        let rows = rows.min(payload / 7 + 1);
+        // The header's count is not trusted: a record takes at least seven bytes.
+        let rows = rows.min(payload / record::MIN_BYTES + 1);
         for column in [&mut self.keys, &mut self.values].into_iter().flatten() {
             column.reserve(rows, payload);
         }
@@ -262,7 +265,8 @@ impl Columns {
         true
     }
 
-    /// One row of the batch.
+    /// Appends a row of the current batch.
+    #[inline]
     pub(crate) fn push(&mut self, row: Row<'_>) -> Result<()> {
         if let Some(keys) = &mut self.keys {
             keys.push(row.key)?;
@@ -286,11 +290,11 @@ impl Columns {
         Ok(())
     }
 
-    /// The batch is over.
+    /// Ends the current batch.
     pub(crate) fn end(&mut self, header: &Header, first_offset: i64) {
         let rows = self.rows - self.rows_before;
         if rows > 0 {
-            self.runs.push(Run {
+            self.batches.push(BatchRows {
                 header: *header,
                 first_offset,
                 rows,
@@ -299,7 +303,7 @@ impl Columns {
         self.rows_before = self.rows;
     }
 
-    /// The batch is damaged: its rows go.
+    /// Removes the rows of the current batch, which is damaged.
     pub(crate) fn rollback(&mut self) {
         self.rows = self.rows_before;
         for column in [&mut self.keys, &mut self.values].into_iter().flatten() {

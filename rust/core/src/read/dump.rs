@@ -1,7 +1,7 @@
-//! A log as lines to look at: the text of Kafka's own dump tool, or JSON.
+//! Dumps of a log: as the text of Kafka's own dump tool, or as JSON.
 //!
-//! Checksums are shown, not enforced: whoever dumps a log wants to see the damage. Only what cannot be parsed is an
-//! error, and what could be shown of that batch is shown before it is raised.
+//! Checksums are shown and not enforced, because a dump should show damage. Only what cannot be parsed is an error. The
+//! readable part of such a batch is shown before the error is returned.
 
 mod json;
 mod text;
@@ -13,24 +13,24 @@ use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
 use crate::format::control::ControlType;
-use crate::format::walk::{Next, next};
+use crate::format::walk::{NextBatch, next_batch};
 
-/// A call returns once it has written this much, looked at after each batch.
+/// A call returns after the batch with which its text reaches this size.
 const ENOUGH: usize = 4 << 20;
 
-/// How many times the cap on a batch's payload its lines may take: seven bytes of a hostile record become a line of a
-/// hundred.
+/// The largest text of a batch, as a multiple of the cap on its payload. Seven bytes of a hostile record become a line
+/// of a hundred.
 const TEXT_TO_PAYLOAD: usize = 4;
 
-/// What both forms share: batch after batch, and an error kept until its place comes first.
+/// What both forms share: the loop over batches, and an error that is kept until its batch comes first.
 #[derive(Debug)]
-struct Batches {
+struct BatchDump {
     decompressor: Decompressor,
     max_text: usize,
     failed: Option<Error>,
 }
 
-impl Batches {
+impl BatchDump {
     fn new(max_batch_bytes: usize) -> Self {
         Self {
             decompressor: Decompressor::new(max_batch_bytes),
@@ -39,28 +39,28 @@ impl Batches {
         }
     }
 
-    /// Writes whole batches of `bytes` to `out`; returns how many bytes they took.
+    /// Writes the whole batches of `bytes` to `out`; returns how many bytes they took.
     ///
-    /// Text but no progress: the first batch is damaged, that is what can be shown of it, and the next call raises.
+    /// Text without progress is the readable part of a damaged first batch. The next call returns its error.
     fn feed(
         &mut self,
         bytes: &[u8],
         position: u64,
         out: &mut Vec<u8>,
-        mut write: impl FnMut(&Header, &[u8], &mut Scratch<'_>, &mut Vec<u8>) -> Result<()>,
+        mut write: impl FnMut(&Header, &[u8], &mut DumpScratch<'_>, &mut Vec<u8>) -> Result<()>,
     ) -> Result<usize> {
         if let Some(error) = self.failed.take_if(|error| error.position == position) {
             return Err(error);
         }
-        let mut scratch = Scratch {
+        let mut scratch = DumpScratch {
             decompressor: &mut self.decompressor,
             max_text: self.max_text,
         };
         let mut consumed = 0;
         while out.len() < ENOUGH {
             let at = position + consumed as u64;
-            match next(bytes.get(consumed..).unwrap_or_default(), at) {
-                Ok(Next::Batch(header, entry)) => {
+            match next_batch(bytes.get(consumed..).unwrap_or_default(), at) {
+                Ok(NextBatch::Batch(header, entry)) => {
                     let before = out.len();
                     if let Err(error) = write(&header, entry, &mut scratch, out) {
                         let mut error = error.at(at, Some(header.base_offset));
@@ -73,7 +73,7 @@ impl Batches {
                     }
                     consumed += header.size();
                 }
-                Ok(Next::NeedMore(_)) => break,
+                Ok(NextBatch::NeedMore(_)) => break,
                 Err(error) if consumed == 0 => return Err(error),
                 Err(_) => break,
             }
@@ -82,13 +82,13 @@ impl Batches {
     }
 }
 
-/// What a batch is written with.
-struct Scratch<'a> {
+/// What writing a batch needs.
+struct DumpScratch<'a> {
     decompressor: &'a mut Decompressor,
     max_text: usize,
 }
 
-/// Refuses a batch that takes `size` bytes so far.
+/// Refuses a batch whose text has reached `size` bytes.
 fn check_size(size: usize, max_text: usize) -> Result<()> {
     if size > max_text {
         return Err(Error::unsupported(format!(
@@ -98,7 +98,7 @@ fn check_size(size: usize, max_text: usize) -> Result<()> {
     Ok(())
 }
 
-/// Kafka's name of a codec id that has no codec does not exist: its tool fails there.
+/// Kafka's name of the codec. Unknown ids have none: Kafka's tool fails there.
 fn compression_name(header: &Header) -> String {
     match header.compression() {
         Ok(codec) => codec.name().to_owned(),
@@ -106,7 +106,7 @@ fn compression_name(header: &Header) -> String {
     }
 }
 
-/// Kafka's name for the type of a control record.
+/// Kafka's name of the type.
 fn control_name(control_type: ControlType) -> &'static str {
     match control_type {
         ControlType::Abort => "ABORT",

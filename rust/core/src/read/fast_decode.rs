@@ -1,69 +1,83 @@
-//! The short way for plain records: payload to columns with few bounds checks. The only unsafe code.
+//! The fast path for plain records: payload to columns with few bounds checks. All unsafe code of the core is here.
 //!
 //! # Why
 //!
-//! Reading uncompressed batches is bound by the instructions spent on each record. The same loop in safe code, in the
-//! best of five forms tried, takes 1.2 to 1.4 times as long; `make bench` measures the whole decoder.
+//! Reading uncompressed batches is limited by the instructions spent on each record. The same loop in safe code takes 1.2
+//! to 1.4 times as long, in the best of five forms tried. `make bench` measures the whole decoder.
 //!
-//! # What it may do
+//! # What it does
 //!
-//! [`append`] takes records as long as they are plain: varints of at most three bytes (eight for the timestamp), header
-//! keys in ASCII, the record's end at least [`SLACK`] bytes before that of the memory the payload lies in. It stops before
-//! the first that is not, and keeps nothing of it; the caller does that one in safe code, which is also where every error
-//! is raised. So this file decides nothing about the format, and tests and a fuzz target hold it against the safe way.
+//! [`append`] appends records as long as they are plain. A plain record has varints of at most three bytes (eight for the
+//! timestamp) and header keys in ASCII, and ends at least [`SLACK`] bytes before the end of the payload's memory. It stops
+//! before the first other record and keeps nothing of it. The caller appends that one in safe code, which also raises every
+//! error. So this file decides nothing about the format, and tests and a fuzz target compare it with the safe path.
 //!
 //! # Why it is sound
 //!
-//! *Reads.* Positions are integers, so going too far is no harm until something is read there. All reads are at
-//! positions not behind `end`, the record's own, but for runs of varints after such a position, at most `8 + 4 * 3` bytes,
-//! and copies of a constant size, at most `SLACK`. `end` is at most `limit`, and `SLACK` bytes lie behind `limit`.
+//! *Reads.* Positions are integers, so one that is too large does no harm until something is read there. All reads are at
+//! positions up to `end`, the end of the record, with two exceptions: runs of varints behind such a position, at most
+//! `8 + 4 * 3` bytes, and copies of a constant size, at most `SLACK` bytes. `end` is at most `limit`, and `SLACK` bytes are
+//! readable behind `limit`.
 //!
-//! *Writes.* On entry each byte column has room for the payload up to `limit` and `SLACK` more, each fixed column for
-//! `count` more: [`Bytes::new`] and [`room`] check it, and without it nothing is done. Fields of a record do not overlap
-//! and lie inside it, so what is appended to one column is no longer than that, whatever a copy runs over; the
-//! offsets of header columns are held against their capacity at each record with headers.
+//! *Writes.* On entry, each byte column has room for the payload up to `limit` and `SLACK` bytes more, and each fixed column
+//! for `count` elements. [`Bytes::new`] and [`room`] check this; otherwise nothing is done. Fields of a record lie inside it
+//! and do not overlap. So the bytes appended to one column are at most those of the records, whatever a copy overruns. The
+//! offsets of header columns are checked against their capacity at each record with headers.
 //!
-//! *Lengths.* They are set once, at the end, from the offsets written for the last record taken. Those fit 32 bits:
-//! `Columns::begin` lets no chunk go on over 1 GiB, counting eight bytes for each header, and the payload that still follows
-//! has less than 2 GiB of bytes, and of headers at most half as many.
+//! *Lengths.* They are set once, at the end, from the offsets written for the last record. These fit 32 bits:
+//! `Columns::begin` lets no chunk continue above 1 GiB, counting eight bytes for each header. The payload that still follows
+//! has less than 2 GiB of bytes, and at most half as many headers.
 //!
-//! The file is long because the argument is about all of it: nothing unsafe stands elsewhere.
+//! The file is long because this argument covers all of it.
 
 #![expect(unsafe_code, reason = "argued for above")]
 
-use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL};
-
-/// How far a copy may run over, on either side.
-pub(crate) const SLACK: usize = 128;
+use crate::format::batch::Header;
+use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL, SLACK};
 
 /// Two cache lines.
 pub(crate) const PREFETCHED: usize = 128;
 
-/// How far ahead of what is written memory is asked for: columns fill more of it than a cache holds.
+/// How far ahead of the written bytes memory is prefetched. Columns fill more memory than a cache holds.
 const WRITTEN_AHEAD: usize = 1 << 10;
 
-/// Batches larger than this do not stay in the cache next to the one behind them.
+/// A larger batch does not stay in the cache together with the next one.
 const LARGE_BATCH: usize = 256 << 10;
 
-/// What turns deltas into absolute values.
+/// What deltas are added to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base {
     pub(crate) offset: i64,
     pub(crate) timestamp: i64,
-    /// 0 where the broker's one timestamp replaces the deltas, else 1.
+    /// 0 if the broker's timestamp replaces the deltas, else 1.
     pub(crate) timestamp_factor: i64,
 }
 
-/// The records of a batch: the first `length` of `bytes`. What follows them is never interpreted.
+impl Base {
+    /// The base of this batch's records.
+    pub(crate) fn of(header: &Header) -> Self {
+        let (timestamp, timestamp_factor) = match header.log_append_time() {
+            Some(timestamp) => (timestamp, 0),
+            None => (header.base_timestamp, 1),
+        };
+        Self {
+            offset: header.base_offset,
+            timestamp,
+            timestamp_factor,
+        }
+    }
+}
+
+/// The records of a batch: the first `length` of `bytes`. The bytes behind them are never interpreted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) length: usize,
 }
 
-/// Appends up to `count` records that start at `at`; returns where it stopped, and how many it took.
+/// Appends up to `count` records that start at `at`. Returns where it stopped, and how many records it appended.
 ///
-/// `columns` must have room as `Columns::begin` makes it, and no sequences.
+/// `columns` must have room as made by `Columns::begin`, and no sequences.
 pub(crate) fn append(
     payload: Payload<'_>,
     at: usize,
@@ -71,7 +85,7 @@ pub(crate) fn append(
     base: Base,
     columns: &mut Columns,
 ) -> (usize, usize) {
-    // Columns that are not asked for are compiled out.
+    // Unwanted columns are compiled out.
     if columns.keys.is_some() {
         with_keys::<true>(payload, at, count, base, columns)
     } else {
@@ -113,21 +127,21 @@ fn with_values<const KEYS: bool, const VALUES: bool>(
 #[derive(Clone, Copy)]
 struct Bytes {
     data: *mut u8,
-    /// Bytes so far.
+    /// The length so far.
     length: usize,
-    /// Where the offset behind the next value goes.
+    /// Where the end of the next value is written.
     offsets: *mut i32,
 }
 
 impl Bytes {
-    /// A column that is not asked for, and is never written to.
+    /// An unwanted column, which is never written.
     const ABSENT: Self = Self {
         data: std::ptr::null_mut(),
         length: 0,
         offsets: std::ptr::null_mut(),
     };
 
-    /// None where there is not room for `bytes`, `SLACK` more and `rows` offsets.
+    /// None if there is no room for `bytes`, `SLACK` more and `rows` offsets.
     fn new(column: &mut BinaryColumn, bytes: usize, rows: usize) -> Option<Self> {
         let length = column.data.len();
         room(&mut column.data, bytes + SLACK)?;
@@ -139,7 +153,7 @@ impl Bytes {
         })
     }
 
-    /// The same, of a column that may not be asked for.
+    /// The same for a column that may be unwanted.
     fn optional(column: &mut Option<BinaryColumn>, bytes: usize, rows: usize) -> Option<Self> {
         match column {
             Some(column) => Self::new(column, bytes, rows),
@@ -147,7 +161,8 @@ impl Bytes {
         }
     }
 
-    /// Appends `length` bytes from `from` as value number `index`. What lies `ahead` of long ones is asked for.
+    /// Appends `length` bytes from `from` as value number `index`. For long values, the memory `ahead` bytes further is
+    /// prefetched.
     ///
     /// # Safety
     /// `length + SLACK` bytes are readable at `from`, and there is room for them and for the offset.
@@ -160,7 +175,7 @@ impl Bytes {
         }
     }
 
-    /// Asks for the memory that is to be written a little later.
+    /// Prefetches the memory that will be written soon.
     #[inline(always)]
     fn prefetch(&self) {
         prefetch(self.data, self.length + WRITTEN_AHEAD);
@@ -176,13 +191,13 @@ impl Bytes {
     }
 }
 
-/// Where the next element of `column` goes, if there is room for `rows`.
+/// Where the next element of `column` is written, if there is room for `rows`.
 fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
     let room = column.spare_capacity_mut();
     (room.len() >= rows).then(|| room.as_mut_ptr().cast())
 }
 
-/// The same, of a column that may not be asked for: then null.
+/// The same for a column that may be unwanted: then null.
 fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
     match column {
         Some(column) => room(column, rows),
@@ -190,7 +205,7 @@ fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> 
     }
 }
 
-/// Makes the next `rows` elements part of `column`.
+/// Adds the next `rows` elements to `column`.
 ///
 /// # Safety
 /// They have been written.
@@ -198,7 +213,7 @@ unsafe fn extend<T>(column: &mut Vec<T>, rows: usize) {
     unsafe { column.set_len(column.len() + rows) }
 }
 
-/// Makes the next `rows` values part of `column`, and as many bytes as the last of them says.
+/// Adds the next `rows` values to `column`, with the bytes up to the end of the last one.
 ///
 /// # Safety
 /// They have been written.
@@ -218,12 +233,12 @@ unsafe fn extend_bytes(column: &mut BinaryColumn, rows: usize) {
 struct HeaderBytes {
     keys: Bytes,
     values: Bytes,
-    /// Headers appended here, and how many there is room for.
+    /// Headers appended here, and the most that fit.
     count: usize,
     room: usize,
     /// Headers of earlier rows.
     before: usize,
-    /// Where the list offset behind the next row goes.
+    /// Where the end of the next row's list is written.
     offsets: *mut i32,
 }
 
@@ -245,7 +260,7 @@ impl HeaderBytes {
         })
     }
 
-    /// Takes `count` headers that must fill `at..end`; false if they are not plain.
+    /// Appends `count` headers, which must fill `at..end`; false if they are not plain.
     ///
     /// # Safety
     /// `at <= end`, and `SLACK` bytes behind `end` are readable from `start`. `count` is below 2^20.
@@ -254,8 +269,7 @@ impl HeaderBytes {
         if self.count + count > self.room {
             return false;
         }
-        // Copies that live in registers: what is written through raw pointers might lie in `self`, for all that the
-        // compiler knows.
+        // Local copies live in registers. The compiler must assume that writes through raw pointers change `self`.
         let Self {
             mut keys,
             mut values,
@@ -297,7 +311,7 @@ impl HeaderBytes {
         at == end
     }
 
-    /// Makes the first `rows` rows and their headers part of `column`.
+    /// Adds the first `rows` rows and their headers to `column`.
     ///
     /// # Safety
     /// They have been written.
@@ -311,6 +325,33 @@ impl HeaderBytes {
     }
 }
 
+/// Adds the next `rows` rows to `columns`.
+///
+/// # Safety
+/// They have been written.
+#[inline(always)]
+unsafe fn commit(columns: &mut Columns, headers: Option<HeaderBytes>, rows: usize) {
+    unsafe {
+        for column in [&mut columns.keys, &mut columns.values]
+            .into_iter()
+            .flatten()
+        {
+            extend_bytes(column, rows);
+        }
+        if let (Some(column), Some(headers)) = (&mut columns.headers, headers) {
+            headers.commit(column, rows);
+        }
+        for column in [&mut columns.offsets, &mut columns.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            extend(column, rows);
+        }
+    }
+    columns.rows += rows;
+}
+
+/// [`append`] for the columns that the constants name. `PLACES`: offsets, timestamps or both.
 #[inline(never)]
 fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: bool>(
     payload: Payload<'_>,
@@ -320,10 +361,10 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     columns: &mut Columns,
 ) -> (usize, usize) {
     let nothing = (at, 0);
-    let Some(room) = payload.bytes.len().checked_sub(SLACK) else {
+    let Some(readable) = payload.bytes.len().checked_sub(SLACK) else {
         return nothing;
     };
-    let limit = payload.length.min(room);
+    let limit = payload.length.min(readable);
     let Some(bytes) = limit.checked_sub(at) else {
         return nothing;
     };
@@ -346,8 +387,8 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     let Some(timestamps) = optional_room(&mut columns.timestamps, count) else {
         return nothing;
     };
-    // Behind the payload of an uncompressed batch is the next one, whose checksum is summed first of all: that would wait for
-    // memory at every page. For what was decompressed the hint is wasted.
+    // Behind an uncompressed batch lies the next one, and its checksum is computed first: that would wait for memory at
+    // every page. Behind decompressed bytes lies nothing to prefetch.
     let is_near = limit < LARGE_BATCH && payload.bytes.len() - limit > limit;
     let next_batch = if is_near { limit } else { 0 };
     let start = payload.bytes.as_ptr();
@@ -440,27 +481,12 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
             record = end;
             taken += 1;
         }
-        for column in [&mut columns.keys, &mut columns.values]
-            .into_iter()
-            .flatten()
-        {
-            extend_bytes(column, taken);
-        }
-        if let (Some(column), Some(headers)) = (&mut columns.headers, headers) {
-            headers.commit(column, taken);
-        }
-        for column in [&mut columns.offsets, &mut columns.timestamps]
-            .into_iter()
-            .flatten()
-        {
-            extend(column, taken);
-        }
+        commit(columns, headers, taken);
     }
-    columns.rows += taken;
     (record, taken)
 }
 
-/// An unsigned varint of at most three bytes, and where it ends.
+/// Reads an unsigned varint of at most three bytes; returns it and where it ends.
 ///
 /// # Safety
 /// Three bytes are readable.
@@ -483,7 +509,8 @@ unsafe fn varint(start: *const u8, at: usize) -> Option<(u32, usize)> {
     }
 }
 
-/// An unsigned varlong of at most eight bytes, and where it ends. Only timestamps far apart take more than three.
+/// Reads an unsigned varlong of at most eight bytes; returns it and where it ends. Only timestamps far apart take more
+/// than three.
 ///
 /// # Safety
 /// Eight bytes are readable.
@@ -517,8 +544,8 @@ fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Copies `length` bytes and less than `SLACK` more, or `SLACK`: a copy of a constant size is a few moves, one of a
-/// variable size a call, which pays off only for long ones.
+/// Copies `length` bytes and possibly more, up to `SLACK` bytes beyond. A copy of constant size is a few moves. A copy
+/// of variable size is a call, which pays off only for long values.
 ///
 /// # Safety
 /// `length + SLACK` bytes are readable at `from` and writable at `to`, and do not overlap.
@@ -537,10 +564,10 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
     }
 }
 
-/// The same of more than `SLACK` bytes; what lies `ahead` of them is asked for.
+/// Copies more than `SLACK` bytes, and prefetches the memory `ahead` bytes further.
 ///
 /// # Safety
-/// As of [`copy`].
+/// As for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
     unsafe {
@@ -557,7 +584,7 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize, ahead: usize) {
     }
 }
 
-/// Copies `N` times 16 bytes through integers: as plain copies, the compiler would fold the sizes back into one call.
+/// Copies `N` times 16 bytes through integers. The compiler would merge plain copies of different sizes into one call.
 ///
 /// # Safety
 /// As many bytes are readable at `from` and writable at `to`, and do not overlap.
@@ -571,14 +598,14 @@ unsafe fn blocks<const N: usize>(to: *mut u8, from: *const u8) {
     }
 }
 
-/// Asks for the [`PREFETCHED`] bytes that are `ahead` of an address, whosever they are: a hint reads nothing.
+/// Prefetches [`PREFETCHED`] bytes that lie `ahead` of an address. A prefetch is only a hint: any address is allowed.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
 pub(crate) fn prefetch(address: *const u8, ahead: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in [ahead, ahead + PREFETCHED / 2] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: any address will do.
+        // SAFETY: a prefetch may name any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line).cast()) }
     }
 }

@@ -1,27 +1,30 @@
-//! What a consumer does with fetched bytes (`CompletedFetch`): check, skip, decompress, hand out rows.
+//! Batches to rows, as a consumer reads what it fetched (`CompletedFetch`): check, skip, decompress, append.
 //!
-//! Whole batches are passed over by their header alone, before checksum and decompression. Control records are never
-//! handed out; their offsets are consumed.
+//! A batch is skipped by its header alone, before its checksum and decompression. Control records never become rows;
+//! their offsets are consumed.
+
+mod partial_batch;
 
 use std::collections::HashMap;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::format::batch::{BATCH_OVERHEAD, Header};
 use crate::format::compression::{Compression, Decompressor};
 use crate::format::message::{self, Message, MessageSet};
 use crate::format::record::{self, Headers, Record};
-use crate::format::walk::check_first_offset;
+use crate::format::walk::{check_first_offset, is_before};
 use crate::read::columns::{Columns, Row};
 use crate::read::fast_decode::{self, Base, Payload};
+use partial_batch::PartialBatch;
 
 /// A transaction that ended with an ABORT marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// Whose.
+    /// The producer's id.
     pub producer_id: i64,
-    /// Of its first batch in this partition.
+    /// First offset of its first batch in this partition.
     pub first_offset: i64,
-    /// Of the marker.
+    /// Offset of the marker.
     pub last_offset: i64,
 }
 
@@ -43,12 +46,12 @@ pub struct Selection {
     pub start_offset: i64,
     /// First offset not wanted.
     pub end_offset: i64,
-    /// Producer id to the offset ranges [first, last) of its aborted transactions, ascending and apart.
+    /// By producer id: the offset ranges [first, last) of its aborted transactions. They ascend and do not overlap.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
 }
 
 impl Selection {
-    /// Everything but `aborted` transactions.
+    /// Selects every row except those of `aborted` transactions.
     pub fn new(aborted: &[AbortedTransaction]) -> Self {
         let mut by_producer: HashMap<i64, Vec<(i64, i64)>> = HashMap::new();
         for range in aborted {
@@ -59,7 +62,7 @@ impl Selection {
         }
         for ranges in by_producer.values_mut() {
             ranges.sort_unstable();
-            // Of a damaged log, ranges may overlap: one of them tells where a transaction surely was.
+            // In a damaged log, ranges may overlap. Their union is certainly part of aborted transactions.
             ranges.dedup_by(|next, before| {
                 let overlaps = next.0 <= before.1;
                 if overlaps {
@@ -75,19 +78,20 @@ impl Selection {
         }
     }
 
-    /// Outside the offsets: told before the checksum, so that whoever seeks need not read what comes before.
-    fn is_elsewhere(&self, header: &Header) -> bool {
+    /// Whether the batch lies outside the wanted offsets. Asked before the checksum is verified: a seek need not read
+    /// all bytes before its target.
+    fn is_outside(&self, header: &Header) -> bool {
         header.last_offset() < self.start_offset && header.last_offset_delta >= 0
             || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
     }
 
-    /// No row of the batch is wanted, by what only the checksum vouches for.
+    /// Whether no row of the batch is wanted. It depends on fields that only the checksum protects.
     fn is_unwanted(&self, header: &Header) -> bool {
         header.is_control() || header.records_count == Some(0) || self.is_aborted(header)
     }
 
-    /// A transaction's batches lie between its first offset and its marker. The batch's *last* offset counts:
-    /// compaction keeps base offsets, so the first batch may start below.
+    /// Whether the batch belongs to an aborted transaction: it lies between the transaction's first offset and its
+    /// marker. The batch's *last* offset counts, because compaction keeps base offsets: the first batch may start below.
     pub(crate) fn is_aborted(&self, header: &Header) -> bool {
         header.is_transactional()
             && self.aborted.get(&header.producer_id).is_some_and(|ranges| {
@@ -99,365 +103,239 @@ impl Selection {
             })
     }
 
-    /// Every row of the batch.
+    /// Whether every row of the batch is wanted.
     fn is_all_wanted(&self, header: &Header) -> bool {
         header.magic == 2
             && header.base_offset >= self.start_offset
             && is_before(header.last_offset(), self.end_offset)
     }
 
+    #[inline]
     fn push(&self, row: Row<'_>, columns: &mut Columns) -> Result<()> {
         let is_wanted = row.offset >= self.start_offset && is_before(row.offset, self.end_offset);
         if is_wanted { columns.push(row) } else { Ok(()) }
     }
 }
 
-/// Below an exclusive end. The greatest number stands for no end, and so is before it: an offset may be it.
-#[inline]
-pub(crate) fn is_before(value: i64, end: i64) -> bool {
-    value < end || end == i64::MAX
-}
-
-/// Records, and headers, of one batch that are appended at once: no producer's batch has as many, but a hostile one takes
-/// 300 bytes of memory for each record, and forty for each header.
-const PART_ROWS: usize = 1 << 18;
-const PART_HEADERS: usize = 1 << 20;
-
-/// Headers of one record, which comes whole. A million have room in a batch of Kafka's default size.
-const MAX_HEADERS: usize = 1 << 24;
-
-/// How much of a batch was taken.
+/// How far [`Fetch::batch`] got with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// All: go on behind it.
-    All,
-    /// Some of its records: take what is there, and come again with the same batch.
-    Part,
-    /// Nothing, since what is there already left no room: take that, and come again with the same batch.
-    NoRoom,
+pub enum Progress {
+    /// The batch is done: continue after it.
+    Complete,
+    /// Some of its records were appended: take the columns' rows, then pass the same batch again.
+    Partial,
+    /// Nothing was appended, because the columns are too full: take their rows, then pass the same batch again.
+    ColumnsFull,
 }
 
-/// A batch that is taken in parts: all of it has been checked, and is decompressed where it was compressed.
-#[derive(Debug)]
-struct Begun {
-    header: Header,
-    /// Bytes of its payload.
-    length: usize,
-    /// Records taken, and where the next one starts.
-    done: usize,
-    at: usize,
-    /// Where this part ends: records, and bytes.
-    end: (usize, usize),
-    /// And the parts behind it, the last one first.
-    later: Vec<(usize, usize)>,
-    /// Of a wrapper: what its messages' offsets lack.
-    offset_shift: i64,
-}
-
-/// A consumer: what it wants, and its scratch memory.
+/// A consumer: the rows it wants, and its scratch memory.
 pub struct Fetch {
     selection: Selection,
     check_crcs: bool,
     decompressor: Decompressor,
-    begun: Option<Begun>,
-    /// No wrapper may begin below: its header does not tell where it does.
+    /// The batch of which parts remain.
+    partial: Option<PartialBatch>,
+    /// The lowest offset that a wrapper may begin at. Its header does not hold its first offset.
     pub next_offset: i64,
 }
 
 impl Fetch {
-    /// `max_batch_bytes` is the most that one batch may decompress to; never more than 1 GiB, since columns end at 2.
+    /// `max_batch_bytes` caps the decompressed size of one batch. It is at most 1 GiB, because columns end at 2 GiB.
     pub fn new(selection: Selection, check_crcs: bool, max_batch_bytes: usize) -> Self {
         let decompressor = Decompressor::new(max_batch_bytes.min(1 << 30));
         Self {
             selection,
             check_crcs,
             decompressor,
-            begun: None,
+            partial: None,
             next_offset: i64::MIN,
         }
     }
 
-    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or an error and none. Only of a batch with
-    /// very many records or headers are there several parts, and then the error comes with the first.
-    pub fn batch(&mut self, header: &Header, bytes: &[u8], columns: &mut Columns) -> Result<Taken> {
-        let begun = self.begun.take().filter(|begun| begun.header == *header);
-        if begun.is_none() && self.selection.is_elsewhere(header) {
-            return Ok(Taken::All);
-        }
-        self.part(header, bytes, begun, columns).map_err(|error| {
-            columns.rollback();
-            error.at_batch(header)
-        })
-    }
-
-    fn part(
+    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error.
+    ///
+    /// A batch with very many records or headers comes in several calls. Its error comes with the first.
+    pub fn batch(
         &mut self,
         header: &Header,
         bytes: &[u8],
-        begun: Option<Begun>,
         columns: &mut Columns,
-    ) -> Result<Taken> {
-        let begun = match begun {
-            Some(begun) => begun,
-            None => {
-                let entry = bytes.get(..header.size()).unwrap_or(bytes);
-                if self.check_crcs {
-                    header.check_crc(entry)?;
-                }
-                if self.selection.is_unwanted(header) {
-                    return Ok(Taken::All);
-                }
-                if header.magic == 2 {
-                    self.begin_records(header, bytes, columns)?
-                } else {
-                    self.begin_messages(header, entry)?
-                }
-            }
-        };
-        if header.magic == 2 {
-            self.records(begun, bytes, columns)
-        } else {
-            self.messages(begun, bytes, columns)
+    ) -> Result<Progress> {
+        let resumed = self.partial.take().filter(|batch| batch.header == *header);
+        if resumed.is_none() && self.selection.is_outside(header) {
+            return Ok(Progress::Complete);
         }
+        self.append_part(header, bytes, resumed, columns)
+            .map_err(|error| {
+                columns.rollback();
+                header.locate(error)
+            })
     }
 
-    fn begin_records(&mut self, header: &Header, bytes: &[u8], columns: &Columns) -> Result<Begun> {
-        let length = match header.compression()? {
-            Compression::None => header.size() - BATCH_OVERHEAD,
-            codec => {
-                let stored = bytes.get(BATCH_OVERHEAD..header.size()).unwrap_or_default();
-                self.decompressor.decompress(codec, stored, false)?.len()
-            }
+    fn append_part(
+        &mut self,
+        header: &Header,
+        bytes: &[u8],
+        resumed: Option<PartialBatch>,
+        columns: &mut Columns,
+    ) -> Result<Progress> {
+        let opened = match resumed {
+            Some(batch) => Some(batch),
+            None => self.open(header, bytes, columns.headers.is_some())?,
         };
-        let payload = self.room(header, bytes).get(..length).unwrap_or_default();
-        let records_count = header.records_count.unwrap_or(0);
-        let count = record::check_count(records_count)?;
-        // A header takes two bytes at least.
-        let may_have_many_headers = columns.headers.is_some() && length / 2 > PART_HEADERS;
-        let mut later = Vec::new();
-        if count > PART_ROWS || may_have_many_headers {
-            // All of the batch or an error: the parts to come must not fail.
-            later = part_ends(payload, records_count)?;
+        let Some(batch) = opened else {
+            return Ok(Progress::Complete);
+        };
+        if !columns.begin(batch.records(), batch.bytes()) {
+            self.partial = Some(batch);
+            return Ok(Progress::ColumnsFull);
         }
-        Ok(Begun {
-            header: *header,
-            length,
-            done: 0,
-            at: 0,
-            end: later.pop().unwrap_or((count, length)),
-            later,
-            offset_shift: 0,
+        let position = if header.magic == 2 {
+            self.append_records(&batch, bytes, columns)?
+        } else {
+            self.append_messages(&batch, bytes, columns)?
+        };
+        self.partial = batch.next(position);
+        Ok(match self.partial {
+            Some(_) => Progress::Partial,
+            None => Progress::Complete,
         })
     }
 
-    /// The memory that a batch's payload starts.
-    fn room<'a>(&'a self, header: &Header, bytes: &'a [u8]) -> &'a [u8] {
-        match header.compression_id() {
-            0 => bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
-            _ => self.decompressor.room(),
+    /// Verifies and decompresses a batch; None if no row of it is wanted.
+    fn open(
+        &mut self,
+        header: &Header,
+        bytes: &[u8],
+        with_headers: bool,
+    ) -> Result<Option<PartialBatch>> {
+        let entry = bytes.get(..header.size()).unwrap_or(bytes);
+        if self.check_crcs {
+            header.check_crc(entry)?;
+        }
+        if self.selection.is_unwanted(header) {
+            return Ok(None);
+        }
+        if header.magic == 2 {
+            let length = record::payload(header, entry, &mut self.decompressor)?.len();
+            let payload = self.payload_and_beyond(header, bytes).get(..length);
+            return PartialBatch::of_records(header, payload.unwrap_or_default(), with_headers)
+                .map(Some);
+        }
+        let set = MessageSet::open(header, entry, &mut self.decompressor)?;
+        check_first_offset(set.first_offset(), self.next_offset)?;
+        PartialBatch::of_messages(header, &set, self.check_crcs).map(Some)
+    }
+
+    /// The memory that an opened batch's payload starts. [`fast_decode`] reads a little beyond the payload.
+    fn payload_and_beyond<'a>(&'a self, header: &Header, bytes: &'a [u8]) -> &'a [u8] {
+        match header.compression() {
+            Ok(Compression::None) => bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
+            _ => self.decompressor.buffer(),
         }
     }
 
-    fn records(&mut self, begun: Begun, bytes: &[u8], columns: &mut Columns) -> Result<Taken> {
-        let header = begun.header;
-        let room = self.room(&header, bytes);
-        let payload = room.get(..begun.length).unwrap_or_default();
+    /// Appends the records of this part; returns where the next part starts.
+    fn append_records(
+        &self,
+        batch: &PartialBatch,
+        bytes: &[u8],
+        columns: &mut Columns,
+    ) -> Result<usize> {
+        let header = &batch.header;
+        let memory = self.payload_and_beyond(header, bytes);
+        let payload = memory.get(..batch.payload_length).unwrap_or_default();
         let records_count = header.records_count.unwrap_or(0);
-        let (end, end_position) = begun.end;
-        if !columns.begin(end - begun.done, end_position - begun.at) {
-            self.begun = Some(begun);
-            return Ok(Taken::NoRoom);
-        }
-        let base = match header.log_append_time() {
-            Some(timestamp) => Base {
-                offset: header.base_offset,
-                timestamp,
-                timestamp_factor: 0,
-            },
-            None => Base {
-                offset: header.base_offset,
-                timestamp: header.base_timestamp,
-                timestamp_factor: 1,
-            },
-        };
-        let is_plain = columns.sequences.is_none() && self.selection.is_all_wanted(&header);
-        let (mut done, mut at) = (begun.done, begun.at);
-        while done < end {
-            if is_plain {
+        let base = Base::of(header);
+        let may_be_plain = columns.sequences.is_none() && self.selection.is_all_wanted(header);
+        let (mut record, mut position) = (batch.start.record, batch.start.position);
+        while record < batch.end.record {
+            if may_be_plain {
                 let payload = Payload {
-                    bytes: room,
-                    length: end_position,
+                    bytes: memory,
+                    length: batch.end.position,
                 };
-                let (next, taken) = fast_decode::append(payload, at, end - done, base, columns);
-                at = next;
-                done += taken;
-                if done == end {
+                let remaining = batch.end.record - record;
+                let (next, appended) =
+                    fast_decode::append(payload, position, remaining, base, columns);
+                position = next;
+                record += appended;
+                if record == batch.end.record {
                     break;
                 }
             }
-            record::parse(payload, &mut at)
-                .and_then(|record| {
-                    let (timestamp, offset) = header.place(&record);
-                    let sequence = header.sequence(record.offset_delta);
-                    let Record {
-                        key,
-                        value,
-                        headers,
-                        ..
-                    } = record;
-                    let row = Row {
-                        offset,
-                        timestamp,
-                        sequence,
-                        key,
-                        value,
-                        headers,
-                    };
-                    self.selection.push(row, columns)
-                })
-                .map_err(|error| record::numbered(error, done, records_count))?;
-            done += 1;
+            record::parse(payload, &mut position)
+                .and_then(|parsed| self.selection.push(row(header, &parsed), columns))
+                .map_err(|error| record::at_record(error, record, records_count))?;
+            record += 1;
         }
-        if begun.later.is_empty() {
-            record::check_end(payload, at, records_count)?;
+        if batch.is_last() {
+            record::check_end(payload, position, records_count)?;
         }
-        columns.end(&header, header.base_offset);
-        Ok(self.go_on(begun, at))
+        columns.end(header, header.base_offset);
+        Ok(position)
     }
 
-    fn begin_messages(&mut self, header: &Header, entry: &[u8]) -> Result<Begun> {
-        let set = message::open(header, entry, &mut self.decompressor)?;
-        check_first_offset(set.first_offset(), self.next_offset)?;
-        let length = set.payload().len();
-        let mut later = Vec::new();
-        if length / message::MIN_SIZE > PART_ROWS {
-            // All of the wrapper or an error: the parts to come must not fail.
-            let (mut done, mut at) = (0, 0);
-            while at < length {
-                done += set.walk(self.check_crcs, &mut at, PART_ROWS, |_| Ok(()))?;
-                later.push((done, at));
-            }
-            later.reverse();
-        }
-        Ok(Begun {
-            header: *header,
-            length,
-            done: 0,
-            at: 0,
-            end: later.pop().unwrap_or((length / message::MIN_SIZE, length)),
-            later,
-            offset_shift: set.offset_shift(),
-        })
-    }
-
-    fn messages(&mut self, begun: Begun, bytes: &[u8], columns: &mut Columns) -> Result<Taken> {
-        let header = begun.header;
+    /// Appends the messages of this part; returns where the next part starts.
+    fn append_messages(
+        &mut self,
+        batch: &PartialBatch,
+        bytes: &[u8],
+        columns: &mut Columns,
+    ) -> Result<usize> {
+        let header = &batch.header;
         let Self {
             selection,
             check_crcs,
             decompressor,
             ..
         } = self;
-        let set = match message::wrapper_codec(&header)? {
+        let set = match message::wrapper_codec(header)? {
             Some(_) => {
-                let payload = decompressor.room().get(..begun.length);
-                MessageSet::Wrapper(header, payload.unwrap_or_default(), begun.offset_shift)
+                let payload = decompressor.buffer().get(..batch.payload_length);
+                MessageSet::Wrapper(*header, payload.unwrap_or_default(), batch.offset_shift)
             }
-            None => message::open(
-                &header,
-                bytes.get(..header.size()).unwrap_or(bytes),
-                decompressor,
-            )?,
+            None => {
+                let entry = bytes.get(..header.size()).unwrap_or(bytes);
+                MessageSet::open(header, entry, decompressor)?
+            }
         };
-        let (end, end_position) = begun.end;
-        if !columns.begin(end - begun.done, end_position - begun.at) {
-            self.begun = Some(begun);
-            return Ok(Taken::NoRoom);
-        }
-        let is_checked = begun.done > 0 || !begun.later.is_empty();
-        let mut at = begun.at;
-        set.walk(
-            *check_crcs && !is_checked,
-            &mut at,
-            end - begun.done,
-            |message| {
-                let Message {
-                    offset,
-                    timestamp,
-                    key,
-                    value,
-                    ..
-                } = message;
-                let row = Row {
-                    offset,
-                    timestamp,
-                    sequence: -1,
-                    key,
-                    value,
-                    headers: Headers::NONE,
-                };
-                selection.push(row, columns)
-            },
-        )?;
-        columns.end(&header, set.first_offset());
-        Ok(self.go_on(begun, at))
-    }
-
-    /// What was taken is one part, which ends at `at`; the next one follows.
-    fn go_on(&mut self, mut begun: Begun, at: usize) -> Taken {
-        let Some(next) = begun.later.pop() else {
-            return Taken::All;
-        };
-        (begun.done, begun.at) = (begun.end.0, at);
-        begun.end = next;
-        self.begun = Some(begun);
-        Taken::Part
+        // The messages of a divided wrapper were verified when it was opened.
+        let check_crcs = *check_crcs && !batch.is_divided();
+        let mut position = batch.start.position;
+        set.walk(check_crcs, &mut position, batch.records(), |message| {
+            let Message {
+                offset,
+                timestamp,
+                key,
+                value,
+                ..
+            } = message;
+            let row = Row {
+                offset,
+                timestamp,
+                sequence: -1,
+                key,
+                value,
+                headers: Headers::NONE,
+            };
+            selection.push(row, columns)
+        })?;
+        columns.end(header, set.first_offset());
+        Ok(position)
     }
 }
 
-/// Where the parts of a batch end, the last one first: records, and bytes. Every record is looked into.
-fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<(usize, usize)>> {
-    let mut ends = Vec::new();
-    let (mut at, mut rows, mut headers) = (0, 0, 0);
-    let count = record::check_count(records_count)?;
-    for done in 0..count {
-        let start = at;
-        let of_record = record::parse(payload, &mut at)
-            .and_then(|record| count_headers(&record))
-            .map_err(|error| record::numbered(error, done, records_count))?;
-        if rows == PART_ROWS || rows > 0 && headers + of_record > PART_HEADERS {
-            ends.push((done, start));
-            (rows, headers) = (0, 0);
-        }
-        rows += 1;
-        headers += of_record;
-    }
-    record::check_end(payload, at, records_count)?;
-    ends.push((count, payload.len()));
-    ends.reverse();
-    Ok(ends)
-}
-
-fn count_headers(record: &Record<'_>) -> Result<usize> {
-    let count = record.headers.count;
-    if count > MAX_HEADERS {
-        return Err(Error::unsupported(format!(
-            "{count} headers; {MAX_HEADERS} are the most that are read of one record"
-        )));
-    }
-    record.headers.for_each(|_, _| Ok(()))?;
-    Ok(count)
-}
-
-/// The records of a magic 2 batch, decompressed.
-pub fn payload<'a>(
-    header: &Header,
-    entry: &'a [u8],
-    decompressor: &'a mut Decompressor,
-) -> Result<&'a [u8]> {
-    let stored = entry.get(BATCH_OVERHEAD..).unwrap_or_default();
-    match header.compression()? {
-        Compression::None => Ok(stored),
-        codec => decompressor.decompress(codec, stored, false),
+/// The row of a record of magic 2.
+#[inline]
+fn row<'a>(header: &Header, record: &Record<'a>) -> Row<'a> {
+    let (timestamp, offset) = header.timestamp_and_offset(record);
+    Row {
+        offset,
+        timestamp,
+        sequence: header.sequence(record.offset_delta),
+        key: record.key,
+        value: record.value,
+        headers: record.headers,
     }
 }

@@ -1,34 +1,35 @@
-//! Offsets for times inside one segment (`LogSegment.findOffsetByTimestamp`).
+//! The search for an offset by timestamp inside one segment (`LogSegment.findOffsetByTimestamp`).
 
 use crate::base::error::Result;
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::{format::message, format::record, read::fetch};
+use crate::format::message::MessageSet;
+use crate::format::record;
 
-/// A record found by its time.
+/// A record found by its timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// The record's, ms.
+pub struct TimestampMatch {
+    /// The record's timestamp, ms.
     pub timestamp: i64,
-    /// The record's.
+    /// The record's offset.
     pub offset: i64,
-    /// The batch's; -1 for none.
+    /// The batch's leader epoch; -1 for none.
     pub leader_epoch: i32,
 }
 
-/// What is looked for.
+/// What a record must match.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
-    /// At least this late, ms.
+pub struct TimestampQuery {
+    /// The least timestamp, ms.
     pub timestamp: i64,
-    /// At least this far in the log.
+    /// The least offset.
     pub start_offset: i64,
-    /// Exactly this late, in the first batch whose greatest timestamp it is.
+    /// The timestamp must be equal, in the first batch whose greatest timestamp it is.
     pub exact: bool,
 }
 
-impl Target {
-    /// Whether a batch may hold an answer, by its header.
+impl TimestampQuery {
+    /// Whether the batch may hold a match, judged by its header.
     fn is_candidate(&self, header: &Header) -> bool {
         if self.exact {
             header.max_timestamp == self.timestamp
@@ -47,17 +48,17 @@ impl Target {
     }
 }
 
-/// Searches the entries in `bytes`, at `position` of a file of `end` bytes; control records count.
+/// Searches the entries in `bytes`, which lie at `position` of a file of `end` bytes. Control records count.
 ///
-/// Returns what was found, and the position wanted next, as [`crate::HeaderWalk::feed`] does: bodies that cannot hold
-/// an answer are not needed. At `end` there is nothing more to search.
+/// Returns the match, and the position wanted next as from [`crate::HeaderWalk::feed`]: bodies that cannot hold a match
+/// are not needed. At `end`, nothing more is to be searched.
 pub fn find_timestamp(
     bytes: &[u8],
     position: u64,
     end: u64,
-    target: Target,
+    target: TimestampQuery,
     decompressor: &mut Decompressor,
-) -> Result<(Option<Found>, u64)> {
+) -> Result<(Option<TimestampMatch>, u64)> {
     let mut at = position;
     loop {
         let rest = match usize::try_from(at - position)
@@ -76,16 +77,16 @@ pub fn find_timestamp(
         }
         if target.is_candidate(&header) {
             if target.exact && header.magic == 0 {
-                // `RecordBatch.offsetOfMaxTimestamp`: none, and Kafka looks no further.
+                // `RecordBatch.offsetOfMaxTimestamp` is none for magic 0, and Kafka searches no further.
                 return Ok((None, end));
             }
             let Some(entry) = rest.get(..header.size()) else {
                 return Ok((None, at));
             };
             let found = find_in_batch(&header, entry, target, decompressor)
-                .map_err(|error| error.at_batch(&header))?;
+                .map_err(|error| header.locate(error))?;
             if found.is_some() || target.exact {
-                // The first batch that says so is believed, and Kafka looks no further.
+                // Kafka trusts the first such batch and searches no further.
                 return Ok((found, if found.is_some() { at } else { end }));
             }
         }
@@ -96,13 +97,13 @@ pub fn find_timestamp(
 fn find_in_batch(
     header: &Header,
     entry: &[u8],
-    target: Target,
+    target: TimestampQuery,
     decompressor: &mut Decompressor,
-) -> Result<Option<Found>> {
+) -> Result<Option<TimestampMatch>> {
     let mut found = None;
     let mut meet = |timestamp, offset| {
         if found.is_none() && target.is_met(timestamp, offset) {
-            found = Some(Found {
+            found = Some(TimestampMatch {
                 timestamp,
                 offset,
                 leader_epoch: header.partition_leader_epoch,
@@ -111,13 +112,13 @@ fn find_in_batch(
         Ok(())
     };
     if header.magic == 2 {
-        let payload = fetch::payload(header, entry, decompressor)?;
+        let payload = record::payload(header, entry, decompressor)?;
         record::for_each(payload, header.records_count.unwrap_or(0), |record| {
-            let (timestamp, offset) = header.place(&record);
+            let (timestamp, offset) = header.timestamp_and_offset(&record);
             meet(timestamp, offset)
         })?;
     } else {
-        message::open(header, entry, decompressor)?
+        MessageSet::open(header, entry, decompressor)?
             .for_each(false, |message| meet(message.timestamp, message.offset))?;
     }
     Ok(found)

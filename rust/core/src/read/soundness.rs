@@ -1,48 +1,72 @@
-//! Which batches of a segment are sound: framed, with a right checksum, in the order of their offsets. Records are not
-//! looked into.
+//! Finds the sound batches of a segment: framed, with the right checksum, in the order of their offsets. Records are
+//! not read.
 //!
-//! No checksum covers a base offset, so one flipped bit moves a batch. The order tells: of batches that contradict each
-//! other, most stay and as few as possible are dropped.
+//! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals it: where
+//! batches contradict each other, as few as possible are dropped.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
-use crate::format::walk::{Next, check_place, first_known, next};
+use crate::format::walk::{NextBatch, check_offset_range, first_known_offset, next_batch};
 
 /// A sound batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+struct SoundBatch {
     /// Byte position in the file.
-    pub position: u64,
-    /// Behind its last byte.
-    pub end_position: u64,
+    position: u64,
+    /// Position behind its last byte.
+    end_position: u64,
     /// The first offset that its header tells.
-    pub first_offset: i64,
-    /// After its last offset.
-    pub next_offset: i64,
-    /// It may be a wrapper, whose first offset is inside.
-    pub is_wrapper: bool,
+    first_offset: i64,
+    /// The offset after its last one.
+    next_offset: i64,
+    /// Whether it may be a wrapper, whose first offset is inside.
+    is_wrapper: bool,
 }
 
-/// A check of one segment's batches, in the order of the file.
+/// One batch, or neighbouring ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchRange {
+    /// Byte position in the file.
+    pub position: u64,
+    /// Position behind the last byte.
+    pub end_position: u64,
+    /// First offset.
+    pub first_offset: i64,
+    /// The offset after the last one.
+    pub next_offset: i64,
+}
+
+/// A segment's batches, divided by whether their offsets rise.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Rising {
+    /// The batches that stay; neighbours are one range.
+    pub kept: Vec<BatchRange>,
+    /// The other batches, and whether some of their offsets are missing from those that stay.
+    pub dropped: Vec<(BatchRange, bool)>,
+    /// The offset ranges [first, next) of the batches that stay.
+    pub covered: Vec<(i64, i64)>,
+}
+
+/// Checks the batches of one segment, in the order of the file.
 #[derive(Debug)]
 pub struct Soundness {
     first_possible: i64,
     limit: i64,
     check_crcs: bool,
-    /// Of the first sound batch since the last [`Soundness::start_run`].
+    /// First offset of the first sound batch since the last [`Soundness::start_run`].
     pub first_offset: Option<i64>,
-    /// After the last sound batch.
+    /// The offset after the last sound batch.
     pub next_offset: i64,
-    /// Bytes that the batch behind the last one takes; 0: cannot be told.
+    /// Bytes that the batch behind the last one takes; 0 if unknown.
     pub needed: usize,
-    /// No batch so far contradicts another one, or leaves the segment's range of offsets.
+    /// Whether no batch so far contradicts another one or leaves the segment's range of offsets.
     pub is_rising: bool,
-    places: Option<Vec<Place>>,
+    batches: Option<Vec<SoundBatch>>,
 }
 
 impl Soundness {
-    /// For a segment with offsets from `base_offset` up to `limit`. With `collects`, every batch is remembered, 32 bytes
-    /// for each.
+    /// Creates a check for a segment with offsets from `base_offset` to below `limit`. With `collects`, every batch is
+    /// remembered, in 40 bytes.
     pub fn new(base_offset: i64, limit: i64, check_crcs: bool, collects: bool) -> Self {
         Self {
             first_possible: base_offset,
@@ -52,35 +76,32 @@ impl Soundness {
             next_offset: base_offset,
             needed: 0,
             is_rising: true,
-            places: collects.then(Vec::new),
+            batches: collects.then(Vec::new),
         }
     }
 
-    /// Where the segment has to end.
-    pub fn limit(&self) -> i64 {
-        self.limit
-    }
-
-    /// The next batch starts a run.
+    /// Starts a run with the next batch.
     pub fn start_run(&mut self) {
         self.first_offset = None;
     }
 
-    /// Takes the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
+    /// Checks the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
     ///
-    /// The error is that of the first batch, if that one is not sound. Its `next_position` is where its header says that
-    /// it ends.
+    /// If the first batch is not sound, its error is returned. Its `next_position` is where its header says that it
+    /// ends.
     pub fn check(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let mut taken = 0;
         self.needed = 0;
         loop {
             let rest = bytes.get(taken..).unwrap_or_default();
-            let found = match next(rest, position + taken as u64) {
-                Ok(Next::NeedMore(needed)) => {
+            let found = match next_batch(rest, position + taken as u64) {
+                Ok(NextBatch::NeedMore(needed)) => {
                     self.needed = needed;
                     return Ok(taken);
                 }
-                Ok(Next::Batch(header, entry)) => self.is_sound(&header, entry).map(|()| header),
+                Ok(NextBatch::Batch(header, entry)) => {
+                    self.is_sound(&header, entry).map(|()| header)
+                }
                 Err(error) => Err(error),
             };
             match found {
@@ -101,43 +122,80 @@ impl Soundness {
             Ok(())
         };
         summed.map_err(|error| {
-            let mut error: Error = error.at_batch(header);
+            let mut error: Error = header.locate(error);
             error.next_position = Some(header.end_position());
             error
         })
     }
 
     fn take(&mut self, header: &Header) {
-        let place = Place {
+        let batch = SoundBatch {
             position: header.position,
             end_position: header.end_position(),
-            first_offset: first_known(header),
+            first_offset: first_known_offset(header),
             next_offset: header.next_offset(),
             is_wrapper: header.magic < 2,
         };
-        self.is_rising &= check_place(header, self.next_offset, self.limit).is_ok();
-        self.first_offset.get_or_insert(place.first_offset);
-        self.next_offset = place.next_offset;
-        if let Some(places) = &mut self.places {
-            places.push(place);
+        self.is_rising &= check_offset_range(header, self.next_offset, self.limit).is_ok();
+        self.first_offset.get_or_insert(batch.first_offset);
+        self.next_offset = batch.next_offset;
+        if let Some(batches) = &mut self.batches {
+            batches.push(batch);
         }
     }
 
-    /// Divides the batches, in the order of the file, into as many as possible whose offsets rise within the segment's
-    /// range, and the others: true for a batch that stays.
-    pub fn rising(&self) -> (&[Place], Vec<bool>) {
-        let places = self.places.as_deref().unwrap_or_default();
-        // For each number of batches, the chain of so many that ends lowest: where that is, and its last batch.
+    /// Divides the batches into as many as possible whose offsets rise within the segment's range, and the others.
+    /// `is_limited`: the segment certainly ends at its limit, not only at the latest.
+    pub fn rising(&self, is_limited: bool) -> Rising {
+        let (batches, stays) = self.longest_rising();
+        let range = |batch: &SoundBatch| BatchRange {
+            position: batch.position,
+            end_position: batch.end_position,
+            first_offset: batch.first_offset,
+            next_offset: batch.next_offset,
+        };
+        let (kept, dropped): (Vec<_>, Vec<_>) = batches
+            .iter()
+            .map(range)
+            .zip(stays)
+            .partition(|&(_, stays)| stays);
+        let kept: Vec<_> = kept.into_iter().map(|(batch, _)| batch).collect();
+        let mut rising = Rising::default();
+        for &batch in &kept {
+            match rising.kept.last_mut() {
+                Some(last) if last.end_position == batch.position => {
+                    (last.end_position, last.next_offset) = (batch.end_position, batch.next_offset);
+                }
+                _ => rising.kept.push(batch),
+            }
+            match rising.covered.last_mut() {
+                Some(last) if last.1 == batch.first_offset => last.1 = batch.next_offset,
+                _ => rising.covered.push((batch.first_offset, batch.next_offset)),
+            }
+        }
+        let end = kept.last().map_or(i64::MIN, |last| last.next_offset);
+        let certain_end = if is_limited { end.max(self.limit) } else { end };
+        for (batch, _) in dropped {
+            let is_missing = is_missing(&batch, &kept, end, certain_end);
+            rising.dropped.push((batch, is_missing));
+        }
+        rising
+    }
+
+    /// The batches in the order of the file, and for each whether it stays.
+    fn longest_rising(&self) -> (&[SoundBatch], Vec<bool>) {
+        let batches = self.batches.as_deref().unwrap_or_default();
+        // For each length of a chain of rising batches: the lowest end of such a chain, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
-        let mut before: Vec<Option<usize>> = vec![None; places.len()];
-        for (i, place) in places.iter().enumerate() {
-            let fits = self.first_possible <= place.first_offset
-                && place.first_offset < place.next_offset
-                && place.next_offset <= self.limit;
+        let mut before: Vec<Option<usize>> = vec![None; batches.len()];
+        for (i, batch) in batches.iter().enumerate() {
+            let fits = self.first_possible <= batch.first_offset
+                && batch.first_offset < batch.next_offset
+                && batch.next_offset <= self.limit;
             if !fits {
                 continue;
             }
-            let length = lowest.partition_point(|&(end, _)| end <= place.first_offset);
+            let length = lowest.partition_point(|&(end, _)| end <= batch.first_offset);
             if let Some(previous) = before.get_mut(i) {
                 *previous = length
                     .checked_sub(1)
@@ -145,12 +203,12 @@ impl Soundness {
                     .map(|&(_, last)| last);
             }
             match lowest.get_mut(length) {
-                Some(chain) if place.next_offset < chain.0 => *chain = (place.next_offset, i),
+                Some(chain) if batch.next_offset < chain.0 => *chain = (batch.next_offset, i),
                 Some(_) => {}
-                None => lowest.push((place.next_offset, i)),
+                None => lowest.push((batch.next_offset, i)),
             }
         }
-        let mut stays = vec![false; places.len()];
+        let mut stays = vec![false; batches.len()];
         let mut at = lowest.last().map(|&(_, last)| last);
         while let Some(i) = at {
             if let Some(stay) = stays.get_mut(i) {
@@ -158,43 +216,46 @@ impl Soundness {
             }
             at = before.get(i).copied().flatten();
         }
-        self.prefer_fewer_gaps(places, &mut stays);
-        (places, stays)
+        self.prefer_fewer_gaps(batches, &mut stays);
+        (batches, stays)
     }
 
-    /// Where two neighbours contradict each other, lets that one stay behind which the log goes on: one that a flipped
-    /// bit has moved a little leaves gaps on both sides. Where both leave as many, the dropped one should have been in
-    /// the gap: one in front of the first of the two, or behind the second, is nobody's.
-    fn prefer_fewer_gaps(&self, places: &[Place], stays: &mut [bool]) {
-        let mut kept: Vec<usize> = (0..places.len()).filter(|&i| is_set(stays, i)).collect();
-        let dropped: Vec<usize> = (0..places.len()).filter(|&i| !is_set(stays, i)).collect();
+    /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
+    /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
+    /// should explain the gap: a gap before the first of the two, or behind the second, is explained by neither.
+    fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool]) {
+        let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();
+        let dropped: Vec<usize> = (0..batches.len()).filter(|&i| !is_set(stays, i)).collect();
         for i in dropped {
             let behind = kept.partition_point(|&k| k < i);
             for at in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
                 let before = at.checked_sub(1).and_then(|at| kept.get(at));
                 let low = before
-                    .and_then(|&k| places.get(k))
-                    .map_or(self.first_possible, |place| place.next_offset);
+                    .and_then(|&k| batches.get(k))
+                    .map_or(self.first_possible, |batch| batch.next_offset);
                 let high = kept
                     .get(at + 1)
-                    .and_then(|&k| places.get(k))
-                    .map(|place| place.first_offset);
-                let gaps = |place: &Place, is_first: bool| {
-                    let is_before = low < place.first_offset;
-                    let is_behind = high.is_some_and(|high| place.next_offset < high);
-                    let is_nobodys = if is_first { is_before } else { is_behind };
-                    (usize::from(is_before) + usize::from(is_behind), is_nobodys)
+                    .and_then(|&k| batches.get(k))
+                    .map(|batch| batch.first_offset);
+                let gaps = |batch: &SoundBatch, is_first: bool| {
+                    let is_before = low < batch.first_offset;
+                    let is_behind = high.is_some_and(|high| batch.next_offset < high);
+                    let is_unexplained = if is_first { is_before } else { is_behind };
+                    (
+                        usize::from(is_before) + usize::from(is_behind),
+                        is_unexplained,
+                    )
                 };
                 let Some(k) = kept.get_mut(at) else { continue };
-                let (Some(other), Some(place)) = (places.get(*k), places.get(i)) else {
+                let (Some(other), Some(batch)) = (batches.get(*k), batches.get(i)) else {
                     continue;
                 };
-                let fits = low <= place.first_offset
-                    && place.first_offset < place.next_offset
-                    && place.next_offset <= high.unwrap_or(self.limit);
-                // What a wrapper leaves before it is not known.
-                let is_told = !place.is_wrapper && !other.is_wrapper;
-                if is_told && fits && gaps(place, i < *k) < gaps(other, *k < i) {
+                let fits = low <= batch.first_offset
+                    && batch.first_offset < batch.next_offset
+                    && batch.next_offset <= high.unwrap_or(self.limit);
+                // How far a wrapper reaches down is unknown.
+                let is_known = !batch.is_wrapper && !other.is_wrapper;
+                if is_known && fits && gaps(batch, i < *k) < gaps(other, *k < i) {
                     stays.swap(*k, i);
                     *k = i;
                     break;
@@ -202,6 +263,25 @@ impl Soundness {
             }
         }
     }
+}
+
+/// Whether some offsets of a dropped batch are in no batch that stays. Counted are offsets below `certain_end`, where the
+/// segment reaches for certain, and those of a batch that continues the log at `end` or overlaps one that stays.
+fn is_missing(batch: &BatchRange, kept: &[BatchRange], end: i64, certain_end: i64) -> bool {
+    let (first, next) = (batch.first_offset, batch.next_offset);
+    let after = kept.partition_point(|kept| kept.next_offset <= first);
+    let covered: i64 = kept
+        .iter()
+        .skip(after)
+        .take_while(|kept| kept.first_offset < next)
+        .map(|kept| {
+            kept.next_offset
+                .min(next)
+                .saturating_sub(kept.first_offset.max(first))
+        })
+        .sum();
+    let is_of_segment = covered > 0 || next <= certain_end || first == end;
+    is_of_segment && covered < next.saturating_sub(first)
 }
 
 fn is_set(stays: &[bool], i: usize) -> bool {
@@ -212,21 +292,53 @@ fn is_set(stays: &[bool], i: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn rising(batches: &[(i64, i64)]) -> Vec<bool> {
+    fn check(batches: &[(i64, i64)]) -> Soundness {
         let mut check = Soundness::new(0, 100, true, true);
-        check.places = Some(
+        check.batches = Some(
             batches
                 .iter()
-                .map(|&(first_offset, next_offset)| Place {
-                    position: 0,
-                    end_position: 0,
+                .zip(0..)
+                .map(|(&(first_offset, next_offset), number)| SoundBatch {
+                    position: 10 * number,
+                    end_position: 10 * number + 10,
                     first_offset,
                     next_offset,
                     is_wrapper: false,
                 })
                 .collect(),
         );
-        check.rising().1
+        check
+    }
+
+    fn rising(batches: &[(i64, i64)]) -> Vec<bool> {
+        check(batches).longest_rising().1
+    }
+
+    #[test]
+    fn offsets_that_only_a_dropped_batch_has_are_missing() {
+        let check = check(&[(0, 2), (2, 4), (3, 5), (8, 9), (50, 52)]);
+        let found = check.rising(false);
+        assert_eq!(found.covered, [(0, 4), (8, 9), (50, 52)]);
+        let kept = found
+            .kept
+            .iter()
+            .map(|batch| (batch.position, batch.end_position));
+        assert_eq!(kept.collect::<Vec<_>>(), [(0, 20), (30, 50)]);
+        let dropped = |is_limited: bool, batches: &[(i64, i64)]| {
+            let dropped = self::check(batches).rising(is_limited).dropped;
+            let missing =
+                |(batch, is_missing): (BatchRange, bool)| (batch.first_offset, is_missing);
+            dropped.into_iter().map(missing).collect::<Vec<_>>()
+        };
+        assert_eq!(found.dropped.len(), 1);
+        assert_eq!(
+            dropped(false, &[(0, 2), (2, 4), (3, 5), (8, 9)]),
+            [(3, true)]
+        );
+        // What lies beyond the last batch may be in the next segment, unless this one certainly goes on.
+        let batches = [(0, 2), (50, 52), (2, 6), (6, 8)];
+        assert_eq!(dropped(false, &batches), [(50, false)]);
+        assert_eq!(dropped(true, &batches), [(50, true)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Open and aborted transactions, from batch headers and markers in log order.
+//! Open and aborted transactions, found from batch headers and markers in log order.
 //!
-//! What `ProducerStateManager` knows of transactions, without sequences: a producer's first transactional
-//! batch opens one, its marker ends it. The last stable offset is the first offset of the earliest still open.
+//! This is what `ProducerStateManager` knows of transactions, without sequences. A producer's first transactional batch
+//! opens one, and its marker ends it. The last stable offset is the first offset of the earliest open one.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::format::control::{self, ControlType};
 use crate::format::record;
 use crate::read::fetch::AbortedTransaction;
 
-/// Transactions seen so far.
+/// The transactions seen so far.
 #[derive(Debug, Default)]
 pub struct Transactions {
     open: HashMap<i64, i64>,
@@ -19,7 +19,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Starts with transactions that are open already, as a producer snapshot tells: producer id, first offset.
+    /// Starts with transactions that are already open, as in a producer snapshot: producer id, first offset.
     pub fn with_open(open: impl IntoIterator<Item = (i64, i64)>) -> Self {
         Self {
             open: open.into_iter().collect(),
@@ -27,14 +27,14 @@ impl Transactions {
         }
     }
 
-    /// Takes the next batch of the log. Only of a marker is more than the header needed: `entry` is all of it.
+    /// Takes the next batch of the log. `entry` is the whole batch; it is read for markers only.
     pub fn batch(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
         if header.producer_id < 0 {
             return Ok(());
         }
         if header.is_control() {
             self.marker(header, entry)
-                .map_err(|error| error.at_batch(header))
+                .map_err(|error| header.locate(error))
         } else {
             if header.is_transactional() {
                 self.open
@@ -46,7 +46,7 @@ impl Transactions {
     }
 
     fn marker(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
-        // One wrong bit would turn COMMIT into ABORT.
+        // One wrong bit would turn a COMMIT into an ABORT.
         header.check_crc(entry)?;
         let Some(control_type) = marker_type(header, entry)? else {
             return Ok(());
@@ -63,24 +63,24 @@ impl Transactions {
         Ok(())
     }
 
-    /// Producer id and first offset of those not ended, by first offset.
+    /// Producer id and first offset of the open transactions, ordered by first offset.
     pub fn open(&self) -> Vec<(i64, i64)> {
         let mut open: Vec<_> = self.open.iter().map(|(&id, &first)| (id, first)).collect();
         open.sort_unstable_by_key(|&(id, first)| (first, id));
         open
     }
 
-    /// Those ended by ABORT, in the order of their markers.
+    /// The transactions ended by ABORT, in the order of their markers.
     pub fn aborted(&self) -> &[AbortedTransaction] {
         &self.aborted
     }
 }
 
-/// COMMIT or ABORT of a control batch; None for other kinds and for a marker that the cleaner emptied.
+/// Returns COMMIT or ABORT of a control batch; None for other types, and for a marker that the cleaner emptied.
 fn marker_type(header: &Header, entry: &[u8]) -> Result<Option<ControlType>> {
     let mut found = None;
     let payload = entry.get(BATCH_OVERHEAD..).unwrap_or_default();
-    // Only the first record of a control batch is looked at.
+    // As in Kafka, only the first record of a control batch counts.
     if header.records_count.is_some_and(|count| count > 0) {
         let first = record::first(payload)?;
         let control_type = control::control_type(first.key.unwrap_or_default())?;

@@ -1,24 +1,25 @@
-//! Compaction: what Kafka's cleaner keeps of a log (`Cleaner`), decided first and carried out afterwards.
+//! Compaction: keeps of a log what Kafka's cleaner (`Cleaner`) keeps. It first decides, then rewrites.
 //!
-//! [`CompactionScan`] reads the log and says of each record, by its number in its segment, whether it stays: a bit, so
-//! that who carries it out needs neither keys nor transactions. [`CompactionRewrite`] makes new segments of old ones and
-//! their bits. A scan covers a range of hashes of keys; with little memory several scans cover all, and their bits are
-//! put together by OR.
+//! [`CompactionScan`] reads the log and decides about each record. A verdict is a bit, by the record's number in its
+//! segment, so the rewrite needs neither keys nor transactions. [`CompactionRewrite`] copies old segments into new ones
+//! according to these bits. A scan covers a range of hashes of keys. With little memory, several scans cover all
+//! hashes, and their bits are combined by OR.
 //!
-//! A record stays if it is the last with its key, a tombstone whose batch has no delete horizon yet or one to come, a
-//! marker that is still needed. It goes if it has no key, or was aborted. Two kinds of batches stay although all of their
-//! records go: the last of an active producer, whose sequence they keep, and the last of the range, whose end they keep.
+//! A record stays if it is the last one with its key, if it is a tombstone whose batch has no delete horizon or a
+//! future one, or if it is a marker that is still needed. It is dropped if it has no key or was aborted. Two kinds of
+//! batches stay even if all their records are dropped: the last batch of an active producer, which keeps its sequence,
+//! and the last batch of the range, which keeps its end.
 //!
-//! Stricter than Kafka's cleaner, which looks at no checksum: of a damaged key it would let the wrong records go.
+//! Unlike Kafka's cleaner, this one verifies checksums: with a damaged key, the wrong records would be dropped.
 
 mod key_map;
 mod keys;
-mod numbered;
+mod packed_record;
 mod rewrite;
 mod scan;
 mod transactions;
 
 pub use key_map::HashRange;
-pub use keys::{Hashed, KeyHasher, RecordCounts, Task, Wanted};
-pub use rewrite::{CompactionRewrite, LastRecord, Piece, RewriteOptions, RewriteVerdicts};
-pub use scan::{CompactionScan, Newest, Phase, ScanOptions, SegmentVerdicts};
+pub use keys::RecordCounts;
+pub use rewrite::{CompactionRewrite, LastRecord, RewriteOptions};
+pub use scan::{CompactionScan, NewestRecords, Phase, ScanOptions, SegmentVerdicts};

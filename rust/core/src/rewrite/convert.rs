@@ -1,19 +1,20 @@
-//! Batches of one magic and codec to batches of another. Offsets never change.
+//! Converts batches of one magic and codec to batches of another. Offsets never change.
 //!
-//! What is asked for already stays as it is, byte for byte. Another codec alone (magic 2) moves the records as they are into
-//! another compressed block. Another magic means new batches of the same records, as Kafka's own conversions make them:
+//! A batch that already is as asked stays byte for byte. For another codec alone (magic 2), the unchanged records are
+//! compressed anew. For another magic, new batches of the same records are built, as Kafka's own conversions build them:
 //!
-//! - up, as on produce (`LogValidator`) and in the cleaner (`MemoryRecords.filterTo`): a wrapper becomes one batch, messages
-//!   that stand alone are grouped, timestamps that magic 0 lacks are -1, there is no producer; the leader epoch is 0;
-//! - down, as for old consumers (`RecordsUtil.downConvert`): uncompressed records become a message each, others one wrapper
-//!   at the offset of the last record.
+//! - Up, as on produce (`LogValidator`) and in the cleaner (`MemoryRecords.filterTo`): a wrapper becomes one batch, single
+//!   messages are grouped, missing timestamps of magic 0 are -1, there is no producer, and the leader epoch is 0.
+//! - Down, as for old consumers (`RecordsUtil.downConvert`): uncompressed records become one message each, compressed ones
+//!   one wrapper at the offset of the last record.
 //!
-//! Kafka's down-conversion loses headers, producers and transactions without a word, and so turns aborted records into
-//! ordinary ones. Here it is refused unless asked for, and then aborted and undecided records go with their markers.
+//! Kafka's down-conversion silently loses headers, producers and transactions, and so makes aborted records visible. Here
+//! such a loss is refused unless asked for. Then aborted and undecided records are dropped with their markers.
 
 mod config;
 mod group;
 mod losses;
+mod segment_converter;
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType};
@@ -21,36 +22,36 @@ use crate::format::compression::{Codec, Compression, Compressor, Decompressor};
 use crate::format::message;
 use crate::format::record;
 use crate::format::walk;
-use crate::read::fetch::{self, AbortedTransaction, Selection};
+use crate::read::fetch::{AbortedTransaction, Selection};
 use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
 pub use config::{Conversion, Converted};
-use group::Group;
-use losses::Losses;
+use group::BatchGroup;
+use losses::FieldLosses;
+pub use segment_converter::SegmentConverter;
 
-/// Messages that stand alone come into one batch up to this: what a producer sends at once unless told otherwise
-/// (`batch.size`).
+/// The size up to which single messages are grouped into one batch: the default `batch.size` of producers.
 pub const DEFAULT_BATCH_SIZE: usize = 16384;
 
-/// A converter, and its scratch memory.
+/// Converts one entry after another, in memory that is reused.
 #[derive(Debug)]
 pub struct Converter {
     conversion: Conversion,
     transactions: Selection,
     last_stable_offset: i64,
     log_end_offset: i64,
-    /// After the last entry.
+    /// The offset after the last entry.
     next_offset: i64,
     converted: Converted,
-    group: Option<Group>,
-    /// The first entry of the group, as long as it is alone.
-    alone: Vec<u8>,
+    group: Option<BatchGroup>,
+    /// The first entry of the group, as it came, until a second one joins.
+    group_first_entry: Vec<u8>,
     codecs: Codecs,
 }
 
-/// What makes the new bytes.
+/// What decompresses, compresses and builds batches.
 #[derive(Debug)]
 struct Codecs {
     decompressor: Decompressor,
@@ -58,9 +59,21 @@ struct Codecs {
     builder: BatchBuilder,
 }
 
+/// What a single entry needs to become what is asked for.
+enum Change {
+    /// Nothing.
+    None,
+    /// Another leader epoch in its header.
+    LeaderEpoch,
+    /// The same batch in another compressed block, or with other header fields only.
+    Recompress { keeps_records: bool },
+    /// A new batch, or new messages, of the same records.
+    Rebuild,
+}
+
 impl Converter {
-    /// `aborted` and `last_stable_offset` are the log's: they matter where producers are dropped. So is `log_end_offset`,
-    /// below which all entries are. `max_batch_bytes` is the most that one batch may decompress to.
+    /// `aborted` and `last_stable_offset` are the log's; they are used where producers are dropped. All entries lie below
+    /// `log_end_offset`. `max_batch_bytes` caps the decompressed size of one batch.
     pub fn new(
         conversion: Conversion,
         aborted: &[AbortedTransaction],
@@ -77,7 +90,7 @@ impl Converter {
             next_offset: 0,
             converted: Converted::default(),
             group: None,
-            alone: Vec::new(),
+            group_first_entry: Vec::new(),
             codecs: Codecs {
                 decompressor: Decompressor::new(max_batch_bytes),
                 compressor: Compressor::new(),
@@ -86,69 +99,75 @@ impl Converter {
         })
     }
 
-    /// What was done so far, or since it was taken.
+    /// Counts what was done since the start, or since [`Self::take_converted`].
     pub fn converted(&self) -> Converted {
         self.converted
     }
 
-    /// The same, and begin to count anew.
-    pub fn take_converted(&mut self) -> Converted {
+    /// Returns the counts and restarts them.
+    fn take_converted(&mut self) -> Converted {
         std::mem::take(&mut self.converted)
     }
 
-    /// Whether what becomes of the entry depends on it alone: then any converter of the same kind may take it, by
-    /// [`Self::alone`], while another one sees to its place by [`Self::check_place`].
-    pub fn is_independent(&self, header: &Header) -> bool {
+    /// Whether the result depends on this entry alone. Then any converter of the same kind can do
+    /// [`Self::convert_independent`], while this one calls [`Self::advance`].
+    fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
-        let is_grouped = header.magic < 2 && header.compression().ok() == Some(Compression::None);
-        let (may_join, may_go) = (
+        let is_single_message =
+            header.magic < 2 && header.compression().ok() == Some(Compression::None);
+        let (may_join, may_drop) = (
             self.conversion.batch_size.is_some(),
             self.conversion.drop_producers,
         );
-        becomes_batch && !is_grouped && !may_join && !may_go && self.group.is_none()
+        becomes_batch && !is_single_message && !may_join && !may_drop && self.group.is_none()
     }
 
-    /// Takes an entry that is independent of others, and appends to `out` what becomes of it; true: it stays as it is.
-    pub fn alone(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let header = &self.mended(header);
+    /// Converts an independent entry and appends the result to `out`. True: it stays as it is, and nothing was appended.
+    fn convert_independent(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let header = &self.with_required_epoch(header);
         self.converted.batches += 1;
         header
             .check_crc(entry)
-            .map_err(|error| error.at_batch(header))?;
-        self.single(header, entry, out)
+            .map_err(|error| header.locate(error))?;
+        self.convert_single(header, entry, out)
     }
 
-    /// The header with a leader epoch, if a batch is made of messages, or the magic of batches is asked for.
-    fn mended(&self, header: &Header) -> Header {
+    /// The header with a valid leader epoch, if messages become a batch or magic 2 is asked for.
+    fn with_required_epoch(&self, header: &Header) -> Header {
         match header.magic < 2 || self.conversion.magic == Some(2) {
-            true => header.with_leader_epoch(),
+            true => header.with_valid_leader_epoch(),
             false => *header,
         }
     }
 
-    /// Refuses an entry whose offsets are not behind those of the one before, and below the log's end.
-    ///
-    /// No checksum covers the base offset, and what is left out is told by it: a damaged one must not cost a record.
-    pub fn check_place(&mut self, header: &Header) -> Result<()> {
-        self.check_offsets(header)
-            .map_err(|error| error.at_batch(header))
-    }
-
-    fn check_offsets(&mut self, header: &Header) -> Result<()> {
-        walk::check_offset(header, self.next_offset)?;
-        let last = header.last_offset().max(header.base_offset);
-        if !fetch::is_before(last, self.log_end_offset) {
-            return Err(Error::corrupt(format!(
-                "offset {last} is not below {}, where the log ends",
-                self.log_end_offset
-            )));
-        }
-        self.next_offset = last.saturating_add(1);
+    /// Moves past an entry; refuses one that is out of place (see [`Self::offset_after`]).
+    fn advance(&mut self, header: &Header) -> Result<()> {
+        self.next_offset = self.offset_after(header, self.next_offset)?;
         Ok(())
     }
 
-    /// Whether the entry is dropped with its producer; an error where it would have to be and that is not asked for.
-    fn is_left_out(&mut self, header: &Header, entry: &[u8]) -> Result<bool> {
+    /// Returns the offset after an entry; refuses one that begins below `next_offset` or reaches the log's end.
+    ///
+    /// No checksum covers the base offset, and it decides which entries are dropped: a damaged one must not cost records.
+    fn offset_after(&self, header: &Header, next_offset: i64) -> Result<i64> {
+        walk::check_offset(header, next_offset).map_err(|error| header.locate(error))?;
+        let last = header.last_offset().max(header.base_offset);
+        if !walk::is_before(last, self.log_end_offset) {
+            return Err(header.locate(Error::corrupt(format!(
+                "offset {last} is not below {}, where the log ends",
+                self.log_end_offset
+            ))));
+        }
+        Ok(last.saturating_add(1))
+    }
+
+    /// Whether the entry is dropped with its producer. Fails if it must be dropped and that was not asked for.
+    fn is_dropped(&mut self, header: &Header, entry: &[u8]) -> Result<bool> {
         let magic = self.conversion.magic.unwrap_or(header.magic);
         if magic == 2 && !self.conversion.drop_producers {
             return Ok(false);
@@ -161,88 +180,110 @@ impl Converter {
                 false => return Ok(false),
             };
             return Err(Error::invalid(format!(
-                "the batch at offset {} {what}, which magic {magic} does not know: drop producers, and with them markers, \
+                "the batch at offset {} {what}, which magic {magic} cannot store: drop producers, and with them markers, \
                  aborted and undecided records, or keep magic 2",
                 header.base_offset
             )));
         }
-        let count = match header.records_count {
-            _ if header.is_control() => &mut self.converted.control_batches,
-            _ if !fetch::is_before(header.last_offset(), self.last_stable_offset) => {
-                &mut self.converted.undecided
-            }
-            _ if self.transactions.is_aborted(header) => &mut self.converted.aborted,
-            _ => {
-                self.converted.producers += u64::from(has_producer);
-                return Ok(false);
-            }
-        };
-        *count += match header.is_control() {
-            true => 1,
-            false => transcode::count(header, entry, &mut self.codecs.decompressor)
-                .map_err(|error| error.at_batch(header))?,
-        };
+        if header.is_control() {
+            self.converted.control_batches += 1;
+            return Ok(true);
+        }
+        let is_undecided = !walk::is_before(header.last_offset(), self.last_stable_offset);
+        if !is_undecided && !self.transactions.is_aborted(header) {
+            self.converted.producers += u64::from(has_producer);
+            return Ok(false);
+        }
+        let records = transcode::count(header, entry, &mut self.codecs.decompressor)
+            .map_err(|error| header.locate(error))?;
+        match is_undecided {
+            true => self.converted.undecided += records,
+            false => self.converted.aborted += records,
+        }
         Ok(true)
     }
 
-    /// Appends what the entry becomes by itself; true: it stays as it is.
-    fn single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let stays = self
-            .try_single(header, entry, out)
-            .map_err(|error| error.at_batch(header))?;
-        self.converted.changed += u64::from(!stays);
-        Ok(stays)
+    /// Converts one entry by itself and appends the result to `out`. True: it stays as it is, and nothing was appended.
+    fn convert_single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let is_changed = self
+            .change_single(header, entry, out)
+            .map_err(|error| header.locate(error))?;
+        self.converted.changed += u64::from(is_changed);
+        Ok(!is_changed)
     }
 
-    fn try_single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    /// Appends the changed entry to `out`; false if it stays as it is.
+    fn change_single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let options = self.options(header)?;
-        let codecs = &mut self.codecs;
+        match self.change(header, entry, &options)? {
+            Change::None => return Ok(false),
+            Change::LeaderEpoch => {
+                let start = out.len();
+                out.extend_from_slice(entry);
+                let mut header = *header;
+                header.write_changes(out.get_mut(start..).unwrap_or_default(), false);
+            }
+            Change::Recompress { keeps_records } => {
+                let mut header = *header;
+                if self.conversion.drop_producers {
+                    header.drop_producer();
+                }
+                self.codecs
+                    .recompress(header, entry, options.codec, keeps_records, out)?;
+            }
+            Change::Rebuild => self.rebuild(header, entry, options, out)?,
+        }
+        Ok(true)
+    }
+
+    fn change(&self, header: &Header, entry: &[u8], options: &BatchOptions) -> Result<Change> {
         let keeps_records = options.codec.compression == header.compression()?
             && !(self.conversion.recompress && options.is_compressed());
-        let stays = keeps_records && !(self.conversion.drop_producers && has_producer(header));
-        if options.magic != header.magic || header.magic < 2 && !stays {
-            let mut base_offset = None;
-            let mut losses = Losses::of(&self.conversion, &mut self.converted, options.magic);
-            codecs.append(header, entry, |builder, record| {
-                if base_offset.is_none() {
-                    base_offset = Some(record.offset);
-                    builder.begin(BatchOptions {
-                        base_offset: record.offset,
-                        ..options
-                    })?;
-                }
-                builder.append(&losses.record(record)?)
-            })?;
-            if base_offset.is_some() {
-                codecs.close(options.magic, header.last_offset(), out)?;
-            }
-            return Ok(false);
+        let is_kept = keeps_records && !(self.conversion.drop_producers && has_producer(header));
+        if options.magic != header.magic || header.magic < 2 && !is_kept {
+            return Ok(Change::Rebuild);
         }
-        if header.records_count == Some(0) && entry.len() > BATCH_OVERHEAD
-            || !stays && !header.is_control()
-        {
-            let mut header = *header;
-            if self.conversion.drop_producers {
-                header.drop_producer();
-            }
-            codecs.recompress(header, entry, options.codec, keeps_records, out)?;
-            return Ok(false);
+        let is_empty_with_payload = header.records_count == Some(0) && entry.len() > BATCH_OVERHEAD;
+        if is_empty_with_payload || !is_kept && !header.is_control() {
+            return Ok(Change::Recompress { keeps_records });
         }
         let stored = Header::parse(entry, header.position)?;
-        let is_mended = |stored: Header| {
+        let has_other_epoch = |stored: Header| {
             stored.magic == 2 && stored.partition_leader_epoch != header.partition_leader_epoch
         };
-        if stored.is_some_and(is_mended) {
-            let start = out.len();
-            out.extend_from_slice(entry);
-            let mut header = *header;
-            header.write_over(out.get_mut(start..).unwrap_or_default(), false);
-            return Ok(false);
-        }
-        Ok(true)
+        Ok(match stored.is_some_and(has_other_epoch) {
+            true => Change::LeaderEpoch,
+            false => Change::None,
+        })
     }
 
-    /// What the entry's batch is to be, but for its base offset if the magic changes.
+    /// Appends a new batch, or new messages, of the entry's records to `out`.
+    fn rebuild(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        options: BatchOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut base_offset = None;
+        let mut losses = FieldLosses::of(&self.conversion, &mut self.converted, options.magic);
+        self.codecs.append(header, entry, |builder, record| {
+            if base_offset.is_none() {
+                base_offset = Some(record.offset);
+                builder.begin(BatchOptions {
+                    base_offset: record.offset,
+                    ..options
+                })?;
+            }
+            builder.append(&losses.record(record)?)
+        })?;
+        match base_offset {
+            Some(_) => self.codecs.close(options.magic, header.last_offset(), out),
+            None => Ok(()),
+        }
+    }
+
+    /// The options of the converted batch. If the magic changes, the base offset is set later.
     fn options(&self, header: &Header) -> Result<BatchOptions> {
         let magic = self.conversion.magic.unwrap_or(header.magic);
         let codec = match self.conversion.codec {
@@ -254,7 +295,7 @@ impl Converter {
         };
         if magic < 2 && codec.compression == Compression::Zstd {
             return Err(Error::invalid(format!(
-                "the batch at offset {} is compressed with zstd, which magic {magic} does not know: give another codec",
+                "the batch at offset {} is compressed with zstd, which magic {magic} does not support: use another codec",
                 header.base_offset
             )));
         }
@@ -297,20 +338,20 @@ fn has_producer(header: &Header) -> bool {
 
 impl Rewrite for Converter {
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let header = &self.mended(header);
+        let header = &self.with_required_epoch(header);
         self.converted.batches += 1;
         header
             .check_crc(entry)
-            .map_err(|error| error.at_batch(header))?;
+            .map_err(|error| header.locate(error))?;
         let next_offset = self.next_offset;
-        self.check_place(header)?;
+        self.advance(header)?;
         if header.magic < 2 && self.conversion.magic.unwrap_or(header.magic) < 2 {
-            // Of what becomes a batch the new header tells.
+            // What becomes a batch is checked by its new header.
             message::first_offset(header, entry, &mut self.codecs.decompressor)
                 .and_then(|first| walk::check_first_offset(first, next_offset))
-                .map_err(|error| error.at_batch(header))?;
+                .map_err(|error| header.locate(error))?;
         }
-        if self.is_left_out(header, entry)? {
+        if self.is_dropped(header, entry)? {
             self.converted.changed += 1;
             return Ok(false);
         }
@@ -318,10 +359,10 @@ impl Rewrite for Converter {
             return Ok(false);
         }
         self.finish(out)?;
-        self.single(header, entry, out)
+        self.convert_single(header, entry, out)
     }
 
-    /// No batch crosses the end of a segment.
+    /// Closes the group: no batch crosses the end of a segment.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let Some(group) = self.group.take() else {
             return Ok(());
@@ -331,13 +372,13 @@ impl Rewrite for Converter {
             return self
                 .codecs
                 .close(group.options.magic, group.last_offset, out)
-                .map_err(|error| error.at_batch(&group.first));
+                .map_err(|error| group.first.locate(error));
         }
-        let alone = std::mem::take(&mut self.alone);
-        if self.single(&group.first, &alone, out)? {
-            out.extend_from_slice(&alone);
+        let entry = std::mem::take(&mut self.group_first_entry);
+        if self.convert_single(&group.first, &entry, out)? {
+            out.extend_from_slice(&entry);
         }
-        self.alone = alone;
+        self.group_first_entry = entry;
         Ok(())
     }
 }
@@ -356,8 +397,8 @@ impl Codecs {
         })
     }
 
-    /// Appends the builder's batch to `out`. One of magic 2 ends where its sources' headers say, which is behind the last
-    /// record once the cleaner dropped it; a wrapper that says 0 tells nothing.
+    /// Appends the builder's batch to `out`. A batch of magic 2 ends where its sources' headers say: the cleaner may have
+    /// dropped the last record. A wrapper with offset 0 is no evidence.
     fn close(&mut self, magic: i8, last_offset: i64, out: &mut Vec<u8>) -> Result<()> {
         if magic == 2 && last_offset > self.builder.last_offset() {
             self.builder.override_last_offset(last_offset)?;
@@ -365,8 +406,8 @@ impl Codecs {
         self.builder.finish(out).map(drop)
     }
 
-    /// The batch of magic 2 with this header and its records in another block, or in the same: of the header change only
-    /// length, codec and checksum.
+    /// Appends the batch of magic 2 with this header, its records compressed anew or kept. Of the header, only length,
+    /// codec and checksum change.
     fn recompress(
         &mut self,
         mut header: Header,
@@ -379,13 +420,13 @@ impl Codecs {
         let count = header.records_count.unwrap_or(0);
         let head = entry.get(..BATCH_OVERHEAD).unwrap_or_default();
         if count == 0 {
-            // The cleaner leaves no codec in an empty batch, and readers do not look behind its header.
+            // As the cleaner leaves empty batches: without a codec. Readers ignore what follows such a header.
             header.set_compression(Compression::None);
             out.extend_from_slice(head);
         } else if keeps_records {
             out.extend_from_slice(entry);
         } else {
-            let payload = fetch::payload(&header, entry, &mut self.decompressor)?;
+            let payload = record::payload(&header, entry, &mut self.decompressor)?;
             record::for_each_outline(payload, count, |_| ())?;
             header.set_compression(codec.compression);
             out.extend_from_slice(head);
@@ -394,7 +435,7 @@ impl Codecs {
         let sealed = out.get_mut(start..).and_then(|batch| header.seal(batch));
         sealed.ok_or_else(|| {
             out.truncate(start);
-            Error::invalid("the batch becomes larger than 2147483647 bytes: take another codec")
+            Error::invalid("the converted batch is larger than 2147483647 bytes: use another codec")
         })
     }
 }

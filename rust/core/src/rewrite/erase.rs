@@ -1,8 +1,9 @@
-//! Erasing records that match: found first, and taken out afterwards.
+//! Erasure of matching records, in two steps.
 //!
-//! [`ErasureScan`] reads a segment and says by a bit for each record, by its number, which ones go; [`Eraser`] makes the new
-//! segment of the old one and these bits, without looking at a key again. Offsets, markers and producers stay: a batch of
-//! magic 2 that lost all its records stays as a header, as the cleaner leaves it for a producer's last sequence.
+//! [`ErasureScan`] reads a segment and marks the matching records: a bit for each, by its number. [`Eraser`] builds the
+//! new segment from the old one and these bits, without comparing keys again. Offsets, markers and producers stay. A
+//! batch of magic 2 that loses all its records stays as a header, as in the cleaner, which thus keeps a producer's last
+//! sequence.
 
 use std::collections::HashSet;
 
@@ -16,19 +17,19 @@ use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::NewRecord;
 use crate::write::transcode;
 
-/// Which records are meant: those that any one of these names. Null keys and values match nothing.
+/// The records to erase: those that match any of these. Null keys and values match nothing.
 #[derive(Debug, Clone, Default)]
 pub struct RecordMatcher {
-    /// By their whole key. Hashed with a random key, so crafted ones cannot slow it down.
+    /// Whole keys. They are hashed with a random key, so crafted keys cannot slow the search down.
     pub keys: HashSet<Vec<u8>>,
-    /// By what their key starts with.
+    /// Prefixes of keys.
     pub key_prefixes: Vec<Vec<u8>>,
-    /// By a header with this key and this value.
+    /// Headers, as key and value.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl RecordMatcher {
-    /// Whether the record is meant.
+    /// Whether the record matches.
     pub fn matches(&self, record: &NewRecord<'_>) -> Result<bool> {
         let by_key = record.key.is_some_and(|key| {
             self.keys.contains(key)
@@ -52,54 +53,54 @@ impl RecordMatcher {
     }
 }
 
-/// Ranges of offsets beyond these are not listed one by one.
+/// The most listed ranges of offsets. Further ones extend the last range.
 const MAX_RANGES: usize = 1 << 16;
 
-/// What is to be erased of a segment.
+/// The records to erase in a segment.
 #[derive(Debug, Default)]
-pub struct Erased {
-    /// A bit for each record by number, set if it goes, least significant first; those behind the last byte stay. None goes
-    /// if there is no byte.
+pub struct ErasedRecords {
+    /// A bit for each record by its number, least significant first. It is set if the record is erased. Records behind
+    /// the last byte stay.
     pub bits: Vec<u8>,
-    /// How many go.
+    /// The number of records.
     pub records: u64,
-    /// Their keys and values, in bytes.
+    /// Bytes of their keys and values.
     pub bytes: u64,
-    /// First and last offset of each run of records that go; a run goes on over offsets that no record has.
+    /// First and last offset of each run of erased records. A run continues over offsets without records.
     pub ranges: Vec<(i64, i64)>,
-    /// Records that were looked at.
+    /// Records that were compared.
     pub examined: u64,
 }
 
-/// Finds the records of a segment that match, and its scratch memory.
+/// Finds the matching records of segments.
 #[derive(Debug)]
 pub struct ErasureScan {
     matcher: RecordMatcher,
     is_blanking: bool,
     decompressor: Decompressor,
     bits: Bits,
-    found: Erased,
-    /// Of the next record.
+    found: ErasedRecords,
+    /// Number of the next record.
     number: u64,
-    /// After the last entry, and where the segment has to end.
+    /// The offset after the last entry, and the limit of the segment's offsets.
     next_offset: i64,
     limit: i64,
-    /// The record before the next one goes too.
+    /// Whether the last record was erased: then the next one continues its range.
     is_run: bool,
-    /// Bytes that the entry at the last `consumed` needs; 0: cannot be told.
+    /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
 }
 
 impl ErasureScan {
-    /// With `is_blanking` records go only as far as their values: those without one, or with an empty one, do not count.
-    /// `max_batch_bytes` is the most that one batch may decompress to.
+    /// With `is_blanking`, only values are erased: records without a value, or with an empty one, do not match.
+    /// `max_batch_bytes` caps the decompressed size of one batch.
     pub fn new(matcher: RecordMatcher, is_blanking: bool, max_batch_bytes: usize) -> Self {
         Self {
             matcher,
             is_blanking,
             decompressor: Decompressor::new(max_batch_bytes),
             bits: Bits::default(),
-            found: Erased::default(),
+            found: ErasedRecords::default(),
             number: 0,
             next_offset: i64::MIN,
             limit: i64::MAX,
@@ -108,17 +109,17 @@ impl ErasureScan {
         }
     }
 
-    /// Goes on with a segment that has offsets from `base_offset` to below `limit`; what was found before was taken.
+    /// Starts a segment with offsets from `base_offset` to below `limit`. The result of the one before has been taken.
     pub fn begin(&mut self, base_offset: i64, limit: i64) {
         (self.next_offset, self.limit) = (base_offset, limit);
     }
 
-    /// Takes the whole entries that `bytes`, at `position` of the segment, start with; returns how many bytes that are.
+    /// Scans the whole entries that `bytes`, at `position` of the segment, start with; returns how many bytes they are.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let (consumed, needed) = walk::for_each(bytes, position, |header, entry| {
             header.check_crc(entry)?;
             // No checksum covers offsets.
-            walk::check_place(header, self.next_offset, self.limit)?;
+            walk::check_offset_range(header, self.next_offset, self.limit)?;
             self.entry(header, entry)?;
             self.next_offset = header.next_offset();
             Ok(())
@@ -127,11 +128,11 @@ impl ErasureScan {
         Ok(consumed)
     }
 
-    /// What was found in the segment. The next one begins.
-    pub fn take(&mut self) -> Erased {
+    /// Takes the result for the segment. The next one begins.
+    pub fn take(&mut self) -> ErasedRecords {
         self.number = 0;
         self.is_run = false;
-        Erased {
+        ErasedRecords {
             bits: std::mem::take(&mut self.bits).into_bytes(),
             ..std::mem::take(&mut self.found)
         }
@@ -150,10 +151,10 @@ impl ErasureScan {
             is_run,
             ..
         } = self;
-        // Control records are walked too: a count that nobody checked could claim a number beyond all memory.
+        // Control records are walked too: an unchecked count could claim record numbers beyond any memory.
         transcode::for_each(header, entry, decompressor, true, |record| {
             if header.magic < 2 {
-                // Of a wrapper, the header tells only the last.
+                // A wrapper's header tells only its last offset.
                 walk::check_first_offset(record.offset, *next_offset)?;
             }
             let has_value = record.value.is_some_and(|value| !value.is_empty());
@@ -179,19 +180,19 @@ impl ErasureScan {
     }
 }
 
-/// Takes the records out of a segment that a scan found, or their values.
+/// Erases the records, or their values, that a scan found.
 #[derive(Debug)]
 pub struct Eraser {
     filter: BatchFilter,
     decompressor: Decompressor,
     verdict: Verdict,
     erased: Vec<u8>,
-    /// Of the next record.
+    /// Number of the next record.
     number: u64,
 }
 
 impl Eraser {
-    /// With `is_blanking`, records stay with an empty value. `max_batch_bytes` is the most that one batch may decompress to.
+    /// With `is_blanking`, records stay with an empty value. `max_batch_bytes` caps the decompressed size of one batch.
     pub fn new(is_blanking: bool, max_batch_bytes: usize) -> Self {
         Self {
             filter: BatchFilter::new(max_batch_bytes),
@@ -206,7 +207,7 @@ impl Eraser {
         }
     }
 
-    /// Goes on with a segment of which these go ([`Erased::bits`]).
+    /// Starts a segment, given the bits of its erased records ([`ErasedRecords::bits`]).
     pub fn begin(&mut self, erased: &[u8]) {
         self.erased.clear();
         self.erased.extend_from_slice(erased);
@@ -219,7 +220,7 @@ impl Rewrite for Eraser {
         let count = header
             .check_crc(entry)
             .and_then(|()| transcode::count(header, entry, &mut self.decompressor))
-            .map_err(|error| error.at_batch(header))?;
+            .map_err(|error| header.locate(error))?;
         let first = self.number;
         self.number += count;
         if bits::ones(&self.erased, first, count) == 0 {
@@ -230,10 +231,10 @@ impl Rewrite for Eraser {
             delete_horizon_ms: None,
         };
         let (erased, verdict) = (&self.erased, self.verdict);
-        // Messages become a batch.
+        // Rebuilt messages become a batch.
         let header = &match header.magic {
             2 => *header,
-            _ => header.with_leader_epoch(),
+            _ => header.with_valid_leader_epoch(),
         };
         let filtered =
             self.filter.filter(header, entry, retention, |index| {

@@ -1,9 +1,10 @@
-//! What records would take in each message format and codec, measured on some of them.
+//! Estimates the size of records in each message format and codec, from some of them.
 //!
-//! Every batch is built in every form. Metadata is what a form takes beyond its keys and values (in magic 2 also headers),
-//! compressed by themselves: so it is what the format adds, also where a codec makes most of it vanish.
+//! Every batch is built in every form. A form's metadata is its size without keys, values and (in magic 2) headers,
+//! which are also compressed by themselves. So it shows what the format adds, even where a codec compresses most of
+//! that.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::format::batch::{Header, TimestampType};
 use crate::format::compression::{Codec, Compression, Compressor, Decompressor};
 use crate::format::record::Headers;
@@ -12,37 +13,37 @@ use crate::rewrite::convert::DEFAULT_BATCH_SIZE;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
-/// Formats, and codecs by their number.
+/// The number of message formats, and of codecs.
 const FORMS: (usize, usize) = (3, 5);
 
-/// What the records so far take in one form.
+/// The size of the records in one form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
     /// Bytes of the batches.
     pub bytes: u64,
-    /// Of keys, values and headers in it, compressed by themselves.
+    /// Bytes of keys, values and headers, compressed by themselves.
     pub content: u64,
 }
 
-/// Measures records, and its scratch memory.
+/// Measures records, in memory that is reused.
 #[derive(Debug)]
 pub struct SpaceEstimate {
     decompressor: Decompressor,
     compressor: Compressor,
     builders: Vec<(i8, Codec, BatchBuilder)>,
-    /// Keys and values of the batch at hand, without and with headers.
+    /// Keys and values of the current batch, without and with headers.
     contents: [Vec<u8>; 2],
     spaces: [[Space; FORMS.1]; FORMS.0],
     records: u64,
-    /// Bytes of the batch at hand, of messages that stand alone.
+    /// Bytes of single messages in the current batch.
     open_bytes: usize,
     is_open: bool,
-    /// Bytes that the entry at the last `consumed` needs; 0: cannot be told.
+    /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
 }
 
 impl SpaceEstimate {
-    /// `max_batch_bytes` is the most that one batch may decompress to.
+    /// `max_batch_bytes` caps the decompressed size of one batch.
     pub fn new(max_batch_bytes: usize) -> Self {
         let forms = (0..=2).flat_map(|magic| (0..5).map(move |id| (magic, id)));
         let codecs = forms.filter_map(|(magic, id)| {
@@ -67,12 +68,12 @@ impl SpaceEstimate {
         }
     }
 
-    /// Records so far.
+    /// The number of records.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// What they take in a form; None where the magic does not know the codec.
+    /// Returns the size in a form; None if the magic does not support the codec.
     pub fn space(&self, magic: i8, compression: Compression) -> Option<Space> {
         if magic < 2 && compression == Compression::Zstd {
             return None;
@@ -81,7 +82,8 @@ impl SpaceEstimate {
         by_codec.get(compression as usize).copied()
     }
 
-    /// Takes the whole entries that `bytes`, at `position` of a segment, start with; returns how many bytes that are.
+    /// Measures the whole entries that `bytes`, at `position` of a segment, start with; returns how many bytes they
+    /// are.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let (consumed, needed) =
             walk::for_each(bytes, position, |header, entry| self.entry(header, entry))?;
@@ -89,7 +91,7 @@ impl SpaceEstimate {
         Ok(consumed)
     }
 
-    /// Closes the batch that messages of magic 0 and 1 which stand alone wait in: they come into batches as in a conversion.
+    /// Closes the current batch. Single messages of magic 0 and 1 are grouped into batches as in a conversion.
     pub fn finish(&mut self) -> Result<()> {
         if !self.is_open {
             return Ok(());
@@ -136,41 +138,11 @@ impl SpaceEstimate {
             ..
         } = self;
         transcode::for_each(header, entry, decompressor, true, |record| {
-            // A time that only hostile bytes have says nothing about space.
-            let record = NewRecord {
-                timestamp: record.timestamp.max(-1),
-                ..record
-            };
-            for (magic, codec, builder) in builders.iter_mut() {
-                if !*is_open {
-                    builder.begin(BatchOptions {
-                        magic: *magic,
-                        codec: *codec,
-                        timestamp_type: TimestampType::CreateTime,
-                        base_offset: record.offset,
-                        ..BatchOptions::default()
-                    })?;
-                }
-                builder.append(&match *magic {
-                    2 => record,
-                    _ => NewRecord {
-                        headers: Headers::NONE,
-                        ..record
-                    },
-                })?;
-            }
+            append_in_all_forms(&record, builders, *is_open)?;
+            append_content(&record, contents)?;
             *is_open = true;
             *records += 1;
-            for content in contents.iter_mut() {
-                content.extend_from_slice(record.key.unwrap_or_default());
-                content.extend_from_slice(record.value.unwrap_or_default());
-            }
-            let [_, with_headers] = contents;
-            record.headers.for_each(|key, value| {
-                with_headers.extend_from_slice(key);
-                with_headers.extend_from_slice(value.unwrap_or_default());
-                Ok::<(), Error>(())
-            })
+            Ok(())
         })?;
         self.open_bytes += entry.len();
         if is_alone {
@@ -178,4 +150,47 @@ impl SpaceEstimate {
         }
         self.finish()
     }
+}
+
+/// Appends a record to the batch of each form, which begins with it unless it `is_open`.
+fn append_in_all_forms(
+    record: &NewRecord<'_>,
+    builders: &mut [(i8, Codec, BatchBuilder)],
+    is_open: bool,
+) -> Result<()> {
+    for (magic, codec, builder) in builders {
+        if !is_open {
+            builder.begin(BatchOptions {
+                magic: *magic,
+                codec: *codec,
+                timestamp_type: TimestampType::CreateTime,
+                base_offset: record.offset,
+                ..BatchOptions::default()
+            })?;
+        }
+        builder.append(&NewRecord {
+            // Timestamps below -1 come from hostile bytes only and do not matter for the size.
+            timestamp: record.timestamp.max(-1),
+            headers: match *magic {
+                2 => record.headers,
+                _ => Headers::NONE,
+            },
+            ..*record
+        })?;
+    }
+    Ok(())
+}
+
+/// Appends key and value to both contents, and the headers to the one with headers.
+fn append_content(record: &NewRecord<'_>, contents: &mut [Vec<u8>; 2]) -> Result<()> {
+    for content in contents.iter_mut() {
+        content.extend_from_slice(record.key.unwrap_or_default());
+        content.extend_from_slice(record.value.unwrap_or_default());
+    }
+    let [_, with_headers] = contents;
+    record.headers.for_each(|key, value| {
+        with_headers.extend_from_slice(key);
+        with_headers.extend_from_slice(value.unwrap_or_default());
+        Ok(())
+    })
 }

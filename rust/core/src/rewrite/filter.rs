@@ -1,42 +1,41 @@
-//! One batch without some of its records (`MemoryRecords.filterTo`).
+//! Removes records from one batch (`MemoryRecords.filterTo`).
 //!
-//! Offsets, sequences and the producer's fields outlive the records: a rebuilt batch of magic 2 spans the offsets that it
-//! spanned before, and a batch that lost all may stay as a header alone. What is rebuilt becomes magic 2, as brokers since
-//! 4.0 have it, in the same codec at its default level. Headers are copied as they are, key bytes that are no UTF-8
-//! included, where Kafka's detour by strings would change them.
+//! Offsets, sequences and the producer's fields are kept without the records: a rebuilt batch of magic 2 has the same
+//! span of offsets as before. A batch that lost all records may stay as a header. Rebuilt batches are of magic 2, as on
+//! brokers since 4.0, and have the same codec at its default level. Headers are copied byte for byte. Kafka's detour
+//! through strings would change header keys that are not UTF-8.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType, attributes};
 use crate::format::compression::{Codec, Compression, Decompressor};
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record::{self, Headers};
-use crate::read::fetch;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
-/// What becomes of a record.
+/// The verdict on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It stays.
     Keep,
-    /// It stays with a value of no bytes; a null value, which is a tombstone, stays null.
+    /// It stays with an empty value. A tombstone's null value stays null.
     Blank,
-    /// It goes.
+    /// It is dropped.
     Drop,
 }
 
-/// What becomes of a batch besides its records.
+/// What else a filter does to a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// Without any record its header stays, which only magic 2 can.
+    /// Keep the header if no record stays. Only magic 2 supports this.
     pub retain_empty: bool,
-    /// The delete horizon that it gets if a record stays and it has none, ms (KIP-534).
+    /// The delete horizon, ms, for a batch that keeps records and has none (KIP-534).
     pub delete_horizon_ms: Option<i64>,
 }
 
-/// What became of a batch.
+/// A filtered batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filtered<'a> {
-    /// The batch, of uncompressed magic 0 and 1 the batch of that one record; nothing if it goes.
+    /// The batch; nothing if it is dropped. An uncompressed message of magic 0 or 1 becomes a batch of one record.
     pub batch: &'a [u8],
     /// Records in it.
     pub kept: usize,
@@ -51,7 +50,7 @@ pub struct BatchFilter {
 }
 
 impl BatchFilter {
-    /// `max_batch_bytes` is the most that one batch may decompress to.
+    /// `max_batch_bytes` caps the decompressed size of one batch.
     pub fn new(max_batch_bytes: usize) -> Self {
         Self {
             decompressor: Decompressor::new(max_batch_bytes),
@@ -60,10 +59,10 @@ impl BatchFilter {
         }
     }
 
-    /// What is left of `entry`, the whole entry of `header`, once `verdict` was asked about each of its records by number,
-    /// from 0. A batch of magic 2 of which everything stays is `entry` itself.
+    /// Returns what stays of `entry`, the whole entry of `header`. `verdict` is asked for each record by its number,
+    /// from 0. A batch of magic 2 of which all records stay is `entry` itself.
     ///
-    /// The checksum is not looked at: as with Kafka's cleaner, that is the caller's.
+    /// The checksum is not verified here; as with Kafka's cleaner, that is left to the caller.
     pub fn filter<'a>(
         &'a mut self,
         header: &Header,
@@ -79,7 +78,7 @@ impl BatchFilter {
         let kept = match filtered {
             Err(error) => {
                 self.builder.clear();
-                return Err(error.at_batch(header));
+                return Err(header.locate(error));
             }
             Ok(Kept::All(kept)) => return Ok(Filtered { batch: entry, kept }),
             Ok(Kept::Rebuilt(kept)) => kept,
@@ -90,7 +89,7 @@ impl BatchFilter {
         })
     }
 
-    /// The header that a batch of magic 2 leaves without its records (`DefaultRecordBatch.writeEmptyHeader`).
+    /// Returns the header that stays of a batch of magic 2 without its records (`DefaultRecordBatch.writeEmptyHeader`).
     pub fn emptied(header: &Header) -> [u8; BATCH_OVERHEAD] {
         let left = Header {
             attributes: attributes(
@@ -123,7 +122,7 @@ impl BatchFilter {
             is_control: header.is_control(),
             ..options(header, existing.or(retention.delete_horizon_ms))?
         };
-        let payload = fetch::payload(header, entry, &mut self.decompressor)?;
+        let payload = record::payload(header, entry, &mut self.decompressor)?;
         self.builder.begin(options)?;
         let mut is_changed = existing.is_none() && retention.delete_horizon_ms.is_some();
         let (mut number, mut kept) = (0, 0);
@@ -136,7 +135,7 @@ impl BatchFilter {
             }
             record.headers.for_each(|_, _| Ok(()))?;
             kept += 1;
-            let (timestamp, offset) = header.place(&record);
+            let (timestamp, offset) = header.timestamp_and_offset(&record);
             self.builder.append(&NewRecord {
                 offset,
                 timestamp,
@@ -169,7 +168,7 @@ impl BatchFilter {
         retention: Retention,
         mut verdict: impl FnMut(usize) -> Verdict,
     ) -> Result<Kept> {
-        let set = message::open(header, entry, &mut self.decompressor)?;
+        let set = MessageSet::open(header, entry, &mut self.decompressor)?;
         let options = options(header, retention.delete_horizon_ms)?;
         let (mut number, mut kept) = (0, 0);
         set.for_each(false, |message| {
@@ -198,7 +197,7 @@ impl BatchFilter {
             self.builder.finish(&mut self.rebuilt)?;
         } else if retention.retain_empty {
             return Err(Error::unsupported(format!(
-                "the message is to stay without a record, which magic {} cannot; Kafka's cleaner fails here, too: \
+                "a message of magic {} cannot stay without its record, and Kafka's cleaner fails here, too: \
                  convert the log to magic 2 first",
                 header.magic
             )));
@@ -207,11 +206,11 @@ impl BatchFilter {
     }
 }
 
-/// How many records stay, and in which bytes.
+/// How many records stay, and where.
 enum Kept {
-    /// The batch as it was.
+    /// All, in the batch as it was.
     All(usize),
-    /// A new one, or none.
+    /// Some, in a new batch; or none.
     Rebuilt(usize),
 }
 
@@ -222,7 +221,7 @@ fn kept_value(value: Option<&[u8]>, verdict: Verdict) -> Option<&[u8]> {
     }
 }
 
-/// What a rebuilt batch takes over, whatever its magic was.
+/// The options of a rebuilt batch that do not depend on its magic.
 fn options(header: &Header, delete_horizon_ms: Option<i64>) -> Result<BatchOptions> {
     Ok(BatchOptions {
         partition_leader_epoch: header.partition_leader_epoch,
@@ -237,7 +236,7 @@ fn options(header: &Header, delete_horizon_ms: Option<i64>) -> Result<BatchOptio
     })
 }
 
-/// Magic 0 knows no timestamps: in magic 2 these are create times of -1.
+/// Magic 0 has no timestamps. In magic 2, they are create times of -1.
 fn timestamp_type(header: &Header) -> TimestampType {
     match header.log_append_time() {
         Some(_) => TimestampType::LogAppendTime,

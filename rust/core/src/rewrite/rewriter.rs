@@ -1,50 +1,51 @@
-//! Old segments to new ones, batch by batch: what a conversion and an erasure share.
+//! Rewrites old segments to new ones, batch by batch: the part that conversion and erasure share.
 //!
-//! A rewrite says what becomes of each entry; here its bytes are walked, and what it leaves is put into a new segment, or into
-//! the next one once that is full. Offsets do not change, and so entries of a transaction index move along with their
-//! markers.
+//! A [`Rewrite`] says what becomes of each entry. The [`Rewriter`] walks the old segment, and puts the results into a
+//! new segment, or into the next one when that is full. Offsets do not change, so transaction index entries move along
+//! with their markers.
 
 use std::collections::VecDeque;
 
-use crate::base::error::{Kind, Result};
+use crate::base::error::{ErrorKind, Result};
 use crate::format::batch::Header;
 use crate::format::index::{AbortedTxn, TransactionIndex};
-use crate::format::walk::{self, Next};
+use crate::format::walk::{self, NextBatch};
 use crate::rewrite::segment_output::SegmentOutput;
 
-/// What becomes of entries.
+/// Decides what becomes of each entry.
 pub trait Rewrite {
-    /// Takes the next entry, and appends to `out` what becomes of it, after what becomes of those that it waited with. True:
-    /// it stays as it is, and comes behind that.
+    /// Rewrites the next entry and appends the result to `out`, after the result of earlier entries that waited. True:
+    /// the entry stays as it is and follows these.
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
-    /// Appends to `out` what still waits, at the end of a segment.
+    /// Appends the result of the entries that wait, at the end of a segment.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()>;
 }
 
-/// A rewrite stops for the caller to write when so many bytes are there: records may have been compressed well.
+/// A call returns when this many bytes wait to be written: small entries may become large ones.
 const MAX_PENDING: usize = 8 << 20;
 
 /// A walk over old segments into new ones.
 #[derive(Debug)]
 pub struct Rewriter {
-    /// No new segment grows beyond, unless by its first batch.
+    /// The largest size of a new segment. Only its first batch may exceed it.
     max_segment_bytes: u64,
-    /// Entries that are to be pushed, from `done` on.
+    /// Entries to be pushed, from `done` on.
     ready: Vec<u8>,
     done: usize,
-    /// Where the last entry lies: damage that shows only in what became of it is there, or in those that it waited with.
+    /// Position of the last entry. An error that shows only in the result lies there, or in an entry that waited with
+    /// it.
     position: u64,
-    /// Of the old segment, those whose marker was not met yet.
+    /// Transactions of the old segment whose marker is still to come.
     aborted: VecDeque<AbortedTxn>,
-    /// Bytes that the entry at the last `consumed` needs; 0: cannot be told.
+    /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
-    /// The new segment is full: go on with another one, based where it ends.
+    /// Whether the new segment is full: continue with another one, which is based where this one ends.
     pub is_full: bool,
 }
 
 impl Rewriter {
-    /// Before the first segment.
+    /// Creates a walk that has no segment yet.
     pub fn new(max_segment_bytes: u64) -> Self {
         Self {
             max_segment_bytes,
@@ -57,15 +58,17 @@ impl Rewriter {
         }
     }
 
-    /// Goes on with an old segment that has this transaction index.
+    /// Starts an old segment that has this transaction index.
     pub fn begin(&mut self, aborted: &TransactionIndex) -> Result<()> {
         self.aborted = aborted.entries().collect::<Result<_>>()?;
         Ok(())
     }
 
-    /// Takes the whole entries that `bytes`, at `position` of the old segment, start with; returns how many bytes that are.
+    /// Rewrites the whole entries that `bytes`, at `position` of the old segment, start with. Returns how many bytes
+    /// they are.
     ///
-    /// It may be less: nothing only where the new segment is full, else where it holds enough to be written.
+    /// It may leave some. It consumes nothing only if the new segment is full; else it stops when there is enough to
+    /// write.
     pub fn feed<R: Rewrite>(
         &mut self,
         rewrite: &mut R,
@@ -78,12 +81,12 @@ impl Rewriter {
         while self.drain(output)? && (consumed == 0 || output.pending_bytes() < MAX_PENDING) {
             let rest = bytes.get(consumed..).unwrap_or_default();
             let at = position + consumed as u64;
-            match walk::next(rest, at)? {
-                Next::NeedMore(needed) => {
+            match walk::next_batch(rest, at)? {
+                NextBatch::NeedMore(needed) => {
                     self.needed = needed;
                     break;
                 }
-                Next::Batch(header, entry) => {
+                NextBatch::Batch(header, entry) => {
                     consumed += entry.len();
                     self.position = at;
                     if rewrite.entry(&header, entry, &mut self.ready)? {
@@ -99,7 +102,7 @@ impl Rewriter {
         Ok(consumed)
     }
 
-    /// At the end of an old segment, pushes what still waits. False: the new one is full, call again with another.
+    /// Pushes what waits at the end of an old segment. False: the new segment is full, so call again with another one.
     pub fn finish<R: Rewrite>(
         &mut self,
         rewrite: &mut R,
@@ -113,12 +116,12 @@ impl Rewriter {
         Ok(true)
     }
 
-    /// Pushes batches that were made of the old segment's entry at `position`; what the new one has no room for waits.
+    /// Pushes batches that were made of the old segment's entry at `position`. Those that do not fit wait.
     pub fn put(&mut self, batches: &[u8], position: u64, output: &mut SegmentOutput) -> Result<()> {
         self.position = position;
         let mut rest = batches;
         while self.ready.is_empty()
-            && let Next::Batch(header, entry) = walk::next(rest, 0)?
+            && let NextBatch::Batch(header, entry) = walk::next_batch(rest, 0)?
             && self.fits(entry, output)
         {
             self.push(&header, entry, output)?;
@@ -129,19 +132,19 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Moves what is left of the old segment's transaction index: the cleaner may have dropped a marker before its entry.
+    /// Moves the rest of the old segment's transaction index. The cleaner may drop a marker before its entry.
     pub(crate) fn end(&mut self, output: &mut SegmentOutput) -> Result<()> {
         self.aborted
             .drain(..)
             .try_for_each(|entry| output.abort(&entry))
     }
 
-    /// Pushes what is ready; false where it does not fit.
+    /// Pushes the waiting entries; false if they do not all fit.
     pub fn drain(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         let ready = std::mem::take(&mut self.ready);
         self.is_full = false;
-        while let Next::Batch(header, entry) =
-            walk::next(ready.get(self.done..).unwrap_or_default(), 0)?
+        while let NextBatch::Batch(header, entry) =
+            walk::next_batch(ready.get(self.done..).unwrap_or_default(), 0)?
         {
             if !self.fits(entry, output) {
                 self.is_full = true;
@@ -166,8 +169,8 @@ impl Rewriter {
 
     fn push(&mut self, header: &Header, entry: &[u8], output: &mut SegmentOutput) -> Result<()> {
         output.push(entry).map_err(|mut error| {
-            // Here it is the old segment that is at fault: its offsets do not rise, or lie too far apart.
-            error.kind = Kind::Corrupt;
+            // The old segment is at fault: its offsets do not rise, or lie too far apart.
+            error.kind = ErrorKind::Corrupt;
             error.at(self.position, Some(header.base_offset))
         })?;
         while let Some(aborted) = self.aborted.front()

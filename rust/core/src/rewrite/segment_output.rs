@@ -1,7 +1,7 @@
-//! A new segment that takes the place of old ones: its batches, and the index entries that they get.
+//! A new segment that replaces old ones: its batches and its index entries.
 //!
-//! The entries are those of a segment that grew by appends (`LogSegment.append`), so they equal what a recovery of the new
-//! segment would make of it; only the transaction index cannot be told from the batches, and is given.
+//! Index entries are those of a segment that grew by appends (`LogSegment.append`), so they equal those of a recovery.
+//! Only the transaction index cannot be derived from the batches; its entries are given.
 
 use crate::base::error::{Error, Result};
 use crate::broker::index_builder::{
@@ -13,7 +13,7 @@ use crate::format::walk;
 
 /// Bytes for the ends of a segment's files.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct PendingBytes {
     /// Batches.
     pub log: Vec<u8>,
     /// Offset index entries.
@@ -24,36 +24,36 @@ pub struct Pending {
     pub txnindex: Vec<u8>,
 }
 
-/// A segment being written, of which the last part is still to go to its files.
+/// A new segment, of which the last bytes are still to be written to its files.
 #[derive(Debug)]
 pub struct SegmentOutput {
     base_offset: i64,
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
-    pending: Pending,
+    pending: PendingBytes,
     taken_bytes: u64,
     next_offset: i64,
     batches: u64,
 }
 
 impl SegmentOutput {
-    /// Of an empty segment: `interval` is `index.interval.bytes`, `max_index_bytes` is `segment.index.bytes`.
+    /// Creates an empty segment: `interval` is `index.interval.bytes`, `max_index_bytes` is `segment.index.bytes`.
     pub fn new(base_offset: i64, interval: i64, max_index_bytes: usize) -> Self {
         Self {
             base_offset,
             indexes: SegmentIndexes::new(base_offset, interval, max_index_bytes),
             transactions: TransactionIndexEnd::default(),
-            pending: Pending::default(),
+            pending: PendingBytes::default(),
             taken_bytes: 0,
             next_offset: base_offset,
             batches: 0,
         }
     }
 
-    /// Appends one whole batch, with an offset above the last one's.
+    /// Appends one whole batch, whose offset is above the last one's.
     ///
-    /// An error leaves the segment as it was. It is [`crate::Kind::Invalid`] where the batch is sound and only does not go
-    /// here: its offset, or one index too many.
+    /// An error leaves the segment as it was. It is [`crate::ErrorKind::Invalid`] if the batch is sound but does not
+    /// fit here: because of its offset, or because an index is full.
     pub fn push(&mut self, batch: &[u8]) -> Result<()> {
         let header = match Header::parse(batch, self.size())? {
             Some(header) if header.size() == batch.len() => header,
@@ -96,22 +96,22 @@ impl SegmentOutput {
             .map_err(refused)
     }
 
-    /// Whether an index has no slot left: the next batch belongs to another segment.
+    /// Whether an index has no free slot: the next batch belongs to another segment.
     pub fn is_full(&self) -> bool {
         self.indexes.is_full()
     }
 
-    /// Bytes of batches so far.
+    /// Bytes of all batches.
     pub fn size(&self) -> u64 {
         self.taken_bytes + self.pending.log.len() as u64
     }
 
-    /// Batches so far; a message of magic 0 or 1 counts as one.
+    /// The number of batches; a message of magic 0 or 1 counts as one.
     pub fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// After the last batch; the base offset if there is none.
+    /// The offset after the last batch; the base offset if there is none.
     pub fn next_offset(&self) -> i64 {
         self.next_offset
     }
@@ -121,18 +121,18 @@ impl SegmentOutput {
         self.pending.log.len()
     }
 
-    /// What is to go to the files now; batches to come are put into `spare`.
-    pub fn take(&mut self, mut spare: Vec<u8>) -> Pending {
+    /// Takes the bytes for the files. The following batches go into the memory `spare`.
+    pub fn take(&mut self, mut spare: Vec<u8>) -> PendingBytes {
         spare.clear();
         self.taken_bytes = self.size();
-        let next = Pending {
+        let next = PendingBytes {
             log: spare,
-            ..Pending::default()
+            ..PendingBytes::default()
         };
         std::mem::replace(&mut self.pending, next)
     }
 
-    /// Adds the final entry of the time index: nothing more is pushed.
+    /// Adds the final entry of the time index. No batch may follow.
     pub fn finish(&mut self) -> Result<()> {
         self.indexes
             .finish(&mut self.pending.timeindex)

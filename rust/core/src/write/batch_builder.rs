@@ -1,12 +1,13 @@
-//! Records to one batch (Kafka's `MemoryRecordsBuilder`): magic 2, or messages of magic 0 and 1, alone or wrapped.
+//! Builds one batch of records (Kafka's `MemoryRecordsBuilder`): a batch of magic 2, or messages of magic 0 and 1,
+//! single or in a wrapper.
 //!
-//! Uncompressed, the bytes are those of Kafka's builder. An append that is refused leaves the batch as it was; Kafka's
-//! has written the bytes by then.
+//! Uncompressed, the bytes are those of Kafka's builder. A refused append leaves the batch as it was; Kafka's builder
+//! has already written the bytes.
 //!
-//! The file is long because one batch is one state: what appends change, closing reads.
+//! The file is long because a batch is one state: appends change it and closing reads it.
 
 use crate::base::error::{Error, Result};
-use crate::base::scratch::Room;
+use crate::base::scratch::ScratchBuffer;
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType};
 use crate::format::compression::{Codec, Compressor};
 use crate::format::message::NewMessage;
@@ -14,38 +15,39 @@ use crate::format::record::{self, Headers, Record};
 pub use crate::write::batch_options::BatchOptions;
 use crate::write::fast_encode::{self, PlainRows};
 
-/// A batch's bytes are counted in 32 bits, and so is where they stand in a segment.
+/// The largest batch. Its length and its position in a segment are stored in 32 bits.
 const MAX_BYTES: usize = i32::MAX as usize;
 
-/// By how much Kafka's estimate of a compressed size is above the ratio seen so far.
+/// The factor by which Kafka's estimate of a compressed size exceeds the observed ratio.
 const ESTIMATION_FACTOR: f32 = 1.05;
 
 /// A record to be appended.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRecord<'a> {
-    /// Absolute.
+    /// The absolute offset.
     pub offset: i64,
-    /// ms; -1: none.
+    /// The timestamp, ms; -1 for none.
     pub timestamp: i64,
     /// The key.
     pub key: Option<&'a [u8]>,
     /// The value; null is a tombstone.
     pub value: Option<&'a [u8]>,
-    /// Only magic 2 has any.
+    /// The headers; magic 0 and 1 have none.
     pub headers: Headers<'a>,
 }
 
-/// What a batch became.
+/// A closed batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Built {
-    /// Of the last record; one below the base offset if there is none.
+pub struct BuiltBatch {
+    /// Offset of the last record; one below the base offset if there is none.
     pub last_offset: i64,
-    /// In effect, ms; -1: no record has one.
+    /// The effective maximum, ms; -1 if no record has a timestamp.
     pub max_timestamp: i64,
-    /// What Kafka reports beside it: the last offset, but for uncompressed magic 0 and 1 the offset of the record that has
-    /// it first (under LogAppendTime, the base offset); -1 where there is no timestamp.
+    /// The offset that Kafka reports with the max timestamp. It is the last offset, except in uncompressed magic 0 and
+    /// 1: there it is the offset of the first record with that timestamp (under LogAppendTime, the base offset). -1 if
+    /// there is no timestamp.
     pub shallow_offset_of_max_timestamp: i64,
-    /// Bytes, 0 without records.
+    /// Size in bytes; 0 without records.
     pub size: usize,
 }
 
@@ -54,36 +56,36 @@ pub struct Built {
 pub struct BatchBuilder {
     compressor: Compressor,
     options: BatchOptions,
-    /// Batches that are done, then the one being built.
-    room: Room,
-    /// Where the one being built starts.
+    /// The closed batches, then the open one.
+    buffer: ScratchBuffer,
+    /// Where the open batch starts.
     start: usize,
     records_count: i32,
     last_offset: i64,
     base_timestamp: Option<i64>,
     max_timestamp: i64,
     offset_of_max_timestamp: i64,
-    /// Compressed over uncompressed, as batches of this codec have it (`CompressionRatioEstimator`).
+    /// Compressed against uncompressed size of recent batches of this codec (`CompressionRatioEstimator`).
     ratio: f32,
 }
 
 impl BatchBuilder {
-    /// Holds nothing until it is used.
+    /// Allocates nothing until it is used.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts a batch; one that was not finished is forgotten.
+    /// Starts a batch, and discards one that was not finished.
     pub fn begin(&mut self, options: BatchOptions) -> Result<()> {
         options.check()?;
         if self.ratio == 0.0 || options.codec.compression != self.options.codec.compression {
             self.ratio = 1.0;
         }
         self.options = options;
-        self.room.truncate(self.start);
-        // What a wrapper's header takes is known when its value is; of a batch the room is kept.
+        self.buffer.truncate(self.start);
+        // A batch's header has a fixed size. A wrapper's header is sized when its value is known.
         if options.magic == 2 {
-            self.room.next(BATCH_OVERHEAD);
+            self.buffer.next(BATCH_OVERHEAD);
         }
         self.records_count = 0;
         self.last_offset = options.base_offset.wrapping_sub(1);
@@ -93,17 +95,17 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Records so far.
+    /// The number of records.
     pub fn count(&self) -> i32 {
         self.records_count
     }
 
-    /// Of the last record; one below the base offset if there is none.
+    /// Offset of the last record; one below the base offset if there is none.
     pub(crate) fn last_offset(&self) -> i64 {
         self.last_offset
     }
 
-    /// What the batch would take now: exact if it is not compressed, else Kafka's estimate.
+    /// The size of the batch if it were closed now: exact if uncompressed, else Kafka's estimate.
     pub fn size_in_bytes(&self) -> usize {
         let records = self.uncompressed_size();
         let records = if self.options.is_compressed() {
@@ -114,20 +116,20 @@ impl BatchBuilder {
         self.options.header_size() + records
     }
 
-    /// Whether Kafka would put the record into this batch and not the next: the first always, another as long as the
-    /// batch with it, itself uncompressed, takes no more than `limit` bytes. Its size is what it takes after the last one.
+    /// Whether Kafka would add the record to this batch. The first record always fits. Another one fits if the batch
+    /// with it, itself uncompressed, takes at most `limit` bytes. `record` must follow the last one.
     pub fn has_room_for(&self, record: &NewRecord<'_>, limit: usize) -> bool {
-        // A record that cannot be at all is refused by the append, with a reason.
+        // An invalid record is refused by the append, with a reason.
         self.record_size(record)
             .map_or(true, |size| self.has_room(size, limit))
     }
 
-    /// Appends a record with a higher offset than the last one's.
+    /// Appends a record. Its offset is above the last one's.
     pub fn append(&mut self, record: &NewRecord<'_>) -> Result<()> {
         self.append_within(record, usize::MAX).map(drop)
     }
 
-    /// The same if [`Self::has_room_for`] it; says whether.
+    /// Appends a record if it fits ([`Self::has_room_for`]); returns whether it did.
     #[inline]
     pub(crate) fn append_within(&mut self, record: &NewRecord<'_>, limit: usize) -> Result<bool> {
         self.check(record)?;
@@ -143,8 +145,8 @@ impl BatchBuilder {
         Ok(is_appended)
     }
 
-    /// Appends plain rows from `first` on, with offsets that go on from the last record's, as long as [`Self::has_room_for`]
-    /// them and there are no more than `max_count` records; returns how many. The batch must have a record.
+    /// Appends plain rows from `first` on while they fit ([`Self::has_room_for`]) and the batch has at most `max_count`
+    /// records. Offsets continue from the last record, which the batch must have. Returns the number of rows.
     pub(crate) fn append_plain(
         &mut self,
         rows: &PlainRows<'_>,
@@ -161,13 +163,13 @@ impl BatchBuilder {
         };
         let most = max_count.saturating_sub(self.records_count).max(0) as usize;
         let records = self.uncompressed_size();
-        let mut batch = fast_encode::Batch {
+        let mut batch = fast_encode::OpenBatch {
             records,
             offset_delta,
             base_timestamp,
             max_timestamp: self.max_timestamp,
         };
-        let room = self.room.spare(fast_encode::ROOM);
+        let room = self.buffer.spare(fast_encode::SCRATCH_BYTES);
         let taken = if self.options.is_compressed() {
             let ratio = self.ratio;
             let has_room = |records, size| {
@@ -180,64 +182,65 @@ impl BatchBuilder {
             let has_room = |records, size| records + size <= left;
             fast_encode::append(rows, first, most, room, &mut batch, has_room)
         };
-        self.room.fill(batch.records - records);
+        self.buffer.fill(batch.records - records);
         self.records_count += taken as i32;
         self.last_offset += taken as i64;
         self.max_timestamp = batch.max_timestamp;
         taken
     }
 
-    /// Says that the batch ends at this offset, whatever its last record's is: compaction drops records, never offsets.
+    /// Sets the last offset of the batch beyond its last record's: compaction drops records, but no offsets.
     pub fn override_last_offset(&mut self, last_offset: i64) -> Result<()> {
         self.offset_delta(last_offset)?;
         self.last_offset = last_offset;
         Ok(())
     }
 
-    /// Appends the batch to `out`, or nothing where no record was appended; the next batch has to begin.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<Built> {
+    /// Closes the batch and appends it to `out`; nothing if it has no records. Then the next batch must begin.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<BuiltBatch> {
         let start = self.start;
         let built = self.close()?;
-        out.extend_from_slice(self.room.written(start));
-        self.room.shrink();
-        self.room.truncate(start);
-        self.start = self.room.len();
+        out.extend_from_slice(self.buffer.written(start));
+        self.buffer.shrink();
+        self.buffer.truncate(start);
+        self.start = self.buffer.len();
         Ok(built)
     }
 
-    /// Forgets all that was not finished into memory of the caller's.
+    /// Discards all batches that were not taken.
     pub(crate) fn clear(&mut self) {
         self.start = 0;
         self.records_count = 0;
-        self.room.truncate(0);
+        self.buffer.truncate(0);
     }
 
-    /// The batches closed so far: memory, and how much of it they fill. The builder goes on with `spare`.
+    /// Takes the closed batches: memory, and how many of its bytes they fill. The builder continues in the memory
+    /// `spare`.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, usize) {
-        self.room.truncate(self.start);
+        self.buffer.truncate(self.start);
         self.start = 0;
         self.records_count = 0;
-        std::mem::replace(&mut self.room, Room::new(spare)).into_parts()
+        std::mem::replace(&mut self.buffer, ScratchBuffer::new(spare)).into_parts()
     }
 
-    /// Finishes the batch where it is; the next one will stand behind it.
-    pub(crate) fn close(&mut self) -> Result<Built> {
+    /// Closes the batch in place. The next one follows it.
+    pub(crate) fn close(&mut self) -> Result<BuiltBatch> {
         self.options.check_producer()?;
         let (max_timestamp, shallow_offset_of_max_timestamp) = self.max_timestamp();
         if self.records_count == 0 {
-            self.room.truncate(self.start);
+            self.buffer.truncate(self.start);
         } else if self.options.magic == 2 {
             self.close_batch(max_timestamp)?;
         } else if self.options.is_compressed() {
             self.close_wrapper(max_timestamp)?;
         }
-        let built = Built {
+        let built = BuiltBatch {
             last_offset: self.last_offset,
             max_timestamp,
             shallow_offset_of_max_timestamp,
-            size: self.room.len() - self.start,
+            size: self.buffer.len() - self.start,
         };
-        self.start = self.room.len();
+        self.start = self.buffer.len();
         self.records_count = 0;
         Ok(built)
     }
@@ -276,7 +279,7 @@ impl BatchBuilder {
             return Ok(false);
         }
         let room = self.next(size)?;
-        record::write(room, &record_of_batch, body_size).ok_or_else(no_room)?;
+        record::write(room, &record_of_batch, body_size).ok_or_else(batch_too_large)?;
         self.base_timestamp = Some(base_timestamp);
         if record.timestamp > self.max_timestamp {
             self.max_timestamp = record.timestamp;
@@ -303,7 +306,7 @@ impl BatchBuilder {
             return Ok(false);
         }
         let room = self.next(size)?;
-        message.write(room).ok_or_else(no_room)?;
+        message.write(room).ok_or_else(batch_too_large)?;
         if message.magic > 0 && message.timestamp > self.max_timestamp {
             self.max_timestamp = message.timestamp;
             self.offset_of_max_timestamp = record.offset;
@@ -357,15 +360,15 @@ impl BatchBuilder {
             })
     }
 
-    /// Room for `size` more bytes of this batch.
+    /// Returns room for `size` more bytes of this batch.
     #[inline]
     fn next(&mut self, size: usize) -> Result<&mut [u8]> {
-        if size > MAX_BYTES - (self.room.len() - self.start).min(MAX_BYTES) {
+        if size > MAX_BYTES - (self.buffer.len() - self.start).min(MAX_BYTES) {
             return Err(Error::invalid(format!(
                 "a record of {size} bytes makes the batch larger than {MAX_BYTES} bytes"
             )));
         }
-        Ok(self.room.next(size))
+        Ok(self.buffer.next(size))
     }
 
     fn uncompressed_size(&self) -> usize {
@@ -374,7 +377,7 @@ impl BatchBuilder {
         } else {
             0
         };
-        (self.room.len() - self.start).saturating_sub(header)
+        (self.buffer.len() - self.start).saturating_sub(header)
     }
 
     fn close_batch(&mut self, max_timestamp: i64) -> Result<()> {
@@ -401,15 +404,17 @@ impl BatchBuilder {
             let uncompressed = self.uncompressed_size();
             let compressed = self
                 .compressor
-                .compressed(codec, 2, self.room.written(records))?;
-            self.room.truncate(records);
-            self.room.next(compressed.len()).copy_from_slice(compressed);
+                .compressed(codec, 2, self.buffer.written(records))?;
+            self.buffer.truncate(records);
+            self.buffer
+                .next(compressed.len())
+                .copy_from_slice(compressed);
             let length = compressed.len();
             self.observe(length, uncompressed);
         }
         header
-            .seal(self.room.written_mut(self.start))
-            .ok_or_else(no_room)
+            .seal(self.buffer.written_mut(self.start))
+            .ok_or_else(batch_too_large)
     }
 
     fn close_wrapper(&mut self, max_timestamp: i64) -> Result<()> {
@@ -418,7 +423,7 @@ impl BatchBuilder {
         let compressed = self.compressor.compressed(
             options.codec,
             options.magic,
-            self.room.written(self.start),
+            self.buffer.written(self.start),
         )?;
         let wrapper = NewMessage {
             magic: options.magic,
@@ -429,14 +434,16 @@ impl BatchBuilder {
             value: Some(compressed),
         };
         let size = wrapper.size()?;
-        self.room.truncate(self.start);
-        wrapper.write(self.room.next(size)).ok_or_else(no_room)?;
+        self.buffer.truncate(self.start);
+        wrapper
+            .write(self.buffer.next(size))
+            .ok_or_else(batch_too_large)?;
         let length = compressed.len();
         self.observe(length, uncompressed);
         Ok(())
     }
 
-    /// In effect, and what Kafka calls the shallow offset of it.
+    /// The effective max timestamp, and Kafka's shallow offset of it.
     fn max_timestamp(&self) -> (i64, i64) {
         let options = &self.options;
         let is_one_entry = options.magic == 2 || options.is_compressed();
@@ -451,7 +458,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Kafka's estimate rises at once and falls slowly: a batch over the limit costs more than one below it.
+    /// The estimate rises at once and falls slowly, as in Kafka: a batch above the limit costs more than one below.
     fn observe(&mut self, compressed: usize, uncompressed: usize) {
         let observed = compressed as f32 / uncompressed.max(1) as f32;
         if observed > self.ratio {
@@ -462,18 +469,18 @@ impl BatchBuilder {
     }
 }
 
-/// Refuses a timestamp that no record has, in ms.
+/// Refuses timestamps (ms) that no record can have.
 #[inline]
 pub fn check_timestamp(timestamp: i64) -> Result<()> {
     if timestamp < -1 {
         return Err(Error::invalid(format!(
-            "timestamp {timestamp}; -1 is the least, for none"
+            "timestamp {timestamp} is below -1, which stands for none"
         )));
     }
     Ok(())
 }
 
-/// Refuses headers in a format that has none.
+/// Refuses headers in magic 0 and 1.
 pub fn check_header_count(count: usize, magic: i8) -> Result<()> {
     if magic < 2 && count > 0 {
         return Err(Error::invalid(format!(
@@ -483,13 +490,13 @@ pub fn check_header_count(count: usize, magic: i8) -> Result<()> {
     Ok(())
 }
 
-/// What so many bytes will be once they are compressed.
+/// The estimated compressed size of `uncompressed` bytes.
 #[inline]
 fn estimated(uncompressed: usize, ratio: f32) -> usize {
     (uncompressed as f32 * ratio * ESTIMATION_FACTOR) as usize
 }
 
 #[cold]
-fn no_room() -> Error {
+fn batch_too_large() -> Error {
     Error::invalid(format!("the batch is larger than {MAX_BYTES} bytes"))
 }

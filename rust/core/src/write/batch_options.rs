@@ -1,36 +1,36 @@
-//! What a batch is besides its records, and which combinations Kafka's builder refuses.
+//! The options of a batch, and the combinations that Kafka's builder refuses.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, TimestampType, attributes};
 use crate::format::compression::{Codec, Compression};
 use crate::format::message::MIN_SIZE;
 
-/// What a batch is, but for its records.
+/// The properties of a batch, without its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
     /// 0, 1 or 2.
     pub magic: i8,
-    /// Magic 0 and 1 know no zstd.
+    /// Zstd is only for magic 2.
     pub codec: Codec,
-    /// Magic 0 stores none, whatever is said here.
+    /// Ignored for magic 0, which stores none.
     pub timestamp_type: TimestampType,
-    /// ms, in place of the records' own where the type is LogAppendTime.
+    /// The timestamp of all records if the type is LogAppendTime, ms.
     pub log_append_time: i64,
-    /// What deltas count from.
+    /// The offset that deltas count from.
     pub base_offset: i64,
-    /// -1: unknown.
+    /// -1 if unknown.
     pub partition_leader_epoch: i32,
-    /// -1: none.
+    /// -1 for none.
     pub producer_id: i64,
-    /// -1: none.
+    /// -1 for none.
     pub producer_epoch: i16,
-    /// Of the first record; -1: none.
+    /// Sequence of the first record; -1 for none.
     pub base_sequence: i32,
-    /// Part of a transaction.
+    /// Whether the batch is part of a transaction.
     pub is_transactional: bool,
-    /// The records are control records.
+    /// Whether the records are control records.
     pub is_control: bool,
-    /// When the cleaner may drop the batch's tombstones or marker, ms (KIP-534); -1: no time is set.
+    /// When the cleaner may drop the batch's tombstones or its marker, ms (KIP-534); -1 for no horizon.
     pub delete_horizon_ms: i64,
 }
 
@@ -54,7 +54,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// What Kafka refuses when it makes a builder.
+    /// Refuses what Kafka refuses when a builder is created.
     pub(crate) fn check(&self) -> Result<()> {
         let magic = self.magic;
         let refused = match self {
@@ -63,16 +63,16 @@ impl BatchOptions {
                 "needs a timestamp type"
             }
             _ if magic == 2 => return Ok(()),
-            _ if self.is_transactional => "knows no transactions",
-            _ if self.is_control => "knows no control records",
-            _ if self.codec.compression == Compression::Zstd => "knows no zstd",
-            _ if self.delete_horizon_ms != -1 => "knows no delete horizon",
+            _ if self.is_transactional => "does not support transactions",
+            _ if self.is_control => "does not support control records",
+            _ if self.codec.compression == Compression::Zstd => "does not support zstd",
+            _ if self.delete_horizon_ms != -1 => "does not support a delete horizon",
             _ => return Ok(()),
         };
         Err(Error::invalid(format!("magic {magic} {refused}")))
     }
 
-    /// What Kafka refuses when it closes one.
+    /// Refuses what Kafka refuses when a builder is closed.
     pub(crate) fn check_producer(&self) -> Result<()> {
         let (id, epoch, sequence) = (self.producer_id, self.producer_epoch, self.base_sequence);
         if id == -1 {
@@ -104,7 +104,7 @@ impl BatchOptions {
         self.codec.compression != Compression::None
     }
 
-    /// Bytes before the records.
+    /// Size of the bytes before the records.
     pub(crate) fn header_size(&self) -> usize {
         match (self.magic, self.is_compressed()) {
             (2, _) => BATCH_OVERHEAD,

@@ -1,57 +1,59 @@
-//! Records to batches, cut as a producer cuts them or at the places where they were cut before.
+//! Encodes records as batches. Batches end where a producer ends them, or where the records' own fields require it.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{TimestampType, increment_sequence};
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::fast_encode::PlainRows;
 
-/// Where a batch ends and the next begins.
+/// When a batch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
-    /// A batch closes before the record that would make it larger, by the builder's estimate. The first always fits.
+pub struct BatchLimits {
+    /// The size in bytes. A batch ends before the record that would exceed it, by the builder's estimate. The first
+    /// record always fits.
     pub batch_size: usize,
-    /// And after so many records.
+    /// The most records of a batch.
     pub max_records: i32,
 }
 
-/// What a record had where it was read from.
+/// Fields that a record had in the log it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// None or negative: that of the options.
+pub struct SourceFields {
+    /// None or negative: as in the options.
     pub leader_epoch: Option<i32>,
-    /// Who set the timestamp; None: as the options say.
+    /// Who set the timestamp; None: as in the options.
     pub timestamp_type: Option<TimestampType>,
 }
 
-/// Writes batch after batch into one memory.
+/// Writes successive batches into one memory.
 #[derive(Debug)]
 pub struct BatchWriter {
     builder: BatchBuilder,
     options: BatchOptions,
-    cut: Cut,
-    /// Of the batch being built.
+    limits: BatchLimits,
+    /// The options of the open batch.
     open: Option<BatchOptions>,
     last_offset: i64,
     next_sequence: i32,
-    /// The sequence to go back to if these batches come to nothing.
+    /// The sequence to return to if these batches are discarded.
     first_sequence: i32,
 }
 
 impl BatchWriter {
-    /// `options` are those of every batch, but for what records bring themselves; sequences go on from batch to batch.
-    pub fn new(options: BatchOptions, cut: Cut) -> Result<Self> {
+    /// `options` are those of every batch, apart from the fields of the records. Sequences continue from batch to
+    /// batch.
+    pub fn new(options: BatchOptions, limits: BatchLimits) -> Result<Self> {
         options.check()?;
         options.check_producer()?;
-        if cut.max_records < 1 {
+        if limits.max_records < 1 {
             return Err(Error::invalid(format!(
-                "max_records {}; a batch holds at least one",
-                cut.max_records
+                "max_records is {}; it must be at least 1",
+                limits.max_records
             )));
         }
         Ok(Self {
             builder: BatchBuilder::new(),
             options,
-            cut,
+            limits,
             open: None,
             last_offset: options.base_offset,
             next_sequence: options.base_sequence,
@@ -59,12 +61,13 @@ impl BatchWriter {
         })
     }
 
-    /// The sequence that the next record will have; -1 without a producer.
+    /// The sequence of the next record; -1 without a producer.
     pub fn next_sequence(&self) -> i32 {
         self.next_sequence
     }
 
-    /// A record for whoever assigns offsets: each batch starts at the base offset of the options, whatever `record` says.
+    /// Writes a record whose offset is assigned later: each batch starts at the base offset of the options, whatever
+    /// `record` says.
     #[inline]
     pub fn push(&mut self, mut record: NewRecord<'_>) -> Result<()> {
         if self.open.is_some() {
@@ -79,16 +82,16 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// The same of plain rows from `first` on, as many as go into the batch being built; returns how many. The next is for
-    /// [`Self::push`].
+    /// Writes plain rows from `first` on, as many as fit into the open batch. Returns the number of rows. The next one
+    /// is for [`Self::push`].
     pub fn push_plain(&mut self, rows: &PlainRows<'_>, first: usize) -> usize {
         if self.open.is_none() {
             return 0;
         }
-        let Cut {
+        let BatchLimits {
             batch_size,
             max_records,
-        } = self.cut;
+        } = self.limits;
         let taken = self
             .builder
             .append_plain(rows, first, batch_size, max_records);
@@ -96,13 +99,16 @@ impl BatchWriter {
         taken
     }
 
-    /// A record that keeps its offset. A new batch begins where its leader epoch or its timestamp type is another one,
-    /// where the broker's time is, and where its offset is too far from the base offset.
-    pub fn push_at(&mut self, record: &NewRecord<'_>, place: Place) -> Result<()> {
+    /// Writes a record that keeps its offset. A batch ends where the leader epoch, the timestamp type or the broker's
+    /// timestamp changes, and where the offset is too far from the base offset.
+    pub fn push_at(&mut self, record: &NewRecord<'_>, source: SourceFields) -> Result<()> {
         if record.offset < 0 {
-            return Err(Error::invalid(format!("offset {}", record.offset)));
+            return Err(Error::invalid(format!(
+                "offset {} is negative",
+                record.offset
+            )));
         }
-        let options = self.options_at(record, place)?;
+        let options = self.options_at(record, source)?;
         if let Some(open) = self.open {
             if record.offset <= self.last_offset {
                 return Err(Error::invalid(format!(
@@ -123,32 +129,33 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Ends the last batch and hands out all: memory, and how much of it the batches fill. Goes on with `spare`.
+    /// Closes the last batch and takes all batches: memory, and how many of its bytes they fill. Continues in the
+    /// memory `spare`.
     pub fn finish(&mut self, spare: Vec<u8>) -> Result<(Vec<u8>, usize)> {
         self.close()?;
         self.first_sequence = self.next_sequence;
         Ok(self.builder.take(spare))
     }
 
-    /// Forgets what was not handed out, and the sequences it had.
+    /// Discards the batches that were not taken, and releases their sequences.
     pub fn discard(&mut self) {
         self.builder.clear();
         self.open = None;
         self.next_sequence = self.first_sequence;
     }
 
-    fn options_at(&self, record: &NewRecord<'_>, place: Place) -> Result<BatchOptions> {
+    fn options_at(&self, record: &NewRecord<'_>, source: SourceFields) -> Result<BatchOptions> {
         let mut options = BatchOptions {
             base_offset: record.offset,
-            partition_leader_epoch: place
+            partition_leader_epoch: source
                 .leader_epoch
                 .filter(|&epoch| epoch >= 0)
                 .unwrap_or(self.options.partition_leader_epoch),
             ..self.options
         };
-        if let Some(timestamp_type) = place.timestamp_type {
+        if let Some(timestamp_type) = source.timestamp_type {
             timestamp_type.check_magic(options.magic)?;
-            // As Kafka's own conversion has it: a message without a timestamp is one of the producer's, which is -1.
+            // As in Kafka's own conversion: a message without a timestamp gets the producer's, which is -1.
             let timestamp_type = match timestamp_type {
                 TimestampType::NoTimestampType if options.magic > 0 => TimestampType::CreateTime,
                 other => other,
@@ -164,8 +171,8 @@ impl BatchWriter {
 
     #[inline]
     fn append(&mut self, record: &NewRecord<'_>) -> Result<bool> {
-        if self.builder.count() >= self.cut.max_records
-            || !self.builder.append_within(record, self.cut.batch_size)?
+        if self.builder.count() >= self.limits.max_records
+            || !self.builder.append_within(record, self.limits.batch_size)?
         {
             return Ok(false);
         }

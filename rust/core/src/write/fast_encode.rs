@@ -1,11 +1,10 @@
-//! The short way for plain rows: columns to records of magic 2 with few checks for each, the mirror image of `fast_decode`, in
-//! safe code.
+//! The fast path for plain rows: columns to records of magic 2 with few checks for each. It is the counterpart of
+//! `fast_decode`, in safe code.
 //!
-//! A row is plain if its key and value are not null (or every key is), varints of two bytes hold its lengths and the offset
-//! delta, one of four the timestamp's, and keys, and what headers are made of, are below 64 bytes, and so is their number.
-//! [`append`] stops before the first that is not, or that the batch or the memory has no room for; the caller does that one
-//! by the checked way, which is also where every error is raised. So the two must agree, and tests hold them against each
-//! other.
+//! A row is plain if its key and value are not null (or all keys are null). Its lengths and its offset delta fit
+//! varints of two bytes, and its timestamp delta fits one of four. The key, the number of headers, and each header key
+//! and value are below 64. [`append`] stops before the first other row, and where the batch or the memory is full. The
+//! caller appends that row in the checked way, which also raises every error. Tests compare the bytes of both ways.
 
 mod headers;
 
@@ -13,19 +12,19 @@ use crate::base::primitives::{zigzag32, zigzag64};
 use crate::read::fast_decode::{PREFETCHED, prefetch};
 use headers::RowHeaders;
 
-/// Memory to ask for at once.
-pub(crate) const ROOM: usize = 64 << 10;
+/// Bytes of scratch memory for one call.
+pub(crate) const SCRATCH_BYTES: usize = 64 << 10;
 
-/// The first number that a varint of two bytes does not hold, once it is doubled.
+/// The first length that does not fit a varint of two bytes.
 const LONG: usize = 1 << 13;
-/// The first zigzag delta of a timestamp, ms, that one of four bytes does not hold.
+/// The first zigzag timestamp delta, ms, that does not fit a varint of four bytes.
 const LONG_DELTA: u64 = 1 << 28;
 
-/// How far ahead values are asked for. Every page is a new place for the processor, which foresees no more than the rest of
-/// a page: encoding what is not in its caches takes 1.3 times as long without.
+/// How far ahead values are prefetched. The processor's own prefetching ends at each page. Without this, encoding
+/// values that are not in a cache takes 1.3 times as long.
 const AHEAD: usize = 2 << 10;
 
-/// Fields of rows: the bytes of row `i` lie between `offsets[i]` and `offsets[i + 1]`.
+/// A column of byte strings: those of row `i` lie between `offsets[i]` and `offsets[i + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainColumn<'a> {
     /// One more than there are rows.
@@ -34,52 +33,53 @@ pub struct PlainColumn<'a> {
     pub data: &'a [u8],
 }
 
-/// Headers of rows: those of row `i` are entries `offsets[i]` to `offsets[i + 1]`.
+/// The headers of rows: those of row `i` are the entries `offsets[i]` to `offsets[i + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainHeaders<'a> {
     /// One more than there are rows.
     pub offsets: &'a [i32],
-    /// One an entry.
+    /// One key for each entry.
     pub keys: PlainColumn<'a>,
-    /// One an entry.
+    /// One value for each entry.
     pub values: PlainColumn<'a>,
 }
 
 /// Rows without nulls.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainRows<'a> {
-    /// None: every key is null.
+    /// None if every key is null.
     pub keys: Option<PlainColumn<'a>>,
     /// The values.
     pub values: PlainColumn<'a>,
-    /// None: no row has any.
+    /// None if no row has headers.
     pub headers: Option<PlainHeaders<'a>>,
-    /// ms, one a row.
+    /// One timestamp for each row, ms.
     pub timestamps: &'a [i64],
 }
 
-/// The batch being built, as far as it matters here.
+/// The properties of the open batch that are used here.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct OpenBatch {
     /// Bytes of its records so far.
     pub(crate) records: usize,
-    /// Of the last record.
+    /// Offset delta of the last record.
     pub(crate) offset_delta: i32,
     pub(crate) base_timestamp: i64,
     pub(crate) max_timestamp: i64,
 }
 
-/// Appends rows from `first` on, at most `most`, to a batch that has a record; returns how many it took. Their records
-/// fill the start of `room`. `has_room` says whether a record of a size can follow so many bytes of records.
+/// Appends up to `most` rows from `first` on to a batch that has a record. Returns the number of rows. Their records
+/// fill the start of `room`. `has_room(records, size)` says whether a record of `size` bytes may follow `records`
+/// bytes.
 pub(crate) fn append<F: Fn(usize, usize) -> bool>(
     rows: &PlainRows<'_>,
     first: usize,
     most: usize,
     room: &mut [u8],
-    batch: &mut Batch,
+    batch: &mut OpenBatch,
     has_room: F,
 ) -> usize {
-    // Any delta that is plain then makes a timestamp that may be.
+    // Then any plain delta makes a valid timestamp.
     let offset_delta = usize::try_from(batch.offset_delta).unwrap_or(LONG);
     if batch.base_timestamp < LONG_DELTA as i64 || offset_delta + 1 >= LONG {
         return 0;
@@ -96,7 +96,7 @@ pub(crate) fn append<F: Fn(usize, usize) -> bool>(
     taken
 }
 
-/// The fields of the rows to come.
+/// The remaining fields of a column.
 #[derive(Clone, Copy)]
 struct Fields<'a> {
     starts: &'a [i32],
@@ -121,7 +121,7 @@ fn run<const KEYS: bool, const HEADERS: bool, F: Fn(usize, usize) -> bool>(
     first: usize,
     most: usize,
     room: &mut [u8],
-    batch: &mut Batch,
+    batch: &mut OpenBatch,
     has_room: F,
 ) -> Option<usize> {
     let values = Fields::new(rows.values, first)?;
@@ -143,7 +143,7 @@ fn run<const KEYS: bool, const HEADERS: bool, F: Fn(usize, usize) -> bool>(
             Some(headers) if HEADERS => RowHeaders::new(headers, first + taken),
             _ => None,
         };
-        let size = one::<KEYS, HEADERS>(
+        let size = write_record::<KEYS, HEADERS>(
             Fields::get(keys.data, key_start, key_end),
             Fields::get(values.data, value_start, value_end),
             headers,
@@ -168,18 +168,18 @@ fn run<const KEYS: bool, const HEADERS: bool, F: Fn(usize, usize) -> bool>(
 }
 
 impl Fields<'_> {
-    /// The bytes from a field on, and how many of them are the field.
+    /// Returns the bytes from a field on, and the length of the field.
     #[inline(always)]
     fn get(data: &[u8], start: i32, end: i32) -> Option<(&[u8], usize)> {
-        // What is negative is too large, and so not plain.
+        // A negative offset becomes a large one, which is not plain.
         let bytes = data.get(start as u32 as usize..)?;
         Some((bytes, end.wrapping_sub(start) as u32 as usize))
     }
 }
 
-/// Writes the record of a row to the start of `room`; returns its size.
+/// Writes the record of a row to the start of `room`; returns its size. None if the row is not plain or does not fit.
 #[inline(always)]
-fn one<const KEYS: bool, const HEADERS: bool>(
+fn write_record<const KEYS: bool, const HEADERS: bool>(
     key: Option<(&[u8], usize)>,
     value: Option<(&[u8], usize)>,
     headers: Option<RowHeaders<'_>>,
@@ -191,8 +191,8 @@ fn one<const KEYS: bool, const HEADERS: bool>(
     let (value, value_length) = value?;
     prefetch(value.as_ptr(), AHEAD);
     let (key, key_length) = if KEYS { key? } else { (&[][..], 0) };
-    // What stands between the body's size and the key, from its end to its start: at most eight bytes.
-    let mut head = Head {
+    // The bytes between the length and the key, assembled from the last to the first: at most eight.
+    let mut head = RecordHead {
         word: if KEYS {
             key_length as u64 * 2
         } else {
@@ -220,7 +220,7 @@ fn one<const KEYS: bool, const HEADERS: bool>(
     if timestamp_delta >= LONG_DELTA || key_length >= 64 || body >= LONG || !has_room(size) {
         return None;
     }
-    // Each store runs over into what the next one writes. The masks change nothing: they spare checks.
+    // Each store overruns into the bytes of the next one. The masks change nothing; they only spare bounds checks.
     let start = room.first_chunk_mut::<32>()?;
     *start.first_chunk_mut()? = body_word.to_le_bytes();
     *start.get_mut(body_size & 3..)?.first_chunk_mut()? = head.word.to_le_bytes();
@@ -246,21 +246,21 @@ fn one<const KEYS: bool, const HEADERS: bool>(
     Some(size)
 }
 
-/// The first bytes of a record, put together from their end.
-struct Head {
-    /// In little-endian order.
+/// The first bytes of a record, assembled from the last one to the first.
+struct RecordHead {
+    /// The bytes in little-endian order.
     word: u64,
     size: usize,
 }
 
-impl Head {
+impl RecordHead {
     #[inline(always)]
     fn push(&mut self, bytes: u64, size: usize) {
         self.word = self.word << (8 * size) | bytes;
         self.size += size;
     }
 
-    /// The varint of a number that two bytes hold.
+    /// Adds the varint of a number that fits two bytes.
     #[inline(always)]
     fn push_short(&mut self, number: u64) {
         if number < 1 << 7 {
@@ -270,7 +270,7 @@ impl Head {
         }
     }
 
-    /// Of one that takes three or four.
+    /// Adds the varint of a number that takes three or four bytes.
     #[inline(always)]
     fn push_long(&mut self, number: u64) {
         let low = number & 0x7f | (number & 0x3f80) << 1 | (number & 0x1f_c000) << 2 | 0x8080;
@@ -282,10 +282,10 @@ impl Head {
     }
 }
 
-/// The varint of a length below [`LONG`] in little-endian order, and its size.
+/// Returns the varint of a length below [`LONG`], in little-endian order, and its size.
 #[inline(always)]
 fn short_varint(length: usize) -> (u16, usize) {
-    // What is longer wraps, and is refused by its size.
+    // A longer one wraps, and is refused by its size.
     let doubled = (length as u16).wrapping_mul(2);
     if length < 64 {
         (doubled, 1)
@@ -294,7 +294,7 @@ fn short_varint(length: usize) -> (u16, usize) {
     }
 }
 
-/// Copies the first `length` bytes, and mostly some more: copies of a constant size are cheaper than a call.
+/// Copies the first `length` bytes, and usually some more: copies of a constant size are cheaper than a call.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
     let is_done = match length {
@@ -325,7 +325,8 @@ fn copy_long(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
     Some(())
 }
 
-/// Copies `N` times 16 bytes if they are there, through integers: plain copies would be folded back into one call.
+/// Copies `N` times 16 bytes, if there are as many, through integers: the compiler would merge plain copies into one
+/// call.
 #[inline(always)]
 fn blocks<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     let (Some(to), Some(from)) = (

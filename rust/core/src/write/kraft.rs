@@ -10,22 +10,22 @@ use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 /// Keys of control records: int16 version 0, int16 type.
 const SNAPSHOT_HEADER: [u8; 4] = [0, 0, 0, 3];
 const SNAPSHOT_FOOTER: [u8; 4] = [0, 0, 0, 4];
-/// int16 version, int64 timestamp of the last record that the snapshot covers (0: none), no tagged fields.
+/// int16 version, int64 timestamp of the last record that the snapshot covers (0 for none), no tagged fields.
 const HEADER_VALUE: [u8; 11] = [0; 11];
 /// int16 version, no tagged fields.
 const FOOTER_VALUE: [u8; 3] = [0; 3];
-/// The Raft layer reads no batch beyond 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
+/// The largest batch that the Raft layer reads (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
-/// Appends to `out` a snapshot that covers nothing but these records, as `bootstrap.checkpoint` holds it.
+/// Appends to `out` a snapshot that covers only these records, as `bootstrap.checkpoint` contains it.
 ///
-/// `timestamp` is ms, of every record. The leader epoch is 0.
+/// `timestamp` is that of every record, ms. The leader epoch is 0.
 pub fn kraft_snapshot<'a>(
     records: impl IntoIterator<Item = &'a [u8]>,
     timestamp: i64,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut snapshot = Snapshot {
+    let mut snapshot = SnapshotBuilder {
         builder: BatchBuilder::new(),
         offset: 0,
         timestamp,
@@ -43,14 +43,14 @@ pub fn kraft_snapshot<'a>(
     snapshot.control(&SNAPSHOT_FOOTER, &FOOTER_VALUE, out)
 }
 
-struct Snapshot {
+struct SnapshotBuilder {
     builder: BatchBuilder,
-    /// The next record's.
+    /// Offset of the next record.
     offset: i64,
     timestamp: i64,
 }
 
-impl Snapshot {
+impl SnapshotBuilder {
     fn begin(&mut self, is_control: bool) -> Result<()> {
         self.builder.begin(BatchOptions {
             base_offset: self.offset,

@@ -1,4 +1,4 @@
-//! Which partition a key belongs to, as Kafka's producers choose it.
+//! The partition of a key, as Kafka's producers choose it.
 
 const SEED: u32 = 0x9747_b28c;
 const M: u32 = 0x5bd1_e995;
@@ -24,7 +24,7 @@ pub fn murmur2(data: &[u8]) -> i32 {
     (hash ^ hash >> 15) as i32
 }
 
-/// `BuiltInPartitioner.partitionForKey`; of no partitions, 0.
+/// `BuiltInPartitioner.partitionForKey`; 0 if there are no partitions.
 pub fn partition_for_key(key: &[u8], partitions: i32) -> i32 {
     (murmur2(key) & i32::MAX)
         .checked_rem(partitions)

@@ -1,21 +1,20 @@
-//! The records of an entry of any magic, as what a builder takes.
+//! The records of an entry of any magic, in the form that a builder takes.
 
 use crate::base::error::Result;
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record::{self, Headers};
 use crate::format::walk;
-use crate::read::fetch;
 use crate::write::batch_builder::NewRecord;
 
-/// How many records the entry holds: only magic 2 says so in its header.
+/// Counts the records of an entry. Only magic 2 has the count in its header.
 pub(crate) fn count(header: &Header, entry: &[u8], decompressor: &mut Decompressor) -> Result<u64> {
     count_from(header, entry, decompressor, i64::MIN)
 }
 
-/// The same of an entry behind others, whose records begin at `next_offset` or later. A flipped bit of a wrapper's offset,
-/// which no checksum covers, moves its messages in among those before, and its header does not tell.
+/// Counts the records of an entry, which must lie at `next_offset` or above. No checksum covers a wrapper's offset. A
+/// flipped bit moves its messages among earlier ones, and its header does not reveal it.
 pub(crate) fn count_from(
     header: &Header,
     entry: &[u8],
@@ -34,8 +33,8 @@ pub(crate) fn count_from(
     Ok(count)
 }
 
-/// Calls `visit` with each record of the entry, in the order of its bytes. The entry's own checksum is the caller's; those
-/// of messages in a wrapper are compared here with `check_crcs`.
+/// Calls `visit` with each record of the entry, in the order of its bytes. The caller verifies the entry's own
+/// checksum. With `check_crcs`, those of messages in a wrapper are verified here.
 pub(crate) fn for_each(
     header: &Header,
     entry: &[u8],
@@ -44,10 +43,10 @@ pub(crate) fn for_each(
     mut visit: impl FnMut(NewRecord<'_>) -> Result<()>,
 ) -> Result<()> {
     if header.magic == 2 {
-        let payload = fetch::payload(header, entry, decompressor)?;
+        let payload = record::payload(header, entry, decompressor)?;
         let count = header.records_count.unwrap_or(0);
         return record::for_each(payload, count, |record| {
-            let (timestamp, offset) = header.place(&record);
+            let (timestamp, offset) = header.timestamp_and_offset(&record);
             visit(NewRecord {
                 offset,
                 timestamp,
@@ -57,7 +56,7 @@ pub(crate) fn for_each(
             })
         });
     }
-    message::open(header, entry, decompressor)?.for_each(check_crcs, |message| {
+    MessageSet::open(header, entry, decompressor)?.for_each(check_crcs, |message| {
         visit(NewRecord {
             offset: message.offset,
             timestamp: message.timestamp,

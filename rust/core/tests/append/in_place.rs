@@ -1,31 +1,36 @@
-//! Batches that stay where they are: their headers change as they would when copied, all of them or none.
+//! Appends in place: headers change as in an ordinary append, and either all batches are appended or none.
 
 use brokerless_core::{
-    Answers, Compression, Effects, LogAppender, Origin, Refused, Request, Rules, Settings,
-    TimestampType, headers_alone, place_headers,
+    AppendInfos, AppendOrigin, AppendRequest, Compression, Effects, LogAppender, LogConfig,
+    Refused, TimestampType, ValidationRules, headers_alone, place_headers,
 };
 
-use super::{CODECS, NOW, codec, log_with, settings, three_records};
+use super::{CODECS, NOW, codec, config, log_with, three_records};
 
-const WHOLE: Request = Request {
-    origin: Origin::Client,
+const WHOLE: AppendRequest = AppendRequest {
+    origin: AppendOrigin::Client,
     leader_epoch: 7,
     now: NOW,
     is_encoded_here: true,
     transaction_version: 0,
 };
 
-/// Batches as headers alone, and the same appended whole.
+/// Appends the same batches in place and whole.
 fn append_both(
-    settings: Settings,
+    config: LogConfig,
     batches: &[Vec<u8>],
-) -> (Result<Answers, Refused>, Effects, LogAppender, LogAppender) {
+) -> (
+    Result<AppendInfos, Refused>,
+    Effects,
+    LogAppender,
+    LogAppender,
+) {
     let data = batches.concat();
-    let (mut whole, mut alone) = (log_with(settings), log_with(settings));
+    let (mut whole, mut alone) = (log_with(config), log_with(config));
     whole.append_each(&data, WHOLE, &mut Effects::default());
     let mut effects = Effects::default();
-    let answers = alone.append_in_place(&headers_alone(&data).unwrap().0, WHOLE, &mut effects);
-    (answers, effects, whole, alone)
+    let infos = alone.append_in_place(&headers_alone(&data).unwrap().0, WHOLE, &mut effects);
+    (infos, effects, whole, alone)
 }
 
 #[test]
@@ -33,13 +38,13 @@ fn batches_in_place_change_in_their_headers_as_they_would_when_copied() {
     for compression in CODECS {
         let batches = vec![three_records(compression); 3];
         let data = batches.concat();
-        let (answers, effects, whole, alone) = append_both(settings(None), &batches);
-        let answers = answers.unwrap();
-        assert_eq!((answers.count, answers.consumed), (3, 3 * 61));
-        assert_eq!(answers.last.last_offset, 8);
+        let (infos, effects, whole, alone) = append_both(config(None), &batches);
+        let infos = infos.unwrap();
+        assert_eq!((infos.count, infos.consumed), (3, 3 * 61));
+        assert_eq!(infos.last.last_offset, 8);
         assert_eq!(format!("{whole:?}"), format!("{alone:?}"));
         let mut expected = Effects::default();
-        log_with(settings(None)).append_each(&data, WHOLE, &mut expected);
+        log_with(config(None)).append_each(&data, WHOLE, &mut expected);
         let (stored, given) = (&expected.writes[0], &effects.writes[0]);
         assert_eq!(
             headers_alone(&stored.log).unwrap(),
@@ -60,69 +65,69 @@ fn batches_in_place_change_in_their_headers_as_they_would_when_copied() {
 
 #[test]
 fn in_place_all_batches_are_taken_or_none() {
-    let plain = settings(None);
+    let plain = config(None);
     let rules = plain.rules;
     let refusing = [
-        Settings {
+        LogConfig {
             segment_bytes: 250,
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 timestamp_type: TimestampType::LogAppendTime,
                 ..rules
             },
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 is_compacted: true,
                 ..rules
             },
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 codec: Some(codec(Compression::Zstd)),
                 ..rules
             },
             ..plain
         },
-        Settings {
-            rules: Rules {
+        LogConfig {
+            rules: ValidationRules {
                 max_message_bytes: 10,
                 ..rules
             },
             ..plain
         },
     ];
-    for settings in refusing {
+    for config in refusing {
         let batches = vec![three_records(Compression::None); 3];
-        let (answers, effects, _, alone) = append_both(settings, &batches);
-        assert!(answers.is_err(), "{settings:?}");
+        let (infos, effects, _, alone) = append_both(config, &batches);
+        assert!(infos.is_err(), "{config:?}");
         assert_eq!(effects, Effects::default());
-        assert_eq!(format!("{alone:?}"), format!("{:?}", log_with(settings)));
+        assert_eq!(format!("{alone:?}"), format!("{:?}", log_with(config)));
     }
 }
 
 #[test]
 fn a_newer_leaders_batch_in_place_is_not_left_out() {
-    // Copied, it would be: the header of what stays in the file would be taken for one that is done.
+    // An ordinary append would succeed. In place, the file's own header would claim too much.
     let mut batch = three_records(Compression::None);
     batch[12..16].copy_from_slice(&8_i32.to_be_bytes());
-    let request = Request {
-        origin: Origin::Replication,
+    let request = AppendRequest {
+        origin: AppendOrigin::Replication,
         ..WHOLE
     };
-    let (headers, mut log) = (headers_alone(&batch).unwrap().0, log_with(settings(None)));
+    let (headers, mut log) = (headers_alone(&batch).unwrap().0, log_with(config(None)));
     let newer = log.append_in_place(&headers, request, &mut Effects::default());
     assert!(newer.is_err());
-    let request = Request {
+    let request = AppendRequest {
         leader_epoch: 8,
         ..request
     };
-    let answers = log.append_in_place(&headers, request, &mut Effects::default());
-    assert_eq!(answers.unwrap().count, 1);
+    let infos = log.append_in_place(&headers, request, &mut Effects::default());
+    assert_eq!(infos.unwrap().count, 1);
 }
 
 #[test]
@@ -161,9 +166,9 @@ fn headers_cut_anywhere_are_those_before_the_cut() {
 fn headers_cut_anywhere_are_refused_in_place() {
     let data = vec![three_records(Compression::None); 2].concat();
     let (headers, _) = headers_alone(&data).unwrap();
-    let untouched = format!("{:?}", log_with(settings(None)));
+    let untouched = format!("{:?}", log_with(config(None)));
     for cut in (0..headers.len()).filter(|&cut| cut != 61) {
-        let (mut log, mut effects) = (log_with(settings(None)), Effects::default());
+        let (mut log, mut effects) = (log_with(config(None)), Effects::default());
         let taken = log.append_in_place(&headers[..cut], WHOLE, &mut effects);
         assert!(taken.is_err(), "cut at {cut}");
         assert_eq!(effects, Effects::default());

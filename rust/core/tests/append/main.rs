@@ -1,5 +1,5 @@
-//! Appends of batches of every codec whose payload is broken behind a right checksum, and of what memory cannot hold. What
-//! is taken must be readable; what is refused must leave nothing.
+//! Appends of batches whose payload is broken under a right checksum, in every codec, or too large for memory. An
+//! accepted batch must be readable, and a refused one must leave nothing behind.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod in_place;
@@ -7,9 +7,10 @@ mod in_place;
 mod support;
 
 use brokerless_core::{
-    ActiveSegment, Answer, BatchBuilder, BatchOptions, Codec, Compression, Effects, Headers,
-    HeadersBuffer, LeaderEpochs, LogAppender, NewRecord, Origin, Producers, Refusal, Refused,
-    Request, Rules, SegmentIndexes, Settings, TimestampType, TransactionIndexEnd, crc32c,
+    ActiveSegment, AppendInfo, AppendOrigin, AppendRequest, BatchBuilder, BatchOptions, Codec,
+    Compression, Effects, Headers, HeadersBuffer, LeaderEpochs, LogAppender, LogConfig, NewRecord,
+    Producers, Refusal, Refused, SegmentIndexes, TimestampType, TransactionIndexEnd,
+    ValidationRules, crc32c,
 };
 use support::rows;
 
@@ -29,9 +30,9 @@ fn codec(compression: Compression) -> Codec {
     }
 }
 
-fn settings(target: Option<Compression>) -> Settings {
-    Settings {
-        rules: Rules {
+fn config(target: Option<Compression>) -> LogConfig {
+    LogConfig {
+        rules: ValidationRules {
             message_format: 2,
             codec: target.map(codec),
             timestamp_type: TimestampType::CreateTime,
@@ -39,7 +40,7 @@ fn settings(target: Option<Compression>) -> Settings {
             timestamp_after_max_ms: i64::MAX,
             is_compacted: false,
             max_message_bytes: 1 << 20,
-            max_decompressed_message_bytes: Rules::NO_RECORD_LIMIT,
+            max_decompressed_message_bytes: ValidationRules::NO_RECORD_LIMIT,
         },
         segment_bytes: 1 << 30,
         segment_ms: i64::MAX,
@@ -53,10 +54,10 @@ fn settings(target: Option<Compression>) -> Settings {
 }
 
 fn log(target: Option<Compression>) -> LogAppender {
-    log_with(settings(target))
+    log_with(config(target))
 }
 
-fn log_with(settings: Settings) -> LogAppender {
+fn log_with(config: LogConfig) -> LogAppender {
     let segment = ActiveSegment {
         base_offset: 0,
         size: 0,
@@ -66,10 +67,10 @@ fn log_with(settings: Settings) -> LogAppender {
         transactions: TransactionIndexEnd::default(),
     };
     let (producers, epochs) = (Producers::default(), LeaderEpochs::default());
-    LogAppender::new(settings, segment, producers, epochs, 0, 0)
+    LogAppender::new(config, segment, producers, epochs, 0, 0)
 }
 
-fn append(log: &mut LogAppender, data: &[u8]) -> (Result<Answer, Refused>, Effects) {
+fn append(log: &mut LogAppender, data: &[u8]) -> (Result<AppendInfo, Refused>, Effects) {
     append_as(log, data, false)
 }
 
@@ -77,17 +78,17 @@ fn append_as(
     log: &mut LogAppender,
     data: &[u8],
     is_encoded_here: bool,
-) -> (Result<Answer, Refused>, Effects) {
+) -> (Result<AppendInfo, Refused>, Effects) {
     let mut effects = Effects::default();
-    let request = Request {
-        origin: Origin::Client,
+    let request = AppendRequest {
+        origin: AppendOrigin::Client,
         leader_epoch: 0,
         now: NOW,
         is_encoded_here,
         transaction_version: 0,
     };
-    let answer = log.append(data, request, &mut effects);
-    (answer, effects)
+    let info = log.append(data, request, &mut effects);
+    (info, effects)
 }
 
 fn build(compression: Compression, records: &[NewRecord<'_>]) -> Vec<u8> {
@@ -141,8 +142,8 @@ fn a_payload_broken_behind_a_right_checksum_is_refused_or_can_be_read() {
                     broken[at] ^= flip;
                     let mut log = log(to);
                     match append(&mut log, &sealed(broken)) {
-                        (Ok(answer), effects) => {
-                            assert_eq!(answer.last_offset, 2);
+                        (Ok(info), effects) => {
+                            assert_eq!(info.last_offset, 2);
                             assert_eq!(rows(&effects.writes[0].log).len(), 3);
                         }
                         (Err(refused), effects) => {
@@ -164,34 +165,34 @@ fn a_payload_broken_behind_a_right_checksum_is_refused_or_can_be_read() {
 
 #[test]
 fn what_is_encoded_here_gets_the_answers_that_its_records_would_get() {
-    let rules = settings(None).rules;
+    let rules = config(None).rules;
     let topics = [
         rules,
-        Rules {
+        ValidationRules {
             timestamp_type: TimestampType::LogAppendTime,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_after_max_ms: 1,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_after_max_ms: 2,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_before_max_ms: -1,
             ..rules
         },
-        Rules {
+        ValidationRules {
             timestamp_before_max_ms: 0,
             ..rules
         },
-        Rules {
+        ValidationRules {
             is_compacted: true,
             ..rules
         },
-        Rules {
+        ValidationRules {
             codec: Some(codec(Compression::Zstd)),
             ..rules
         },
@@ -199,16 +200,15 @@ fn what_is_encoded_here_gets_the_answers_that_its_records_would_get() {
     for from in CODECS {
         for rules in topics {
             let taken = [false, true].map(|is_encoded_here| {
-                let mut log = log_with(Settings {
+                let mut log = log_with(LogConfig {
                     rules,
-                    ..settings(None)
+                    ..config(None)
                 });
                 let mut effects = Vec::new();
                 for _ in 0..2 {
-                    let (answer, effect) =
-                        append_as(&mut log, &three_records(from), is_encoded_here);
-                    let answer = answer.map_err(|refused| (refused.to_string(), refused.records));
-                    effects.push((answer, effect, log.segment().size));
+                    let (info, effect) = append_as(&mut log, &three_records(from), is_encoded_here);
+                    let info = info.map_err(|refused| (refused.to_string(), refused.records));
+                    effects.push((info, effect, log.segment().size));
                 }
                 effects
             });
@@ -247,10 +247,10 @@ fn a_payload_cut_anywhere_is_refused() {
         for cut in 61..batch.len() {
             let mut broken = batch[..cut].to_vec();
             broken[8..12].copy_from_slice(&(cut as i32 - 12).to_be_bytes());
-            // What ends a zstd frame holds nothing, and Kafka's reader does not miss it.
+            // The end of a zstd frame holds no data, and Kafka's reader does not miss it.
             let holds_all = from == Compression::Zstd && cut + 3 >= batch.len();
-            let (answer, _) = append(&mut log(None), &sealed(broken));
-            assert!(answer.is_err() || holds_all, "{from:?} cut to {cut}");
+            let (info, _) = append(&mut log(None), &sealed(broken));
+            assert!(info.is_err() || holds_all, "{from:?} cut to {cut}");
         }
     }
 }
@@ -261,8 +261,8 @@ fn every_codec_becomes_every_other_with_the_same_records() {
         let expected = rows(&three_records(from));
         for to in CODECS {
             let mut log = log(Some(to));
-            let (answer, effects) = append(&mut log, &three_records(from));
-            answer.unwrap();
+            let (info, effects) = append(&mut log, &three_records(from));
+            info.unwrap();
             let stored = &effects.writes[0].log;
             assert_eq!(rows(stored), expected, "{from:?} to {to:?}");
             assert_eq!(stored[22] & 7, to as u8);
@@ -282,8 +282,8 @@ fn a_batch_may_not_decompress_to_more_than_the_cap() {
     };
     for compression in &CODECS[1..] {
         let batch = build(*compression, &[record]);
-        let (answer, effects) = append(&mut log(None), &batch);
-        assert_eq!(answer.unwrap_err().refusal, Refusal::Append);
+        let (info, effects) = append(&mut log(None), &batch);
+        assert_eq!(info.unwrap_err().refusal, Refusal::Append);
         assert_eq!(effects, Effects::default());
     }
 }
@@ -294,8 +294,8 @@ fn a_count_that_memory_could_not_hold_is_refused_for_what_is_missing() {
         let mut batch = three_records(compression);
         batch[23..27].copy_from_slice(&(i32::MAX - 1).to_be_bytes());
         batch[57..61].copy_from_slice(&i32::MAX.to_be_bytes());
-        let (answer, _) = append(&mut log(None), &sealed(batch));
-        let refused = answer.unwrap_err();
+        let (info, _) = append(&mut log(None), &sealed(batch));
+        let refused = info.unwrap_err();
         assert_eq!(refused.refusal, Refusal::InvalidRecord);
         assert!(
             refused.message.contains("record 3 of 2147483647"),

@@ -1,4 +1,4 @@
-//! Batches of any records, one after the other, in the same memory.
+//! Builds successive batches of any records in the same memory.
 
 use brokerless_core::{BatchBuilder, BatchOptions, Compression, Header, Headers, NewRecord};
 
@@ -37,7 +37,7 @@ fn an_overridden_last_offset_stays() {
     );
 }
 
-/// Each length at which a varint, or the way bytes are copied, changes; keys and values of other lengths beside it.
+/// Every length where the varint or the copying method changes, next to keys and values of other lengths.
 #[test]
 fn what_is_built_is_read() {
     let text: String = (0..40_000u32)
@@ -87,7 +87,7 @@ fn batches_follow_one_another_in_the_same_memory() {
         let options = with(if codec == Compression::Zstd { 2 } else { 1 }, codec);
         let rows = hello_world(i64::from(round), T);
         builder.begin(options).unwrap();
-        // Forgotten, as nobody finished it.
+        // Discarded, because it is not finished.
         append_all(&mut builder, &rows[..1]);
         builder.begin(options).unwrap();
         append_all(&mut builder, &rows);

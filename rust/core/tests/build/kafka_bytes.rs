@@ -1,4 +1,4 @@
-//! What Kafka's builder made of the same records.
+//! The bytes are those that Kafka's builder wrote for the same records.
 
 use brokerless_core::{BatchOptions, Compression, TimestampType, end_transaction_marker};
 
@@ -102,7 +102,7 @@ fn markers_are_kafkas() {
         partition_leader_epoch,
         producer_id,
         producer_epoch: 3,
-        // Of no concern to a marker.
+        // Ignored for a marker.
         magic: 1,
         base_sequence: 9,
         ..with(1, Compression::Gzip)
@@ -221,7 +221,7 @@ fn log_append_time_replaces_the_records_timestamps() {
     );
 }
 
-/// What a magic 1 gzip wrapper holds.
+/// The content of a gzip wrapper of magic 1.
 fn inflated(wrapper: &[u8]) -> Vec<u8> {
     let mut room = vec![0; 1 << 16];
     let n = libdeflater::Decompressor::new()

@@ -1,4 +1,4 @@
-//! Batches built byte for byte as Kafka's own builder built them, and what it refuses.
+//! Batches equal those of Kafka's own builder byte for byte, and what it refuses is refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod batches;
@@ -8,14 +8,14 @@ mod refusals;
 mod support;
 
 use brokerless_core::{
-    BatchBuilder, BatchOptions, Built, Codec, Compression, Error, HeadersBuffer, NewRecord,
+    BatchBuilder, BatchOptions, BuiltBatch, Codec, Compression, Error, HeadersBuffer, NewRecord,
 };
 use support::{Row, row};
 
 const T: i64 = 1_700_000_000_000;
 
-/// The batch, and what the builder says of it.
-fn built(options: BatchOptions, rows: &[Row]) -> Result<(Vec<u8>, Built), Error> {
+/// Returns the batch and the builder's description of it.
+fn built(options: BatchOptions, rows: &[Row]) -> Result<(Vec<u8>, BuiltBatch), Error> {
     let mut builder = BatchBuilder::new();
     builder.begin(options)?;
     let mut headers = HeadersBuffer::default();

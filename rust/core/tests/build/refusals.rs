@@ -1,4 +1,4 @@
-//! What Kafka's builder refuses, and that it leaves no trace.
+//! What Kafka's builder refuses is refused and leaves no trace.
 
 use brokerless_core::{BatchBuilder, BatchOptions, Compression, Headers, NewRecord, TimestampType};
 
@@ -24,22 +24,22 @@ fn what_kafkas_builder_refuses_is_refused() {
                 is_transactional: true,
                 ..magic(1)
             },
-            "magic 1 knows no transactions",
+            "magic 1 does not support transactions",
         ),
         (
             BatchOptions {
                 is_control: true,
                 ..magic(0)
             },
-            "magic 0 knows no control records",
+            "magic 0 does not support control records",
         ),
-        (with(1, Compression::Zstd), "magic 1 knows no zstd"),
+        (with(1, Compression::Zstd), "magic 1 does not support zstd"),
         (
             BatchOptions {
                 delete_horizon_ms: 0,
                 ..magic(1)
             },
-            "magic 1 knows no delete horizon",
+            "magic 1 does not support a delete horizon",
         ),
         (
             BatchOptions {
@@ -85,7 +85,7 @@ fn what_kafkas_builder_refuses_is_refused() {
         (
             options,
             vec![row(0, -2, None, None)],
-            "timestamp -2; -1 is the least, for none",
+            "timestamp -2 is below -1, which stands for none",
         ),
         (
             magic(1),

@@ -1,4 +1,4 @@
-//! What is compressed has Kafka's framing, and decodes to what it was.
+//! Compressed payloads have Kafka's framing and decode to the original bytes.
 
 use brokerless_core::{Codec, Compression, Compressor, Decompressor};
 
@@ -9,7 +9,7 @@ fn codec(compression: Compression, level: Option<i32>) -> Codec {
     Codec::new(compression, level).unwrap()
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn noise(n: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let next = |_| {
@@ -104,7 +104,7 @@ fn blocks_are_as_large_as_kafkas_and_stored_where_that_is_smaller() {
     assert_eq!(sizes, [32_768, 32_768, 32_768, 32_768, 10]);
 }
 
-/// As in `record-format`: 9, the default, is the fast compressor, which is worse than every level of LZ4-HC.
+/// As in `record-format`: the default 9 selects the fast compressor, which compresses less than every level of LZ4-HC.
 #[test]
 fn lz4_level_9_is_the_fast_one() {
     let data = text(200_000);

@@ -1,4 +1,4 @@
-//! Payloads as writers make them, and text to put into them.
+//! Payloads as other writers make them, and sample text.
 
 use brokerless_core::Compression;
 
@@ -8,7 +8,7 @@ pub(crate) fn joined(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-/// Text that compresses, with long and short matches and some noise: `n` bytes.
+/// Compressible text of `n` bytes, with long and short matches and some noise.
 pub(crate) fn text(n: usize) -> Vec<u8> {
     let mut seed = 1u32;
     let byte = |i: usize| {
@@ -59,7 +59,7 @@ pub(crate) fn lz4(data: &[u8], flags: u8, block_id: u8) -> Vec<u8> {
     lz4_frame(flags, block_id, &blocks)
 }
 
-/// An LZ4 frame with the given flags, block size id and blocks as stored (size word, data).
+/// An LZ4 frame with these flags, block size id and stored blocks (size word, data).
 pub(crate) fn lz4_frame(flags: u8, block_id: u8, blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut described = vec![flags, block_id << 4];
     if flags & 8 != 0 {

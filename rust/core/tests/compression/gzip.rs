@@ -1,4 +1,4 @@
-//! What `java.util.zip.GZIPInputStream` reads.
+//! gzip payloads as `java.util.zip.GZIPInputStream` reads them.
 
 use brokerless_core::Compression::Gzip;
 
@@ -85,7 +85,7 @@ fn cut_next_header_is_garbage_but_a_cut_next_member_is_damage() {
 
 #[test]
 fn a_second_members_magic_inside_the_first_is_no_second_member() {
-    // A stored deflate block shows the data as it is, here with a size and a magic in the middle.
+    // A stored deflate block contains the data as it is, here with a size and a magic in the middle.
     let mut data = vec![9u8; 100];
     data[40..44].copy_from_slice(&100u32.to_le_bytes());
     data[44..47].copy_from_slice(&[0x1f, 0x8b, 8]);

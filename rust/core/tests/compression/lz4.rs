@@ -1,4 +1,4 @@
-//! What Kafka's own frame reader over lz4-java reads.
+//! LZ4 payloads as Kafka's own frame reader over lz4-java reads them.
 
 use brokerless_core::Compression::Lz4;
 use brokerless_core::Decompressor;
@@ -92,7 +92,7 @@ fn stored_blocks_and_bad_block_sizes() {
 
 #[test]
 fn a_match_that_goes_back_by_nothing_is_zeros_and_never_what_memory_held() {
-    // One literal, a match of 7 at offset 0, five literals: no compressor writes it, and the C library takes it.
+    // One literal, a match of 7 at offset 0, five literals. No compressor writes it, but the C library accepts it.
     let block = hex("13610000506263646566");
     let frame = lz4_frame(0x60, 4, &[(block.len() as u32, block)]);
     let mut decompressor = Decompressor::new(1 << 20);

@@ -1,5 +1,5 @@
-//! Each codec against what Kafka's own reader accepts and refuses, damage included: a payload that
-//! Kafka refuses must not come back as rows, and one that it reads must not be refused.
+//! Each codec accepts and refuses what Kafka's own reader does, including damaged payloads: one that Kafka refuses must
+//! not become rows, and one that it reads must not be refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod compressor;
@@ -11,13 +11,13 @@ mod snappy;
 mod support;
 mod zstd;
 
-use brokerless_core::{Compression, Decompressor, Kind, Result};
+use brokerless_core::{Compression, Decompressor, ErrorKind, Result};
 use encode::{compressed, joined, text};
 use support::hex;
 
 use Compression::{Gzip, Lz4, Snappy, Zstd};
 
-/// Two records, "hello" and "world", as every codec's example holds them.
+/// Two records, "hello" and "world", which the example of every codec holds.
 const RECORDS: &str = "16000000010a68656c6c6f0016000a02010a776f726c6400";
 
 /// The records section of Kafka's own batches of those two records.
@@ -40,7 +40,7 @@ const EXAMPLES: [(Compression, &str); 4] = [
     ),
 ];
 
-/// The wrapper values of Kafka's v0 and v1 examples: codec, magic, payload, size decoded.
+/// The wrapper values of Kafka's v0 and v1 examples: codec, magic, payload, decoded size.
 const WRAPPED: [(Compression, u8, &str, usize); 4] = [
     (
         Gzip,
@@ -83,7 +83,7 @@ fn decode(codec: Compression, data: &[u8]) -> Result<Vec<u8>> {
 #[track_caller]
 fn refused(codec: Compression, data: &[u8], why: &str) {
     let error = decode(codec, data).expect_err(why);
-    assert_eq!(error.kind, Kind::Corrupt, "{why}: {error}");
+    assert_eq!(error.kind, ErrorKind::Corrupt, "{why}: {error}");
 }
 
 #[track_caller]
@@ -231,14 +231,19 @@ fn the_cap_is_exact_and_names_its_option() {
         };
         assert_eq!(decode(300_000), Ok(300_000), "{}", codec.name());
         let error = decode(299_999).unwrap_err();
-        assert_eq!(error.kind, Kind::Unsupported, "{}: {error}", codec.name());
+        assert_eq!(
+            error.kind,
+            ErrorKind::Unsupported,
+            "{}: {error}",
+            codec.name()
+        );
         assert!(
             error.message.contains("max_batch_bytes (299999)"),
             "{error}"
         );
         assert_eq!(
             decode(0).unwrap_err().kind,
-            Kind::Unsupported,
+            ErrorKind::Unsupported,
             "{}",
             codec.name()
         );
@@ -261,6 +266,6 @@ fn the_cap_holds_for_several_gzip_members_and_zstd_frames() {
         let error = Decompressor::new(1999)
             .decompress(codec, &payload, false)
             .unwrap_err();
-        assert_eq!(error.kind, Kind::Unsupported, "{error}");
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What snappy-java reads.
+//! snappy payloads as snappy-java reads them.
 
 use brokerless_core::Compression::Snappy;
 
@@ -99,7 +99,7 @@ fn bad_block_lengths_are_refused() {
 
 #[test]
 fn declared_size_is_not_allocated() {
-    // A block of seven bytes that claims to hold 4 GiB - 1.
+    // A block of seven bytes that claims 4 GiB - 1.
     refused(Snappy, &hex("ffffffff0f0061"), "raw");
     refused(
         Snappy,

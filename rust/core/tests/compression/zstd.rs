@@ -1,4 +1,4 @@
-//! What zstd-jni reads.
+//! zstd payloads as zstd-jni reads them.
 
 use brokerless_core::Compression::Zstd;
 
@@ -63,7 +63,7 @@ fn declared_sizes_and_checksums_are_honoured() {
     reads(Zstd, &frame("2003", b"abc"), b"abc", "content size");
     refused(Zstd, &frame("2004", b"abc"), "content size too large");
     refused(Zstd, &frame("2002", b"abc"), "content size too small");
-    // 2^62 bytes declared for three.
+    // Three bytes declare 2^62.
     refused(
         Zstd,
         &frame("e00000000000000040", b"abc"),
@@ -88,7 +88,7 @@ fn dictionaries_and_old_formats_are_refused() {
 
 #[test]
 fn blocks_larger_than_the_window_or_128_kib_are_refused() {
-    // One run of `size` bytes in a frame with this header; four bytes of input for each.
+    // One run of `size` bytes in a frame with this header: four bytes of input for each run.
     let run = |header: &str, size: u32| {
         let block = size << 3 | 1 << 1 | 1;
         joined(&[

@@ -1,4 +1,4 @@
-//! Another batch size: batches are joined where nobody can tell.
+//! Conversions to another batch size join batches only if nobody can tell.
 
 use brokerless_core::{Conversion, Header};
 

@@ -1,4 +1,4 @@
-//! Another codec alone: the same records in another block.
+//! Conversions to another codec keep the records and change only their block.
 
 use brokerless_core::{Codec, Compression, Conversion, Decompressor, Header, payload};
 
@@ -37,7 +37,7 @@ fn what_is_asked_for_already_stays_byte_for_byte() {
     }
 }
 
-/// A follower that fetches a batch without one fails for good.
+/// A follower cannot fetch a batch without a leader epoch.
 #[test]
 fn a_batch_of_the_magic_that_is_asked_for_gets_a_leader_epoch() {
     let entry = hex(V2);
@@ -80,7 +80,7 @@ fn another_codec_changes_length_codec_and_crc_alone() {
             let mut decompressor = Decompressor::new(1 << 20);
             let records = payload(&after, &compressed, &mut decompressor).unwrap();
             assert_eq!(records, &entry[61..]);
-            // And back: the first batch, byte for byte.
+            // And back to the first batch, byte for byte.
             assert_eq!(convert(to_codec(Compression::None), &compressed), entry);
         }
     }
@@ -93,7 +93,7 @@ fn a_codec_alone_leaves_markers_and_empty_batches_as_they_are() {
         assert_eq!(convert(to_codec(Compression::Zstd), &entry), entry);
         assert_eq!(convert(to(2), &entry), entry);
     }
-    // An empty batch that claims a codec: its header is all that counts.
+    // An empty batch that claims a codec: only its header counts.
     let claiming = batch(5, 0x13, 0, 4, b"whatever");
     let expected = batch(5, 0x10, 0, 4, b"");
     assert_eq!(convert(to_codec(Compression::Gzip), &claiming), expected);

@@ -1,6 +1,6 @@
-//! Damage is met before anything is made of it.
+//! Conversions find damage before they convert it.
 
-use brokerless_core::{Compression, Conversion, Converter, Kind, Rewriter, SegmentOutput};
+use brokerless_core::{Compression, Conversion, Converter, ErrorKind, Rewriter, SegmentOutput};
 
 use crate::batch_size::{joined, of_producer};
 use crate::support::hex;
@@ -17,7 +17,7 @@ fn a_wrong_checksum_is_met_before_anything_is_made_of_it() {
         let mut entry = hex(entry);
         *entry.last_mut().unwrap() ^= 1;
         let error = converted_of(conversion, &entry, &[], i64::MAX).unwrap_err();
-        assert_eq!(error.kind, Kind::Corrupt);
+        assert_eq!(error.kind, ErrorKind::Corrupt);
         assert!(error.message.contains("crc mismatch"), "{error}");
     }
 }
@@ -35,7 +35,7 @@ fn broken_records_do_not_get_a_new_checksum() {
     let broken = cut(of_producer(0, 0, 3, 0));
     for conversion in [to_codec(Compression::Lz4), joined(1000)] {
         let error = converted_of(conversion, &broken, &[], i64::MAX).unwrap_err();
-        assert_eq!(error.kind, Kind::Corrupt);
+        assert_eq!(error.kind, ErrorKind::Corrupt);
         assert!(error.message.contains("record 2 of 3"), "{error}");
     }
 }
@@ -49,7 +49,10 @@ fn offsets_that_do_not_rise_are_damage() {
     let error = Rewriter::new(1 << 20)
         .feed(&mut converter, &log, 0, &mut output)
         .unwrap_err();
-    assert_eq!((error.kind, error.base_offset), (Kind::Corrupt, Some(0)));
+    assert_eq!(
+        (error.kind, error.base_offset),
+        (ErrorKind::Corrupt, Some(0))
+    );
     assert_eq!(error.position, hex(V2).len() as u64);
 }
 
@@ -59,7 +62,7 @@ fn a_damaged_offset_does_not_pass_for_one_that_is_to_be_left_out() {
         drop_producers: true,
         ..to(1)
     };
-    // Three batches in a log that ends at 6, the second of which moved: no checksum covers where it is.
+    // A log of three batches that ends at 6. The second one has moved: no checksum covers its offset.
     let refused = |moved: i64| {
         let log: Vec<u8> = [0, moved, 4]
             .into_iter()
@@ -74,7 +77,7 @@ fn a_damaged_offset_does_not_pass_for_one_that_is_to_be_left_out() {
         let error = Rewriter::new(1 << 20)
             .feed(&mut converter, &log, 0, &mut output)
             .unwrap_err();
-        assert_eq!(error.kind, Kind::Corrupt);
+        assert_eq!(error.kind, ErrorKind::Corrupt);
         (error.position / hex(V2).len() as u64, error.message)
     };
     let beyond = |offset| format!("offset {offset} is not below 6, where the log ends");
@@ -108,7 +111,7 @@ fn a_wrapper_that_was_moved_in_among_the_messages_before_is_damage() {
         let error = converted_of(conversion, &log(2), &[], i64::MAX).unwrap_err();
         assert_eq!(
             (error.kind, error.position),
-            (Kind::Corrupt, hex(V1_GZIP).len() as u64)
+            (ErrorKind::Corrupt, hex(V1_GZIP).len() as u64)
         );
         assert!(error.message.contains("offset 1 is below 2"), "{error}");
         converted_of(conversion, &log(3), &[], i64::MAX).unwrap();

@@ -1,4 +1,4 @@
-//! Another magic: what Kafka's own conversions make, and what has to be given up.
+//! Conversions to another magic give what Kafka's own conversions give, and name what would be lost.
 
 use brokerless_core::{
     AbortedTransaction, Compression, Conversion, Converted, Converter, Header, TimestampType,
@@ -14,7 +14,7 @@ use crate::{
 
 #[test]
 fn up_gives_the_bytes_of_kafkas_builder() {
-    // Where a broker goes on to write its leader epoch.
+    // A broker writes its leader epoch here.
     let placed = |batch| {
         let mut batch = hex(batch);
         batch[12..16].fill(0);
@@ -43,7 +43,7 @@ fn down_gives_the_bytes_of_kafkas_builder() {
         };
         assert_eq!(convert(lz4, &hex(V2)), hex(wrapper));
     }
-    // Each message has the append time and the bit for it.
+    // Each message has the append time and its flag.
     let appended = [(0, "hello"), (1, "world")].map(|(offset, value)| {
         message(
             1,
@@ -115,7 +115,7 @@ fn a_wrapper_becomes_one_batch_with_its_offsets_and_times() {
 
 #[test]
 fn a_wrapper_that_ends_behind_its_messages_leaves_its_end() {
-    // Magic 0: inner offsets are absolute, the wrapper's is free.
+    // In magic 0, inner offsets are absolute, and the wrapper's may be anything.
     let inner = [
         message(0, 0, 5, -1, None, Some(b"a")),
         message(0, 0, 7, -1, None, Some(b"b")),
@@ -130,7 +130,7 @@ fn a_wrapper_that_ends_behind_its_messages_leaves_its_end() {
     };
     let up = headers(&convert(to(2), &wrapper(9)))[0];
     assert_eq!((up.base_offset, up.next_offset()), (5, 10));
-    // librdkafka left 0.
+    // Old librdkafka wrote 0.
     let up = headers(&convert(to(2), &wrapper(0)))[0];
     assert_eq!((up.base_offset, up.next_offset()), (5, 8));
 }
@@ -150,7 +150,7 @@ fn what_a_magic_lacks_is_refused_by_name() {
         );
         let zstd = convert(to_codec(Compression::Zstd), &hex(V2));
         let refused = refusal(to(magic), &zstd);
-        assert!(refused.contains("give another codec"), "{refused}");
+        assert!(refused.contains("use another codec"), "{refused}");
         let mut headers = row(3, 1000, None, Some("v"));
         headers.headers = vec![("h".into(), None)];
         let refused = refusal(to(magic), &batch(3, 0, 1, 0, &record(&headers, 3, 1000)));
@@ -174,7 +174,7 @@ fn conversions_that_cannot_be_are_refused_at_once() {
         magic: Some(1),
         ..to_codec(Compression::Zstd)
     };
-    assert!(refused(zstd).contains("knows no zstd"));
+    assert!(refused(zstd).contains("does not support zstd"));
     let drops = Conversion {
         drop_headers: true,
         ..to(2)

@@ -1,5 +1,5 @@
-//! Conversions lose nothing unasked, and make what Kafka's own make: bytes of record-format.md's worked examples where the
-//! codec leaves no choice, else the same rows.
+//! Conversions lose nothing unless asked, and equal Kafka's own: in the bytes of record-format.md's worked examples if
+//! the codec leaves no choice, else in the rows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod batch_size;
@@ -11,8 +11,8 @@ mod segments;
 mod support;
 
 use brokerless_core::{
-    AbortedTransaction, Codec, Compression, Conversion, Converted, Converter, Error, Header, Kind,
-    Next, Rewrite, next,
+    AbortedTransaction, Codec, Compression, Conversion, Converted, Converter, Error, ErrorKind,
+    Header, NextBatch, Rewrite, next_batch,
 };
 
 const V2: &str = "000000000000000000000049ffffffff02ef692a750000000000010000018bcfe568000000018bcfe56805ffffffffffffffffffffffffffff0000000216000000010a68656c6c6f0016000a02010a776f726c6400";
@@ -50,7 +50,7 @@ fn to_codec(compression: Compression) -> Conversion {
     }
 }
 
-/// All of `log` through one converter, which knows these transactions.
+/// Converts all of `log` with one converter that knows these transactions.
 fn converted_of(
     conversion: Conversion,
     log: &[u8],
@@ -59,7 +59,7 @@ fn converted_of(
 ) -> Result<(Vec<u8>, Converted), Error> {
     let mut converter = Converter::new(conversion, aborted, last_stable_offset, i64::MAX, 1 << 24)?;
     let (mut out, mut at) = (Vec::new(), 0);
-    while let Next::Batch(header, entry) = next(&log[at..], at as u64)? {
+    while let NextBatch::Batch(header, entry) = next_batch(&log[at..], at as u64)? {
         at += entry.len();
         if converter.entry(&header, entry, &mut out)? {
             out.extend_from_slice(entry);
@@ -76,13 +76,13 @@ fn convert(conversion: Conversion, log: &[u8]) -> Vec<u8> {
 
 fn refusal(conversion: Conversion, log: &[u8]) -> String {
     let error = converted_of(conversion, log, &[], i64::MAX).unwrap_err();
-    assert_eq!(error.kind, Kind::Invalid);
+    assert_eq!(error.kind, ErrorKind::Invalid);
     error.message
 }
 
 fn headers(log: &[u8]) -> Vec<Header> {
     let (mut headers, mut at) = (Vec::new(), 0);
-    while let Next::Batch(header, entry) = next(&log[at..], at as u64).unwrap() {
+    while let NextBatch::Batch(header, entry) = next_batch(&log[at..], at as u64).unwrap() {
         header.check_crc(entry).unwrap();
         headers.push(header);
         at += entry.len();

@@ -1,4 +1,4 @@
-//! Old segments to new ones, which have a size to keep to.
+//! Rewrites keep to the size of new segments.
 
 use brokerless_core::{
     AbortedTxn, Compression, Conversion, Converter, Rewriter, SegmentOutput, TransactionIndex,
@@ -8,7 +8,8 @@ use brokerless_core::{
 use crate::support::{batch, record, row};
 use crate::{convert, to_codec};
 
-/// All of `log`, `window` bytes at a time, into segments of at most `max` bytes: base offset, batches, aborted.
+/// Rewrites `log`, `window` bytes at a time, into segments of at most `max` bytes; returns their base offsets, batches
+/// and aborted transactions.
 fn rewritten(
     log: &[u8],
     max: u64,

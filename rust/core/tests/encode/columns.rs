@@ -1,17 +1,17 @@
-//! Columns as Arrow has them, whose rows go either way.
+//! Columns in Arrow's layout, which both encoding paths accept.
 
 use brokerless_core::{
     BatchWriter, HeadersBuffer, NewRecord, PlainColumn, PlainHeaders, PlainRows,
 };
 
-/// Where fields end, and their bytes.
+/// The ends of fields, and their bytes.
 #[derive(Default)]
 struct Column(Vec<i32>, Vec<u8>);
 
 impl Column {
     fn push(&mut self, n: usize) {
         if self.0.is_empty() {
-            // What the first rows of a slice leave before them.
+            // Bytes before the first row of a slice.
             self.1.extend(b"left out");
             self.0.push(8);
         }
@@ -32,7 +32,7 @@ impl Column {
     }
 }
 
-/// Columns as Arrow has them.
+/// Columns in Arrow's layout.
 #[derive(Default)]
 pub(crate) struct Table {
     keys: Option<Column>,
@@ -50,7 +50,7 @@ impl Table {
         self.times.push(time);
     }
 
-    /// Of the row pushed last: the lengths of keys and values.
+    /// Adds headers to the last row: the lengths of keys and values.
     pub(crate) fn push_headers(&mut self, headers: &[(usize, usize)]) {
         let (ends, keys, values) = self.headers.get_or_insert_default();
         if ends.is_empty() {
@@ -104,7 +104,7 @@ impl Table {
         }
     }
 
-    /// The batches of all rows, and how many rows went the short way.
+    /// Returns the batches of all rows, and how many rows took the fast path.
     pub(crate) fn batches(&self, writer: &mut BatchWriter, short: bool) -> (Vec<u8>, usize) {
         let plain = self.plain();
         let (mut row, mut taken) = (0, 0);

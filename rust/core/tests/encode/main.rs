@@ -1,4 +1,4 @@
-//! Rows cut into batches: the short way and the checked way write the same bytes.
+//! The fast path and the checked path encode rows to the same bytes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod columns;
@@ -7,7 +7,7 @@ mod sequences;
 #[path = "../support/mod.rs"]
 mod support;
 
-use brokerless_core::{BatchOptions, BatchWriter, Codec, Compression, Cut};
+use brokerless_core::{BatchLimits, BatchOptions, BatchWriter, Codec, Compression};
 
 const T: i64 = 1_700_000_000_000;
 
@@ -19,7 +19,7 @@ fn writer(codec: Compression, batch_size: usize, max_records: i32) -> BatchWrite
         base_sequence: 0,
         ..BatchOptions::default()
     };
-    let cut = Cut {
+    let cut = BatchLimits {
         batch_size,
         max_records,
     };

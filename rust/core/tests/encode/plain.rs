@@ -1,4 +1,4 @@
-//! Plain rows: the short way takes those that it can, and writes what the checked way writes.
+//! The fast path accepts plain rows, and writes what the checked path writes.
 
 use brokerless_core::{
     Compression, Headers, HeadersBuffer, NewRecord, PlainColumn, PlainHeaders, PlainRows,
@@ -8,12 +8,12 @@ use crate::columns::Table;
 use crate::support::rows;
 use crate::{T, writer};
 
-/// The same rows by both ways; returns how many went the short one.
+/// Encodes the rows by both paths; returns how many took the fast one.
 fn compare(table: &Table, codec: Compression, batch_size: usize, max_records: i32) -> usize {
     let mut short = writer(codec, batch_size, max_records);
     let mut checked = writer(codec, batch_size, max_records);
     let mut taken = 0;
-    // Twice: memory and sequences go on.
+    // Twice, because memory and sequences continue.
     for _ in 0..2 {
         let (bytes, n) = table.batches(&mut short, true);
         assert_eq!(
@@ -54,7 +54,7 @@ fn the_short_way_writes_what_the_checked_way_writes() {
     for has_keys in [true, false] {
         let mut table = Table::default();
         for i in 0..3000usize {
-            // Long runs of small rows, and every length beside every other.
+            // Long runs of small rows, and every length next to every other.
             let value = if i % 7 > 0 {
                 20 + i % 90
             } else {
@@ -156,7 +156,7 @@ fn times_near_none_are_left_to_the_checked_way() {
         .unwrap_err();
 }
 
-/// Offsets that do not fit the data are nothing to be read, whatever they say.
+/// Offsets outside the data are never read.
 #[test]
 fn columns_that_lie_take_nothing() {
     let data = [7; 100];

@@ -1,7 +1,8 @@
-//! Sequences go on from batch to batch, with the offsets.
+//! Sequences continue from batch to batch and follow the offsets.
 
 use brokerless_core::{
-    Compression, Header, Headers, HeadersBuffer, NewRecord, Next, Place, TimestampType, next,
+    Compression, Header, Headers, HeadersBuffer, NewRecord, NextBatch, SourceFields, TimestampType,
+    next_batch,
 };
 
 use crate::columns::Table;
@@ -30,11 +31,11 @@ fn what_is_discarded_leaves_no_trace() {
     assert_eq!(first.base_sequence, 10);
 }
 
-/// Sequences follow offset deltas: a gap in the offsets is one in the sequences.
+/// Sequences follow offset deltas: a gap in the offsets is a gap in the sequences.
 #[test]
 fn kept_gaps_take_sequences() {
     let mut writer = writer(Compression::None, 1 << 20, 2);
-    let place = Place {
+    let place = SourceFields {
         leader_epoch: Some(3),
         timestamp_type: Some(TimestampType::CreateTime),
     };
@@ -51,7 +52,7 @@ fn kept_gaps_take_sequences() {
     let (bytes, length) = writer.finish(Vec::new()).unwrap();
     let mut found = Vec::new();
     let mut at = 0;
-    while let Ok(Next::Batch(header, _)) = next(&bytes[at..length], 0) {
+    while let Ok(NextBatch::Batch(header, _)) = next_batch(&bytes[at..length], 0) {
         found.push((
             header.base_offset,
             header.base_sequence,

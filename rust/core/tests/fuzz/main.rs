@@ -1,5 +1,5 @@
-//! Hostile bytes, as an ordinary test: the seeds of `rust/fuzz` and a minute of mutations of them, the same ones for
-//! the same seed. `FUZZ_SECONDS` and `FUZZ_SEED` change that.
+//! Fuzzing as an ordinary test: the seeds of `rust/fuzz`, and a minute of mutations of them. The same seed gives the
+//! same mutations. `FUZZ_SECONDS` and `FUZZ_SEED` change both.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod mutate;
@@ -13,7 +13,7 @@ use mutate::{Random, mutated};
 use peak_alloc::PeakAlloc;
 use targets::{MAX_INPUT, MAX_MEMORY, TARGETS, Target};
 
-/// Counts what Rust allocates. The codecs' C contexts are of constant size: no window is ever allocated.
+/// Counts the memory that Rust allocates. The codecs' C contexts have a constant size: no window is ever allocated.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
@@ -21,7 +21,7 @@ fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }
 
-/// Names and bytes.
+/// Names and contents of the seeds.
 fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../fuzz/seeds")
@@ -39,7 +39,7 @@ fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Runs one input and returns its peak memory; on failure says how to get it again.
+/// Runs one input and returns its peak memory. A failure tells how to reproduce it.
 fn run(target: &Target, input: &[u8], origin: &str) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -67,7 +67,7 @@ fn no_bytes_make_it_panic_or_take_more_memory_than_the_cap() {
         for (name, input) in &named {
             peak = peak.max(run(target, input, &format!("seed {name}")));
         }
-        // A thousandfold each: run once for the memory, too slow to mutate.
+        // The largest seeds expand a thousandfold. They run once, for their memory, and are too slow to mutate.
         let small = named
             .into_iter()
             .filter(|(name, _)| !name.ends_with("-largest"));

@@ -1,8 +1,8 @@
-//! Inputs near valid ones: seeds with bytes changed, cut, doubled, joined, and sums made right again.
+//! Inputs that are nearly valid: seeds with bytes changed, cut, doubled or joined, and checksums corrected.
 
-use brokerless_core::{Next, next};
+use brokerless_core::{NextBatch, next_batch};
 
-/// splitmix64: the same inputs on every machine for the same seed.
+/// splitmix64, which gives the same inputs on every machine for the same seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -13,7 +13,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`; 0 for an empty range.
+    /// A number below `end`; 0 for an empty range.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         if end == 0 {
             0
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// Numbers that lengths, counts and offsets go wrong at.
+/// Numbers at which lengths, counts and offsets tend to go wrong.
 const NUMBERS: [i64; 14] = [
     0,
     1,
@@ -52,7 +52,7 @@ const NUMBERS: [i64; 14] = [
     i64::MIN,
 ];
 
-/// One input, at most `max` bytes long.
+/// Returns one input of at most `max` bytes.
 pub(crate) fn mutated(random: &mut Random, seeds: &[Vec<u8>], max: usize) -> Vec<u8> {
     let mut data = seeds[random.below(seeds.len())].clone();
     for _ in 0..1 + random.below(6) {
@@ -114,10 +114,10 @@ fn mutate(random: &mut Random, data: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     }
 }
 
-/// Damage behind a wrong checksum is never looked at: puts right ones into all whole entries.
+/// Corrects the checksums of all whole entries. Otherwise damage behind a wrong checksum is never reached.
 fn correct_checksums(data: &mut [u8]) {
     let mut at = 0;
-    while let Ok(Next::Batch(header, entry)) = next(&data[at..], at as u64) {
+    while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[at..], at as u64) {
         let crc = header.computed_crc(entry).to_be_bytes();
         let place = at + if header.magic == 2 { 17 } else { 12 };
         at += header.size();

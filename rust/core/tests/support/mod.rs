@@ -1,7 +1,9 @@
-//! Bytes made by hand for tests, and rows read back.
+//! Hand-made bytes for tests, and readers that return rows.
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
-use brokerless_core::{Columns, Error, Fetch, Next, Selection, Taken, crc32, crc32c, next};
+use brokerless_core::{
+    Columns, Error, Fetch, NextBatch, Progress, Selection, crc32, crc32c, next_batch,
+};
 
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
@@ -30,7 +32,7 @@ pub(crate) fn row(offset: i64, timestamp: i64, key: Option<&str>, value: Option<
     }
 }
 
-/// Every column. Sequences are asked for only where the plain way is not to be taken: the kernel has none.
+/// All columns. Sequences are asked for only to avoid the fast path, which does not support them.
 pub(crate) fn all_columns(plain: bool) -> Columns {
     let mut columns = Columns::default();
     columns.keys = Some(Default::default());
@@ -65,7 +67,11 @@ pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
     let timestamps = std::mem::take(columns.timestamps.as_mut().unwrap());
     assert_eq!(columns.rows(), offsets.len());
     assert_eq!(
-        columns.runs.iter().map(|run| run.rows).sum::<usize>(),
+        columns
+            .batches
+            .iter()
+            .map(|batch| batch.rows)
+            .sum::<usize>(),
         offsets.len()
     );
     columns.clear();
@@ -85,19 +91,21 @@ pub(crate) fn take_rows(columns: &mut Columns) -> Vec<Row> {
         .collect()
 }
 
-/// All rows of `bytes` up to its end, its cut, or the error there.
+/// Reads all rows of `bytes` up to the end, an incomplete batch, or an error.
 pub(crate) fn read(bytes: &[u8], fetch: &mut Fetch, plain: bool) -> (Vec<Row>, Option<Error>) {
     let mut columns = all_columns(plain);
     let mut at = 0;
     let error = loop {
-        match next(&bytes[at..], at as u64) {
-            Ok(Next::NeedMore(_)) => break None,
-            Ok(Next::Batch(header, entry)) => match fetch.batch(&header, entry, &mut columns) {
-                Ok(Taken::All) => at += header.size(),
-                Ok(Taken::Part) => {}
-                Ok(Taken::NoRoom) => unreachable!("a small batch has room"),
-                Err(error) => break Some(error),
-            },
+        match next_batch(&bytes[at..], at as u64) {
+            Ok(NextBatch::NeedMore(_)) => break None,
+            Ok(NextBatch::Batch(header, entry)) => {
+                match fetch.batch(&header, entry, &mut columns) {
+                    Ok(Progress::Complete) => at += header.size(),
+                    Ok(Progress::Partial) => {}
+                    Ok(Progress::ColumnsFull) => unreachable!("a small batch has room"),
+                    Err(error) => break Some(error),
+                }
+            }
             Err(error) => break Some(error),
         }
     };
@@ -108,7 +116,7 @@ pub(crate) fn everything() -> Fetch {
     Fetch::new(Selection::new(&[]), true, 1 << 24)
 }
 
-/// Rows of `bytes`, which must be whole and sound, by both ways.
+/// Returns the rows of whole and sound `bytes`, read by both paths.
 pub(crate) fn rows(bytes: &[u8]) -> Vec<Row> {
     let (rows, error) = read(bytes, &mut everything(), true);
     assert_eq!(error, None);
@@ -120,7 +128,7 @@ pub(crate) fn rows(bytes: &[u8]) -> Vec<Row> {
     rows
 }
 
-/// The error that `bytes` raise at their first batch, by both ways.
+/// Returns the error for the first batch of `bytes`, by both paths.
 pub(crate) fn first_error(bytes: &[u8]) -> Error {
     let (rows, error) = read(bytes, &mut everything(), true);
     assert_eq!(rows, vec![]);
@@ -169,7 +177,7 @@ pub(crate) fn record(row: &Row, base_offset: i64, base_timestamp: i64) -> Vec<u8
     framed(&body)
 }
 
-/// A batch of magic 2, producer 7 where `attributes` has the transactional or control bit.
+/// A batch of magic 2. If `attributes` has the transactional or control bit, it is of producer 7.
 pub(crate) fn batch(
     base_offset: i64,
     attributes: i16,

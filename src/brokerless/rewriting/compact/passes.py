@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite
 
-_MAX_BATCH = 256 << 20
 # Verdicts, a bit or two a record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The rest
 # is for keys, 24 bytes each.
 VERDICTS_SHARE = 8
@@ -134,7 +133,7 @@ def decide(
         hash_key=plan.hash_key,
         hash_range=hash_range,
         max_bytes=max(memory // 2, memory - memory // VERDICTS_SHARE - _OVERHEAD),
-        max_batch_bytes=_MAX_BATCH,
+        max_batch_bytes=_native.DEFAULT_MAX_BATCH_BYTES,
         threads=threads(),
     )
     clean, straddling, dirty = _divide_at_first_dirty_offset(plan.found)
@@ -302,7 +301,7 @@ def rewrite(
         plan.producers,
         end_offset=plan.kept_end_offset,
         delete_horizon_ms=plan.delete_horizon_ms,
-        max_batch_bytes=_MAX_BATCH,
+        max_batch_bytes=_native.DEFAULT_MAX_BATCH_BYTES,
         threads=threads(),
     )
     modified_ns = group[-1].modified * 1_000_000

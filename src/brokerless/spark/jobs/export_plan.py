@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
+from brokerless.io.file_window import HEADER
 from brokerless.io.remote import is_remote
 from brokerless.layout import file_names
 from brokerless.log.offset_range import bounds
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from brokerless.spark.jobs.export_files import FileWriter
     from brokerless.spark.source.options import Options, Partition
     from brokerless.spark.source.tasks import Task
-
-# The header of a batch of format 2; the older formats' is shorter.
-_HEADER = 61
 
 
 def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list[Task[Split]], Manifest]:
@@ -105,7 +103,7 @@ def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]
         with segment.open() as file:
             last = segment.batch_of(file, end - 1)
             wanted = {0, *positions, *(() if last is None else (last["position"],))}
-            return [(position, bytes(file.read(position, _HEADER))) for position in sorted(wanted)]
+            return [(position, bytes(file.read(position, HEADER))) for position in sorted(wanted)]
     except (CorruptRecordError, UnsupportedFormatError) as error:
         # The tasks will say so, or leave it out.
         return [str(error)]

@@ -1,15 +1,15 @@
-//! A request's batches by their headers and checksums: the first look, in which nothing changes.
+//! The first check of a request: its batches by their headers and checksums. Nothing changes yet.
 
-use super::{Form, LogAppender, Request, Result};
-use crate::base::error::{Error, Kind};
-use crate::broker::producers::Origin;
+use super::{AppendRequest, BatchForm, LogAppender, Result};
+use crate::base::error::{Error, ErrorKind};
+use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
-use crate::broker::validate::{Placed, check_size, not_in_place};
+use crate::broker::validate::{ValidatedBatch, check_size, not_in_place};
 use crate::format::batch::Header;
 use crate::format::compression::Compression;
-use crate::format::walk::Next;
+use crate::format::walk::NextBatch;
 
-/// The batches of a request, by their headers.
+/// What the headers of a request's batches tell.
 pub(super) struct Analysis {
     pub(super) size: usize,
     pub(super) source: Compression,
@@ -21,12 +21,12 @@ pub(super) struct Analysis {
 }
 
 impl LogAppender {
-    /// What the headers say, batch by batch; the checksums too.
+    /// Reads the headers of all batches, and verifies their checksums.
     pub(super) fn analyse(
         &mut self,
         data: &[u8],
-        request: Request,
-        form: Form,
+        request: AppendRequest,
+        form: BatchForm,
     ) -> Result<Analysis> {
         let mut found = Analysis {
             size: 0,
@@ -41,16 +41,17 @@ impl LogAppender {
         loop {
             let rest = data.get(found.size..).unwrap_or_default();
             let (header, entry) = match form.next(rest, found.size as u64) {
-                Ok(Next::Batch(header, entry)) => (header, entry),
-                Ok(Next::NeedMore(_)) => return Ok(found),
+                Ok(NextBatch::Batch(header, entry)) => (header, entry),
+                Ok(NextBatch::NeedMore(_)) => return Ok(found),
                 Err(error) => return Err(framing(error)),
             };
-            if origin == Origin::Replication && header.partition_leader_epoch > request.leader_epoch
+            if origin == AppendOrigin::Replication
+                && header.partition_leader_epoch > request.leader_epoch
             {
-                if form == Form::Headers {
+                if form == BatchForm::HeaderOnly {
                     return Err(not_in_place("its leader epoch is above the request's"));
                 }
-                // A newer leader's: the fetch that brings them comes with its epoch.
+                // They are a newer leader's. The fetch that brings them comes with its epoch.
                 return Ok(found);
             }
             self.check_header(&header, entry, request, form)
@@ -73,7 +74,7 @@ impl LogAppender {
                 }
             }
             found.size += header.size();
-            self.batches.push(Placed {
+            self.batches.push(ValidatedBatch {
                 header,
                 is_resummed: false,
             });
@@ -84,19 +85,19 @@ impl LogAppender {
         &self,
         header: &Header,
         entry: &[u8],
-        request: Request,
-        form: Form,
+        request: AppendRequest,
+        form: BatchForm,
     ) -> Result<()> {
         let invalid = |message| Err(Refused::new(Refusal::InvalidRecord, message));
         let epoch = header.partition_leader_epoch;
         match request.origin {
-            Origin::RaftLeader if epoch != request.leader_epoch => {
+            AppendOrigin::RaftLeader if epoch != request.leader_epoch => {
                 return invalid(format!(
                     "batch has leader epoch {epoch}, the leader's is {}",
                     request.leader_epoch
                 ));
             }
-            Origin::Client if header.magic == 2 && header.base_offset != 0 => {
+            AppendOrigin::Client if header.magic == 2 && header.base_offset != 0 => {
                 return invalid(format!(
                     "batch has base_offset {}: a producer sends 0, the log assigns offsets",
                     header.base_offset
@@ -104,10 +105,10 @@ impl LogAppender {
             }
             _ => {}
         }
-        if request.origin != Origin::Replication {
-            check_size(header, &self.settings.rules, "")?;
+        if request.origin != AppendOrigin::Replication {
+            check_size(header, &self.config.rules, "")?;
         }
-        if form == Form::Headers {
+        if form == BatchForm::HeaderOnly {
             return Ok(());
         }
         header
@@ -116,13 +117,13 @@ impl LogAppender {
     }
 }
 
-/// A length or a magic that no batch has: with either, nothing behind can be found.
+/// Converts an error about a length or a magic that no batch has. After it, no further batch can be found.
 #[cold]
 pub(super) fn framing(error: Error) -> Refused {
     let (position, base_offset) = (error.position, error.base_offset);
     let refusal = match error.kind {
-        Kind::Corrupt | Kind::Unsupported => Refusal::CorruptRecord,
-        Kind::Invalid => Refusal::Append,
+        ErrorKind::Corrupt | ErrorKind::Unsupported => Refusal::CorruptRecord,
+        ErrorKind::Invalid => Refusal::Append,
     };
     let mut refused = Refused::of(refusal, error);
     refused.position = position;

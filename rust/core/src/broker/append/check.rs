@@ -1,9 +1,9 @@
-//! What a request may not be, whoever its producers are.
+//! Checks of a request that do not depend on its producers.
 
 use super::config::ANY_EPOCH;
-use super::{Analysis, LogAppender, Origin, Request, Result};
+use super::{Analysis, AppendOrigin, AppendRequest, LogAppender, Result};
 use crate::broker::refusal::{Refusal, Refused};
-use crate::broker::validate::Placed;
+use crate::broker::validate::ValidatedBatch;
 
 impl LogAppender {
     pub(super) fn check_given_offsets(&self, analysis: &Analysis) -> Result<()> {
@@ -20,7 +20,7 @@ impl LogAppender {
             return Err(Refused::new(
                 Refusal::UnexpectedAppendOffset,
                 format!(
-                    "first offset {first} is below the log end offset {}: that much is there already",
+                    "first offset {first} is below the log end offset {}: these offsets are in the log already",
                     self.log_end_offset
                 ),
             ));
@@ -28,14 +28,15 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Batches that were converted from older formats have no leader epoch. Kafka's load takes such a log, but its follower
-    /// does not (`LeaderEpochFileCache.assign`): in a copy they get the epoch before them, so that it can be replicated.
-    pub(super) fn fill_epochs(&mut self, request: Request) {
-        if request.origin != Origin::Replication || request.leader_epoch != ANY_EPOCH {
+    /// Fills in missing leader epochs: batches that were converted from older formats have none. Kafka's load accepts
+    /// such a log, but its follower does not (`LeaderEpochFileCache.assign`). In a copy they get the epoch before them,
+    /// so that it can be replicated.
+    pub(super) fn fill_epochs(&mut self, request: AppendRequest) {
+        if request.origin != AppendOrigin::Replication || request.leader_epoch != ANY_EPOCH {
             return;
         }
         let mut latest = self.epochs.latest().unwrap_or(0);
-        for Placed { header, .. } in &mut self.batches {
+        for ValidatedBatch { header, .. } in &mut self.batches {
             match header.partition_leader_epoch {
                 epoch if header.magic < 2 || epoch >= 0 => latest = latest.max(epoch),
                 _ => header.partition_leader_epoch = latest,
@@ -44,12 +45,12 @@ impl LogAppender {
     }
 
     pub(super) fn check_epochs(&self) -> Result<()> {
-        let negative = |placed: &&Placed| {
+        let negative = |placed: &&ValidatedBatch| {
             let header = &placed.header;
             header.magic == 2 && (header.partition_leader_epoch < 0 || header.base_offset < 0)
         };
         match self.batches.iter().find(negative) {
-            Some(Placed { header, .. }) => Err(Refused::new(
+            Some(ValidatedBatch { header, .. }) => Err(Refused::new(
                 Refusal::Append,
                 format!(
                     "leader epoch {} from offset {} on: neither may be negative",
@@ -62,14 +63,14 @@ impl LogAppender {
     }
 
     pub(super) fn check_fits(&self, size: usize) -> Result<()> {
-        if size as i64 <= self.settings.segment_bytes {
+        if size as i64 <= self.config.segment_bytes {
             return Ok(());
         }
         Err(Refused::new(
             Refusal::RecordBatchTooLarge,
             format!(
                 "{size} bytes are appended at once, segment_bytes is {}: append fewer batches at once, or raise it",
-                self.settings.segment_bytes
+                self.config.segment_bytes
             ),
         ))
     }

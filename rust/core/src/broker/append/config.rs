@@ -1,22 +1,22 @@
-//! What goes into an append and what comes out: settings, requests, answers, and what is to be written.
+//! The inputs and outputs of an append: configuration, requests, results, and the bytes to be written.
 
 use crate::broker::index_builder::{SegmentIndexes, TransactionIndexEnd};
-use crate::broker::producers::Origin;
+use crate::broker::producers::{AppendOrigin, DuplicateBatch};
 use crate::broker::refusal::Refused;
-use crate::broker::validate::Rules;
+use crate::broker::validate::ValidationRules;
 
-/// A log's settings, under Kafka's names.
+/// A log's configuration, under Kafka's names.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// What requests may hold, and what becomes of them.
-    pub rules: Rules,
+pub struct LogConfig {
+    /// The rules for the batches of requests.
+    pub rules: ValidationRules,
     /// `segment.bytes`.
     pub segment_bytes: i64,
-    /// `segment.ms`, or of a compacted topic `max.compaction.lag.ms` if that is less.
+    /// `segment.ms`; for a compacted topic at most `max.compaction.lag.ms`.
     pub segment_ms: i64,
     /// `segment.jitter.ms`.
     pub segment_jitter_ms: i64,
-    /// Any number; with a segment's base offset it gives that segment's jitter.
+    /// Any number. Together with a segment's base offset, it determines that segment's jitter.
     pub jitter_seed: u64,
     /// `segment.index.bytes`.
     pub segment_index_bytes: usize,
@@ -24,37 +24,38 @@ pub struct Settings {
     pub index_interval_bytes: i64,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
-    /// The most that one batch may decompress to.
+    /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
 }
 
 /// The segment that is appended to.
 #[derive(Debug, Clone, Copy)]
 pub struct ActiveSegment {
-    /// In its name.
+    /// The base offset in its name.
     pub base_offset: i64,
-    /// Of the `.log`.
+    /// Size of the `.log`.
     pub size: u64,
-    /// When it was made or opened, ms.
+    /// When it was created or opened, ms.
     pub created_ms: i64,
     /// Max timestamp of its first batch.
     pub first_timestamp: Option<i64>,
-    /// Its offset and time index.
+    /// The ends of its offset and time index.
     pub indexes: SegmentIndexes,
-    /// Its transaction index.
+    /// The end of its transaction index.
     pub transactions: TransactionIndexEnd,
 }
 
-/// What is to be written to one segment, all of it at the ends of its files.
+/// Bytes for the ends of one segment's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentWrite {
-    /// The segment.
+    /// Base offset of the segment.
     pub base_offset: i64,
-    /// A roll comes first: close the segment before, and make this one's files; any of these names are old and empty.
+    /// Whether a roll comes first: close the previous segment and create this one's files. Files that already have
+    /// these names are stale or empty.
     pub is_new: bool,
-    /// At a roll: the producer snapshot to write, named by `base_offset`. None: that one exists.
+    /// At a roll: the producer snapshot to write, named by `base_offset`; None if it exists.
     pub snapshot: Option<Vec<u8>>,
-    /// At a roll: the last bytes of the time index of the segment before.
+    /// At a roll: the last bytes of the previous segment's time index.
     pub final_time_entry: Vec<u8>,
     /// For `.log`.
     pub log: Vec<u8>,
@@ -66,14 +67,14 @@ pub struct SegmentWrite {
     pub txnindex: Vec<u8>,
 }
 
-/// What appends change outside: in order, and all of it.
+/// The changes that appends ask for, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// In the segments.
+    /// The writes to segments.
     pub writes: Vec<SegmentWrite>,
-    /// The leader epochs are others now.
+    /// Whether the leader epochs have changed.
     pub has_new_epochs: bool,
-    /// Bytes that are still to come: room is made for them at once.
+    /// Bytes that are still to come. Memory is reserved for them at once.
     pub(super) expected: usize,
 }
 
@@ -93,42 +94,43 @@ impl Effects {
     }
 }
 
-/// No batch has a later one. Batches without an epoch then get the one before them.
+/// The leader epoch that none exceeds. With it, batches without an epoch get the one before them.
 pub(super) const ANY_EPOCH: i32 = i32::MAX;
 
 /// Who appends, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
-    /// Who.
-    pub origin: Origin,
-    /// The leader's epoch, which its batches are stored with. Of replication: batches of a later one are left out, and
-    /// [`ANY_EPOCH`] is that of a copy, which has no leader.
+pub struct AppendRequest {
+    /// Who appends.
+    pub origin: AppendOrigin,
+    /// The leader's epoch, with which its batches are stored. In replication, batches of a later epoch are left out; a
+    /// copy, which has no leader, uses [`ANY_EPOCH`].
     pub leader_epoch: i32,
     /// The broker's clock, ms.
     pub now: i64,
-    /// The batches are as our own encoder made them: what their headers say of their records is true.
+    /// Whether our own encoder made the batches: their headers describe their records correctly.
     pub is_encoded_here: bool,
-    /// Of a coordinator's markers (`transaction.version`); it stands in no batch.
+    /// The version of a coordinator's markers (`transaction.version`), which no batch stores.
     pub transaction_version: i8,
 }
 
-/// The answer to a request that was taken.
+/// The result of an accepted request (Kafka's `LogAppendInfo`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    /// Of its first record; -1 where there was no batch, and for given offsets in magic 0 and 1, which do not say.
+pub struct AppendInfo {
+    /// Offset of its first record. -1 if there was no batch, and for given offsets in magic 0 and 1, whose headers do
+    /// not tell it.
     pub first_offset: i64,
-    /// Of its last record; -1 where there was no batch.
+    /// Offset of its last record; -1 if there was no batch.
     pub last_offset: i64,
-    /// The time that the broker gave the records, or -1; of a duplicate, the max timestamp of the batch stored before.
+    /// The timestamp that the broker gave the records, or -1. For a duplicate: the max timestamp of the stored batch.
     pub log_append_time: i64,
-    /// The largest of its records.
+    /// The largest timestamp of its records.
     pub max_timestamp: i64,
-    /// It was stored before: these are its offsets, and nothing changed.
+    /// Whether it was stored before. Then these are the stored offsets, and nothing changed.
     pub is_duplicate: bool,
 }
 
-impl Answer {
-    /// To a request without a batch.
+impl AppendInfo {
+    /// The result of a request without a batch.
     pub const EMPTY: Self = Self {
         first_offset: -1,
         last_offset: -1,
@@ -136,19 +138,29 @@ impl Answer {
         max_timestamp: -1,
         is_duplicate: false,
     };
+
+    pub(super) fn of_duplicate(stored: DuplicateBatch) -> Self {
+        Self {
+            first_offset: stored.first_offset,
+            last_offset: stored.last_offset,
+            log_append_time: stored.timestamp,
+            max_timestamp: stored.timestamp,
+            is_duplicate: true,
+        }
+    }
 }
 
-/// The answers to many requests, in one.
+/// The results of successive requests, combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
-    /// Requests taken, duplicates included.
+pub struct AppendInfos {
+    /// Accepted requests, including duplicates.
     pub count: u64,
     /// Duplicates among them.
     pub duplicates: u64,
-    /// First offset of the first, last offset of the last, and its other fields.
-    pub last: Answer,
-    /// Bytes taken.
+    /// First offset of the first request, all other fields of the last one.
+    pub last: AppendInfo,
+    /// Bytes of the accepted requests.
     pub consumed: usize,
-    /// Why the next was not: those before it count.
+    /// Why the next request was refused. Those before it count.
     pub refused: Option<Refused>,
 }

@@ -1,52 +1,50 @@
-//! Batches that stay where they are: only their headers come and go.
+//! Appending a file of batches in place: the records stay where they are, and only the headers are read and written.
 
-use super::{Answers, Effects, LogAppender, Request, Result};
+use super::{AppendInfo, AppendInfos, AppendRequest, Decision, Effects, LogAppender, Result};
 use crate::base::error::Error;
 use crate::broker::validate::not_in_place;
-use crate::format::walk::{self, Next};
+use crate::format::walk::{self, NextBatch};
 
-/// How the batches of a request come.
+/// What a request holds of its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum BatchForm {
     Whole,
-    /// Headers alone; their records stay where they are.
-    Headers,
+    /// Headers only; their records stay where they are.
+    HeaderOnly,
 }
 
-impl Form {
-    pub(super) fn next(self, data: &[u8], position: u64) -> std::result::Result<Next<'_>, Error> {
+impl BatchForm {
+    pub(super) fn next(
+        self,
+        data: &[u8],
+        position: u64,
+    ) -> std::result::Result<NextBatch<'_>, Error> {
         match self {
-            Self::Whole => walk::next(data, position),
-            Self::Headers => walk::next_alone(data, position),
+            Self::Whole => walk::next_batch(data, position),
+            Self::HeaderOnly => walk::next_alone(data, position),
         }
     }
 }
 
 impl LogAppender {
-    /// Takes every batch of a file that is to be the next segment's, or the empty active one's: all, or none. Headers come
-    /// alone, and go out alone. Refused where more than headers would change, or a segment be rolled in between.
+    /// Appends all batches of a file that becomes the next segment's, or the empty active one's: all of them, or none.
+    ///
+    /// `headers` are the batches' headers, and so are the bytes in `effects`. Refused if more than headers would change, or
+    /// if a segment would begin among the batches.
     pub fn append_in_place(
         &mut self,
         headers: &[u8],
-        request: Request,
+        request: AppendRequest,
         effects: &mut Effects,
-    ) -> Result<Answers> {
+    ) -> Result<AppendInfos> {
         let (producers, epochs) = (self.producers.clone(), self.epochs.clone());
         let before = (self.segment, producers, epochs, self.log_end_offset);
         let rolled = match self.segment.size {
             0 => Ok(()),
             _ => self.roll(request.now, effects),
         };
-        let taken = rolled.and_then(|()| {
-            let mut answers = self.take_each(headers, request, Form::Headers, effects);
-            match answers.refused.take() {
-                Some(refused) => Err(refused),
-                None if answers.count == 0 => Err(not_in_place("there is none")),
-                None if answers.consumed < headers.len() => Err(not_in_place("its header is cut")),
-                None => Ok(answers),
-            }
-        });
-        if taken.is_err() {
+        let appended = rolled.and_then(|()| self.append_all_headers(headers, request, effects));
+        if appended.is_err() {
             (
                 self.segment,
                 self.producers,
@@ -55,6 +53,38 @@ impl LogAppender {
             ) = before;
             *effects = Effects::default();
         }
-        taken
+        appended
+    }
+
+    fn append_all_headers(
+        &mut self,
+        headers: &[u8],
+        request: AppendRequest,
+        effects: &mut Effects,
+    ) -> Result<AppendInfos> {
+        let mut infos = self.append_each_of(headers, request, BatchForm::HeaderOnly, effects);
+        match infos.refused.take() {
+            Some(refused) => Err(refused),
+            None if infos.count == 0 => Err(not_in_place("the file holds no batch")),
+            None if infos.consumed < headers.len() => Err(not_in_place("its header is cut")),
+            None => Ok(infos),
+        }
+    }
+
+    /// Appends the batch of one header.
+    pub(super) fn append_header(
+        &mut self,
+        header: &[u8],
+        request: AppendRequest,
+        effects: &mut Effects,
+    ) -> Result<AppendInfo> {
+        match self.decide(header, request, BatchForm::HeaderOnly)? {
+            Decision::Empty => Ok(AppendInfo::EMPTY),
+            Decision::Duplicate(_) => Err(not_in_place("it is in the log already")),
+            Decision::Append(accepted) if accepted.roll_to.is_some() => {
+                Err(not_in_place("a new segment would begin with it"))
+            }
+            Decision::Append(accepted) => self.store(header, accepted, effects),
+        }
     }
 }

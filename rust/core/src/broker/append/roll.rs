@@ -1,12 +1,12 @@
-//! When a new segment begins, and what the one before leaves.
+//! Rolling: when a new segment begins, and what is written at the end of the old one.
 
-use super::{ActiveSegment, Analysis, Effects, LogAppender, SegmentWrite, Settings};
+use super::{ActiveSegment, Analysis, Effects, LogAppender, LogConfig, SegmentWrite};
 use crate::broker::index_builder::{
     IndexError, SegmentIndexes, TransactionIndexEnd, relative_offset,
 };
 
 impl LogAppender {
-    /// The base offset of a new segment, if one must begin before these bytes.
+    /// Returns the base offset of a new segment, if one must begin before these bytes.
     pub(super) fn roll_offset(&self, size: usize, analysis: &Analysis, now: i64) -> Option<i64> {
         let segment = &self.segment;
         let waited = match segment.first_timestamp {
@@ -14,27 +14,24 @@ impl LogAppender {
             _ => now.wrapping_sub(segment.created_ms),
         };
         let limit = self
-            .settings
+            .config
             .segment_ms
             .wrapping_sub(self.jitter(segment.base_offset));
-        let is_due = segment.size as i64 > self.settings.segment_bytes - size as i64
+        let is_due = segment.size as i64 > self.config.segment_bytes - size as i64
             || (segment.size > 0 && waited > limit)
             || segment.indexes.is_full()
             || relative_offset(analysis.last_offset, segment.base_offset).is_none();
-        // Without its first offset, a set of magic 0 or 1 starts at most that far below its last.
+        // The first offset of a set of magic 0 or 1 is not known. It starts at most this far below its last.
         let first = analysis
             .first_offset
             .unwrap_or_else(|| analysis.last_offset.wrapping_sub(i64::from(i32::MAX)));
         is_due.then(|| first.max(self.log_end_offset))
     }
 
-    /// Kafka draws a number for each segment; this one is always the same for the same segment.
+    /// Returns the jitter of a segment. Kafka draws a random number; this one is reproducible.
     fn jitter(&self, base_offset: i64) -> i64 {
-        let most = self
-            .settings
-            .segment_jitter_ms
-            .min(self.settings.segment_ms);
-        let mut mixed = self.settings.jitter_seed ^ base_offset as u64;
+        let most = self.config.segment_jitter_ms.min(self.config.segment_ms);
+        let mut mixed = self.config.jitter_seed ^ base_offset as u64;
         // SplitMix64.
         mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,11 +44,11 @@ impl LogAppender {
     }
 
     pub(super) fn new_segment(&self, base_offset: i64, now: i64) -> ActiveSegment {
-        let Settings {
+        let LogConfig {
             index_interval_bytes,
             segment_index_bytes,
             ..
-        } = self.settings;
+        } = self.config;
         ActiveSegment {
             base_offset,
             size: 0,
@@ -62,7 +59,7 @@ impl LogAppender {
         }
     }
 
-    /// Ends the segment in hand; the next one is at `base_offset`.
+    /// Ends the active segment. The next one has this base offset.
     pub(super) fn leave_segment(
         &mut self,
         base_offset: i64,

@@ -1,4 +1,4 @@
-//! What moves a log besides appends: rolls, closing, log start and high watermark.
+//! All other changes of a log: rolls, closing, log start offset and high watermark.
 
 use super::{ActiveSegment, Effects, LogAppender, Result};
 use crate::base::error::Error;
@@ -7,7 +7,7 @@ use crate::broker::producers::Producers;
 use crate::broker::refusal::{Refusal, Refused};
 
 impl LogAppender {
-    /// Begins a new segment at the log end offset; an empty one at that offset is made anew.
+    /// Begins a new segment at the log end offset. An empty segment with that offset is created anew.
     pub fn roll(&mut self, now: i64, effects: &mut Effects) -> Result<()> {
         let base_offset = self.log_end_offset;
         self.leave_segment(base_offset, effects)
@@ -16,8 +16,8 @@ impl LogAppender {
         Ok(())
     }
 
-    /// What a clean close writes: the last bytes of the active segment's time index, and a producer snapshot, named by the
-    /// log end offset, unless that one exists.
+    /// Returns the bytes of a clean close: the last ones of the active segment's time index, and a producer snapshot
+    /// named by the log end offset, unless that exists.
     pub fn close(&mut self) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
         let mut final_time_entry = Vec::new();
         self.segment
@@ -28,8 +28,8 @@ impl LogAppender {
         Ok((final_time_entry, self.producers.take_snapshot()))
     }
 
-    /// Moves the log start offset up, as DeleteRecords and retention do; true if the leader epochs changed. `batch` is the
-    /// base offset of the batch that holds it, `snapshot` the offset of the newest snapshot file.
+    /// Raises the log start offset, as DeleteRecords and retention do. True if the leader epochs changed. `batch` is
+    /// the base offset of the batch that contains it, `snapshot` the offset of the newest snapshot file.
     pub fn set_log_start_offset(
         &mut self,
         offset: i64,
@@ -50,32 +50,32 @@ impl LogAppender {
         self.producers.forget_ended(offset);
         let end_offset = self.producers.end_offset().max(offset);
         self.producers.set_end_offset(end_offset);
-        // `ProducerStateManager.onLogStartOffsetIncremented`: what is below the start needs no snapshot.
+        // `ProducerStateManager.onLogStartOffsetIncremented`: what lies below the start needs no snapshot.
         self.producers
             .set_snapshot_offset(Some(snapshot.unwrap_or(offset)));
         Ok(self.epochs.truncate_from_start(offset))
     }
 
-    /// Pins the high watermark, which otherwise follows the log end.
+    /// Pins the high watermark; None lets it follow the log end.
     pub fn set_high_watermark(&mut self, offset: Option<i64>) {
         self.high_watermark = offset;
         self.producers.forget_ended(self.high_watermark());
     }
 
-    /// Forgets idle producers; their ids.
+    /// Removes idle producers; returns their ids.
     pub fn remove_expired_producers(&mut self, now: i64) -> Vec<i64> {
         self.producers
-            .remove_expired(now, self.settings.producer_id_expiration_ms)
+            .remove_expired(now, self.config.producer_id_expiration_ms)
     }
 
-    /// Within log start and log end.
+    /// The high watermark, between log start and log end.
     pub fn high_watermark(&self) -> i64 {
         self.high_watermark.map_or(self.log_end_offset, |pinned| {
             pinned.min(self.log_end_offset).max(self.log_start_offset)
         })
     }
 
-    /// The first offset that is not decided for consumers that read committed, if there is one.
+    /// The first offset that is undecided for consumers that read committed; None if there is none.
     pub fn first_unstable_offset(&self) -> Option<i64> {
         let first = self.producers.first_unstable_offset()?;
         Some(if first < self.log_start_offset {
@@ -85,7 +85,7 @@ impl LogAppender {
         })
     }
 
-    /// Where consumers that read committed must stop.
+    /// The offset where consumers that read committed stop.
     pub fn last_stable_offset(&self) -> i64 {
         let high_watermark = self.high_watermark();
         self.first_unstable_offset()
@@ -97,22 +97,22 @@ impl LogAppender {
         self.log_end_offset
     }
 
-    /// The first offset that counts.
+    /// The first offset of the log.
     pub fn log_start_offset(&self) -> i64 {
         self.log_start_offset
     }
 
-    /// The segment that is appended to.
+    /// The active segment.
     pub fn segment(&self) -> &ActiveSegment {
         &self.segment
     }
 
-    /// The producers.
+    /// The producer state.
     pub fn producers(&self) -> &Producers {
         &self.producers
     }
 
-    /// The leader epochs; a new leader assigns its own at the log end offset.
+    /// The leader epochs. A new leader assigns its own at the log end offset.
     pub fn epochs(&mut self) -> &mut LeaderEpochs {
         &mut self.epochs
     }

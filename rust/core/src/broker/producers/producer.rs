@@ -1,7 +1,7 @@
-//! One producer, and what the next batch or marker of it may be.
+//! The state of one producer, and the checks of its next batch or marker.
 
-use super::Origin;
-use crate::base::error::{Error, Kind};
+use super::AppendOrigin;
+use crate::base::error::{Error, ErrorKind};
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{BATCH_OVERHEAD, Header, decrement_sequence};
 use crate::format::compression::{Compression, Decompressor};
@@ -9,50 +9,50 @@ use crate::format::control::{self, ControlType};
 use crate::format::record;
 use crate::format::snapshot::ProducerState;
 
-/// A batch as it is remembered.
+/// What is remembered of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct BatchMetadata {
     pub(super) last_sequence: i32,
     pub(super) last_offset: i64,
     pub(super) offset_delta: i32,
     pub(super) timestamp: i64,
 }
 
-impl Batch {
+impl BatchMetadata {
     pub(super) fn first_sequence(&self) -> i32 {
         decrement_sequence(self.last_sequence, self.offset_delta)
     }
 }
 
-/// A producer's last batches of its newest epoch, the oldest first.
+/// The last batches of a producer's newest epoch, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Recent([Option<Batch>; 5]);
+pub(super) struct RecentBatches([Option<BatchMetadata>; 5]);
 
-impl Recent {
-    pub(super) fn push(&mut self, batch: Batch) {
+impl RecentBatches {
+    pub(super) fn push(&mut self, batch: BatchMetadata) {
         self.0.rotate_left(1);
         if let Some(last) = self.0.last_mut() {
             *last = Some(batch);
         }
     }
 
-    pub(super) fn last(&self) -> Option<&Batch> {
+    pub(super) fn last(&self) -> Option<&BatchMetadata> {
         self.0.last().and_then(Option::as_ref)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Batch> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &BatchMetadata> {
         self.0.iter().flatten()
     }
 }
 
-/// -1 stands for unknown, as in the files.
+/// A producer's state. -1 stands for unknown, as in snapshot files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Producer {
     pub(super) epoch: i16,
     pub(super) coordinator_epoch: i32,
     pub(super) timestamp: i64,
     pub(super) txn_first_offset: Option<i64>,
-    pub(super) recent: Recent,
+    pub(super) recent: RecentBatches,
 }
 
 impl Producer {
@@ -61,12 +61,12 @@ impl Producer {
         coordinator_epoch: -1,
         timestamp: -1,
         txn_first_offset: None,
-        recent: Recent([None; 5]),
+        recent: RecentBatches([None; 5]),
     };
 
     pub(super) fn set_epoch(&mut self, epoch: i16) {
         if self.epoch != epoch {
-            self.recent = Recent::default();
+            self.recent = RecentBatches::default();
             self.epoch = epoch;
         }
     }
@@ -92,7 +92,7 @@ impl Producer {
 
 /// A transaction that a marker ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Completed {
+pub(super) struct CompletedTxn {
     pub(super) producer_id: i64,
     pub(super) first_offset: i64,
     pub(super) last_offset: i64,
@@ -104,19 +104,19 @@ pub(super) fn is_expired(producer: &Producer, now: i64, expiration_ms: i64) -> b
 }
 
 impl Producer {
-    /// Takes a data batch; the first offset of the transaction that it begins, if it does.
+    /// Checks and adds a data batch. Returns the first offset of the transaction that it begins, if any.
     pub(super) fn data(
         &mut self,
         stored: &Self,
         header: &Header,
-        origin: Origin,
+        origin: AppendOrigin,
     ) -> std::result::Result<Option<i64>, Refused> {
         self.check_epoch(header, origin)?;
-        if origin == Origin::Client {
+        if origin == AppendOrigin::Client {
             self.check_sequence(stored, header)?;
         }
         self.set_epoch(header.producer_epoch);
-        self.recent.push(Batch {
+        self.recent.push(BatchMetadata {
             last_sequence: header.last_sequence(),
             last_offset: header.last_offset(),
             offset_delta: header.last_offset_delta,
@@ -140,8 +140,12 @@ impl Producer {
         }
     }
 
-    fn check_epoch(&self, header: &Header, origin: Origin) -> std::result::Result<(), Refused> {
-        if header.producer_epoch >= self.epoch || origin == Origin::Replication {
+    fn check_epoch(
+        &self,
+        header: &Header,
+        origin: AppendOrigin,
+    ) -> std::result::Result<(), Refused> {
+        if header.producer_epoch >= self.epoch || origin == AppendOrigin::Replication {
             return Ok(());
         }
         Err(Refused::new(
@@ -153,20 +157,20 @@ impl Producer {
         ))
     }
 
-    /// Since transaction version 2 each transaction ends with a higher epoch, so that a late marker of the one before does
-    /// not end it (KIP-890, KIP-1228). A marker of the same epoch is the retry of one that has ended its transaction, or no
-    /// epoch is left.
+    /// Refuses a marker whose epoch is not above the transaction's. Since transaction version 2, each transaction ends
+    /// with a raised epoch, so that a late marker of an earlier one does not end it (KIP-890, KIP-1228). The same epoch
+    /// is accepted from the retry of a marker that has ended its transaction, and if no higher epoch is left.
     fn check_raised_epoch(
         &self,
         header: &Header,
-        origin: Origin,
+        origin: AppendOrigin,
         transaction_version: i8,
     ) -> std::result::Result<(), Refused> {
         let Some(first) = self.txn_first_offset else {
             return Ok(());
         };
         if transaction_version < 2
-            || origin == Origin::Replication
+            || origin == AppendOrigin::Replication
             || header.producer_epoch != self.epoch
             || self.epoch == i16::MAX
         {
@@ -176,7 +180,7 @@ impl Producer {
             Refusal::InvalidProducerEpoch,
             format!(
                 "marker of producer {} has epoch {}, as the batches of its transaction from offset {first} on: with \
-                 transaction version {transaction_version} it has to be higher",
+                 transaction version {transaction_version} it must be higher",
                 header.producer_id, header.producer_epoch
             ),
         ))
@@ -185,7 +189,7 @@ impl Producer {
     fn check_sequence(&self, stored: &Self, header: &Header) -> std::result::Result<(), Refused> {
         let first = header.base_sequence;
         let expected = if header.producer_epoch != self.epoch {
-            // Of a producer never seen, or forgotten, any sequence is the first.
+            // A producer that is unknown, or forgotten, may start with any sequence.
             if first == 0 || self.epoch == -1 {
                 return Ok(());
             }
@@ -220,17 +224,18 @@ impl Producer {
         ))
     }
 
-    /// Takes a marker; the transaction that it ends, if one is open.
+    /// Checks and adds a marker. Returns the transaction that it ends, if one is open.
     pub(super) fn end(
         &mut self,
         header: &Header,
-        marker: &Marker,
-        origin: Origin,
+        marker: &EndTxnMarker,
+        origin: AppendOrigin,
         transaction_version: i8,
-    ) -> std::result::Result<Option<Completed>, Refused> {
+    ) -> std::result::Result<Option<CompletedTxn>, Refused> {
         self.check_epoch(header, origin)?;
         self.check_raised_epoch(header, origin, transaction_version)?;
-        if marker.coordinator_epoch < self.coordinator_epoch && origin != Origin::Replication {
+        if marker.coordinator_epoch < self.coordinator_epoch && origin != AppendOrigin::Replication
+        {
             return Err(Refused::new(
                 Refusal::TransactionCoordinatorFenced,
                 format!(
@@ -239,7 +244,7 @@ impl Producer {
                 ),
             ));
         }
-        let completed = self.txn_first_offset.map(|first_offset| Completed {
+        let completed = self.txn_first_offset.map(|first_offset| CompletedTxn {
             producer_id: header.producer_id,
             first_offset,
             last_offset: header.base_offset,
@@ -253,24 +258,24 @@ impl Producer {
     }
 }
 
-pub(super) struct Marker {
+pub(super) struct EndTxnMarker {
     is_abort: bool,
     coordinator_epoch: i32,
     timestamp: i64,
 }
 
-/// The marker in a control batch; None for one that the cleaner emptied: its transaction is gone from the log.
+/// Returns the marker in a control batch; None if the cleaner emptied it, because its transaction is gone from the log.
 pub(super) fn marker(
     header: &Header,
     entry: &[u8],
-) -> std::result::Result<Option<Marker>, Refused> {
+) -> std::result::Result<Option<EndTxnMarker>, Refused> {
     if header.records_count == Some(0) {
         return Ok(None);
     }
     let refused = |error: Error| {
         let refusal = match error.kind {
-            Kind::Corrupt => Refusal::InvalidRecord,
-            Kind::Unsupported | Kind::Invalid => Refusal::Append,
+            ErrorKind::Corrupt => Refusal::InvalidRecord,
+            ErrorKind::Unsupported | ErrorKind::Invalid => Refusal::Append,
         };
         Refused::of(refusal, error).at(header.position, header.base_offset)
     };
@@ -296,8 +301,8 @@ pub(super) fn marker(
             .at(header.position, header.base_offset));
         }
     };
-    let (timestamp, _) = header.place(&first);
-    Ok(Some(Marker {
+    let (timestamp, _) = header.timestamp_and_offset(&first);
+    Ok(Some(EndTxnMarker {
         is_abort,
         coordinator_epoch: control::coordinator_epoch(first.value.unwrap_or_default())
             .map_err(refused)?,
@@ -305,5 +310,5 @@ pub(super) fn marker(
     }))
 }
 
-/// A marker is some twenty bytes, and brokers write it uncompressed.
+/// The cap on a compressed marker. Markers have some twenty bytes, and brokers do not compress them.
 const MAX_MARKER_BYTES: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! A header's attributes: codec, timestamp type, and what kind of batch it is.
+//! The attributes of a header: codec, timestamp type, and the kind of batch.
 
 use super::{Header, TimestampType};
 use crate::base::error::{Error, Result};
@@ -11,16 +11,16 @@ const CONTROL: i16 = 0x20;
 const DELETE_HORIZON: i16 = 0x40;
 
 impl Header {
-    /// The codec's number, 0 to 7.
+    /// The codec's id, 0 to 7.
     pub fn compression_id(&self) -> u8 {
         (self.attributes & COMPRESSION_MASK) as u8
     }
 
-    /// The codec, or an error for the ids 5 to 7.
+    /// Returns the codec; the ids 5 to 7 are errors.
     pub fn compression(&self) -> Result<Compression> {
         let id = self.compression_id();
         Compression::from_id(id).ok_or_else(|| {
-            let mut error = Error::unsupported(format!("compression codec {id} is not known"))
+            let mut error = Error::unsupported(format!("compression codec {id} is unknown"))
                 .at(self.position, Some(self.base_offset));
             error.next_position = Some(self.end_position());
             error
@@ -36,34 +36,34 @@ impl Header {
         }
     }
 
-    /// The one timestamp of all records, if the broker set it: the stored deltas then mean nothing.
+    /// The timestamp of all records, if the broker set one. The stored deltas then have no meaning.
     pub fn log_append_time(&self) -> Option<i64> {
         (self.timestamp_type() == TimestampType::LogAppendTime).then_some(self.max_timestamp)
     }
 
-    /// Part of a transaction.
+    /// Whether the batch is part of a transaction.
     pub fn is_transactional(&self) -> bool {
         self.magic == 2 && self.attributes & TRANSACTIONAL != 0
     }
 
-    /// Leaves nobody who wrote it, and no transaction.
+    /// Removes the producer and the transaction.
     pub(crate) fn drop_producer(&mut self) {
         (self.producer_id, self.producer_epoch, self.base_sequence) = (-1, -1, -1);
         self.attributes &= !TRANSACTIONAL;
     }
 
-    /// Holds control records, which no consumer is shown.
+    /// Whether the batch holds control records, which consumers never see.
     pub fn is_control(&self) -> bool {
         self.magic == 2 && self.attributes & CONTROL != 0
     }
 
-    /// When the cleaner may drop the batch's tombstones or marker, ms (KIP-534).
+    /// When the cleaner may drop the batch's tombstones or its marker, ms (KIP-534).
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         (self.magic == 2 && self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp)
     }
 
-    /// Gives the batch the timestamp type and the max timestamp that it is stored with; false if it has them already.
-    /// Magic 0 has neither. What is unknown in the attributes is cleared, as Kafka does when it writes them anew.
+    /// Sets the timestamp type and the max timestamp; false if the batch has them already, or is of magic 0, which has
+    /// neither. Unknown attribute bits are cleared, as when Kafka writes attributes anew.
     pub(crate) fn set_max_timestamp(
         &mut self,
         timestamp_type: TimestampType,
@@ -85,13 +85,13 @@ impl Header {
         true
     }
 
-    /// Says that the records are compressed so; all else in the attributes stays.
+    /// Sets the codec and keeps all other attributes.
     pub(crate) fn set_compression(&mut self, compression: Compression) {
         self.attributes = self.attributes & !COMPRESSION_MASK | compression as i16;
     }
 }
 
-/// The attributes that say all this; the timestamp type matters for magic 1 and 2, the flags for magic 2.
+/// Combines attributes. The timestamp type is used for magic 1 and 2, the flags for magic 2.
 pub(crate) fn attributes(
     compression: Compression,
     timestamp_type: TimestampType,

@@ -1,8 +1,7 @@
-//! Payloads compressed as Kafka's writers compress them.
+//! Compressing payloads as Kafka's writers do.
 //!
-//! Compressed bytes are not canonical, so these need not be Kafka's byte for byte; framing, block sizes and flags
-//! are. One thing is done otherwise on purpose: a zstd frame says how long its content is, because the size is known
-//! before it starts, and a reader can then decode it in one step.
+//! Compressed bytes are not canonical and may differ from Kafka's; framing, block sizes and flags are the same. There
+//! is one deliberate difference: a zstd frame declares its content size, so that a reader can decode it in one step.
 
 use std::fmt;
 
@@ -13,32 +12,33 @@ use zstd_safe::{CCtx, CParameter, get_error_name};
 use super::{Compression, lz4 as lz4_frame, snappy};
 use crate::base::error::{Error, Result};
 
-/// A buffer kept longer than this is given back once it is not needed any more.
+/// A larger buffer is freed once a payload needs much less.
 const KEEP: usize = 8 << 20;
 
-/// Kafka reads zstd windows up to this; a frame that says how long it is has its content as the window.
+/// The largest zstd window that Kafka reads. A frame that declares its size has its content as the window.
 const MAX_WINDOW: usize = 128 << 20;
 
-/// libdeflate leaves "slowest" or "fastest" in the gzip header's ninth byte by level; zlib in Java leaves 0.
+/// The position of the gzip header's ninth byte. libdeflate sets it to "slowest" or "fastest" by level; Java's zlib
+/// leaves 0.
 const GZIP_EXTRA_FLAGS_AT: usize = 8;
 
-/// A codec and how hard it tries.
+/// A codec and its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codec {
     /// The codec.
     pub compression: Compression,
-    /// As in Kafka's `compression.gzip.level` and its like; None: Kafka's default.
+    /// The level, as in Kafka's `compression.gzip.level` and its siblings; None is Kafka's default.
     pub level: Option<i32>,
 }
 
 impl Codec {
-    /// Records as they are.
+    /// No compression.
     pub const NONE: Self = Self {
         compression: Compression::None,
         level: None,
     };
 
-    /// Refuses levels that Kafka refuses.
+    /// Creates a codec; refuses levels that Kafka refuses.
     pub fn new(compression: Compression, level: Option<i32>) -> Result<Self> {
         let codec = Self { compression, level };
         let Some(level) = level else {
@@ -73,13 +73,13 @@ impl Codec {
     }
 }
 
-/// What zlib takes -1 for.
+/// The level for which zlib accepts -1.
 const GZIP_DEFAULT: i32 = 6;
 
-/// Compresses payloads one after another; contexts and buffers are kept between calls.
+/// Compresses payloads; contexts and buffers are kept between calls.
 pub struct Compressor {
-    /// What the last payload became, then room.
-    room: Vec<u8>,
+    /// The last compressed payload, then spare memory.
+    buffer: Vec<u8>,
     gzip: Option<(i32, libdeflater::Compressor)>,
     snappy: snap::raw::Encoder,
     zstd: Option<CCtx<'static>>,
@@ -98,19 +98,19 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// Holds nothing until it is used.
+    /// Allocates nothing until it is used.
     pub fn new() -> Self {
         Self {
-            room: Vec::new(),
+            buffer: Vec::new(),
             gzip: None,
             snappy: snap::raw::Encoder::new(),
             zstd: None,
         }
     }
 
-    /// Appends to `to` what `from` becomes.
+    /// Compresses `from` and appends the result to `to`.
     ///
-    /// `magic` is the batch's: the LZ4 header of magic 0 has the checksum that its readers expect (KAFKA-3160).
+    /// `magic` is the batch's. The LZ4 header of magic 0 gets the checksum that its readers expect (KAFKA-3160).
     pub fn compress(
         &mut self,
         codec: Codec,
@@ -126,30 +126,30 @@ impl Compressor {
         Ok(())
     }
 
-    /// What `from` becomes, valid until the next call. The codec is not none.
+    /// Compresses `from` with a codec other than none. The result is valid until the next call.
     pub(crate) fn compressed(&mut self, codec: Codec, magic: i8, from: &[u8]) -> Result<&[u8]> {
-        if self.room.len() > KEEP && from.len() < KEEP / 4 {
-            self.room = Vec::new();
+        if self.buffer.len() > KEEP && from.len() < KEEP / 4 {
+            self.buffer = Vec::new();
         }
         let level = codec.level();
         let length = match codec.compression {
             Compression::None => 0,
             Compression::Gzip => self.gzip(level, from)?,
             Compression::Snappy => {
-                reserve(&mut self.room, snappy::bound(from.len()));
-                snappy::encode(&mut self.snappy, from, &mut self.room)?
+                reserve(&mut self.buffer, snappy::bound(from.len()));
+                snappy::encode(&mut self.snappy, from, &mut self.buffer)?
             }
             Compression::Lz4 => {
                 let mode = match level {
                     lz4_frame::FAST_LEVEL => CompressionMode::DEFAULT,
                     level => CompressionMode::HIGHCOMPRESSION(level),
                 };
-                reserve(&mut self.room, lz4_frame::bound(from.len()));
-                lz4_frame::encode(mode, magic == 0, from, &mut self.room)?
+                reserve(&mut self.buffer, lz4_frame::bound(from.len()));
+                lz4_frame::encode(mode, magic == 0, from, &mut self.buffer)?
             }
             Compression::Zstd => self.zstd(level, from)?,
         };
-        Ok(self.room.get(..length).unwrap_or_default())
+        Ok(self.buffer.get(..length).unwrap_or_default())
     }
 
     fn gzip(&mut self, level: i32, from: &[u8]) -> Result<usize> {
@@ -161,11 +161,11 @@ impl Compressor {
                 &mut gzip.insert((level, libdeflater::Compressor::new(known))).1
             }
         };
-        reserve(&mut self.room, gzip.gzip_compress_bound(from.len()));
+        reserve(&mut self.buffer, gzip.gzip_compress_bound(from.len()));
         let length = gzip
-            .gzip_compress(from, &mut self.room)
+            .gzip_compress(from, &mut self.buffer)
             .map_err(|e| Error::invalid(format!("gzip: {e}")))?;
-        if let Some(flags) = self.room.get_mut(GZIP_EXTRA_FLAGS_AT) {
+        if let Some(flags) = self.buffer.get_mut(GZIP_EXTRA_FLAGS_AT) {
             *flags = 0;
         }
         Ok(length)
@@ -185,18 +185,18 @@ impl Compressor {
             .set_parameter(CParameter::CompressionLevel(level))
             .and_then(|_| context.set_parameter(CParameter::ContentSizeFlag(says_size)))
             .map_err(failed)?;
-        reserve(&mut self.room, zstd_safe::compress_bound(from.len()));
+        reserve(&mut self.buffer, zstd_safe::compress_bound(from.len()));
         context
-            .compress2(self.room.as_mut_slice(), from)
+            .compress2(self.buffer.as_mut_slice(), from)
             .map_err(failed)
     }
 }
 
-/// Room for `n` bytes, zeroed once.
-fn reserve(room: &mut Vec<u8>, n: usize) {
-    if room.len() < n {
-        // Nothing to keep: fresh zero pages are cheaper than a copy.
-        *room = Vec::new();
-        *room = vec![0; n.next_power_of_two()];
+/// Grows `buffer` to `n` bytes. Memory is zeroed once.
+fn reserve(buffer: &mut Vec<u8>, n: usize) {
+    if buffer.len() < n {
+        // Nothing must be kept: fresh zero pages are cheaper than a copy.
+        *buffer = Vec::new();
+        *buffer = vec![0; n.next_power_of_two()];
     }
 }

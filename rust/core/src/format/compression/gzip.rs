@@ -1,11 +1,11 @@
-//! gzip as `java.util.zip.GZIPInputStream` reads it: members one after another are one stream, and
-//! what follows a member without being a member's header is ignored.
+//! gzip as `java.util.zip.GZIPInputStream` reads it: successive members form one stream. Bytes after a member that are
+//! no member header are ignored.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use libdeflater::DecompressionError;
 use memchr::memmem;
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 
 /// The two magic bytes and the only compression method.
@@ -19,8 +19,8 @@ const FEXTRA: u8 = 0x04;
 const FNAME: u8 = 0x08;
 const FCOMMENT: u8 = 0x10;
 
-/// Two decoders: libdeflate is half as fast again but stops silently after the first member and
-/// cannot say where; the streaming one does everything else.
+/// Two decoders. libdeflate is half as fast again, but it stops silently after the first member and does not report
+/// where. The streaming one handles everything else.
 #[derive(Default)]
 pub(super) struct Gzip {
     fast: Option<libdeflater::Decompressor>,
@@ -28,7 +28,7 @@ pub(super) struct Gzip {
 }
 
 impl Gzip {
-    pub(super) fn decode(&mut self, data: &[u8], out: &mut Output) -> Result<()> {
+    pub(super) fn decode(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         if self.single_member(data, out)? {
             return Ok(());
         }
@@ -36,9 +36,9 @@ impl Gzip {
         self.members(data, out)
     }
 
-    /// Decodes a payload that is one plain member, as Kafka writes them. False: it is not, or it is
-    /// damaged in a way that the other decoder must name.
-    fn single_member(&mut self, data: &[u8], out: &mut Output) -> Result<bool> {
+    /// Decodes a payload of one plain member, as Kafka writes them. False: it has another form, or damage that the
+    /// other decoder must report.
+    fn single_member(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<bool> {
         let (Some([0x1f, 0x8b, 8, 0]), Some(&isize)) = (data.first_chunk(), data.last_chunk())
         else {
             return Ok(false);
@@ -56,12 +56,12 @@ impl Gzip {
         Ok(!has_second_member(data, size))
     }
 
-    /// Decodes member after member.
-    fn members(&mut self, data: &[u8], out: &mut Output) -> Result<()> {
+    /// Decodes all members.
+    fn members(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let mut rest = after_header(data)?;
         loop {
             rest = self.deflated(rest, out)?;
-            // A cut or foreign header after a member is trailing garbage, not damage.
+            // An incomplete or foreign header after a member is trailing garbage, not damage.
             match after_header(rest) {
                 Ok(next) if rest.len() >= MIN_MEMBER - 1 => rest = next,
                 _ => return Ok(()),
@@ -69,12 +69,12 @@ impl Gzip {
         }
     }
 
-    /// Decodes one member's deflate stream, checks its trailer, and returns what follows.
-    fn deflated<'a>(&mut self, mut data: &'a [u8], out: &mut Output) -> Result<&'a [u8]> {
+    /// Decodes one member's deflate stream, verifies its trailer, and returns the bytes behind it.
+    fn deflated<'a>(&mut self, mut data: &'a [u8], out: &mut OutputBuffer) -> Result<&'a [u8]> {
         let decoder = self.streaming.get_or_insert_with(|| Decompress::new(false));
         decoder.reset(false);
         loop {
-            // At the cap the stream may still end, so one byte more decides.
+            // At the cap the stream may still end. One more byte tells.
             let within_cap = out.reserve(1);
             let mut beyond = [0];
             let room = if within_cap.is_ok() {
@@ -122,8 +122,8 @@ impl Gzip {
     }
 }
 
-/// Whether another member may follow the first, which decoded to `size` bytes: a header's magic,
-/// right behind a trailer that says so. Where it errs, the slower decoder decides.
+/// Whether another member may follow the first one, which decoded to `size` bytes: a header's magic directly behind a
+/// matching trailer. False positives only cost time, as the slower decoder then decides.
 fn has_second_member(data: &[u8], size: usize) -> bool {
     let isize = (size as u32).to_le_bytes();
     let Some((_, later)) = data.split_at_checked(MIN_MEMBER - isize.len()) else {
@@ -136,7 +136,7 @@ fn has_second_member(data: &[u8], size: usize) -> bool {
     })
 }
 
-/// What follows a member's header.
+/// Returns the bytes behind a member's header.
 fn after_header(data: &[u8]) -> Result<&[u8]> {
     let cut = || Error::corrupt("gzip: data ends inside a member's header");
     let (fixed, mut rest) = data.split_first_chunk::<10>().ok_or_else(cut)?;

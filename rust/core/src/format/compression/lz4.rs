@@ -6,14 +6,13 @@
 //! end:   00 00 00 00 | [content checksum, 4]
 //! ```
 //!
-//! Little-endian. Blocks are independent; the content checksum must be there but is not verified;
-//! whatever follows the frame is ignored. The end mark must be there: without it a cut payload would
-//! look whole.
+//! All integers are little-endian, and blocks are independent. The content checksum must be present but is not verified.
+//! Bytes behind the frame are ignored. The end mark is required: without it, a cut payload would look whole.
 
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
 use twox_hash::XxHash32;
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Writer;
 
@@ -25,30 +24,30 @@ const CONTENT_SIZE: u8 = 0x08;
 const CONTENT_CHECKSUM: u8 = 0x04;
 const RESERVED_OR_DICTIONARY: u8 = 0x03;
 
-/// In a block's size: the block is stored as it is.
+/// In a block's size: the block is stored uncompressed.
 const UNCOMPRESSED: u32 = 1 << 31;
 
-/// A length byte of 255 is the most that one compressed byte can stand for.
+/// The most bytes that one compressed byte can stand for: a length byte of 255.
 const MAX_RATIO: usize = 255;
 
-/// What Kafka writes: version 1, independent blocks of 64 KiB, and no more.
+/// The flags that Kafka writes: version 1, independent blocks of 64 KiB, nothing else.
 const WRITTEN_FLAGS: [u8; 2] = [0x60, 0x40];
 const BLOCK: usize = 64 << 10;
 /// The frame's header as written: magic, flags, checksum.
 const HEADER: usize = 7;
 
-/// Kafka's default level, which is no level of LZ4-HC: Kafka takes the fast compressor for it.
+/// Kafka's default level. It is no LZ4-HC level; Kafka uses the fast compressor for it.
 pub(super) const FAST_LEVEL: i32 = 9;
 
-/// The most that `n` bytes can become, and what one block may need in between.
+/// The largest size that `n` bytes can compress to, and the intermediate space of one block.
 pub(super) fn bound(n: usize) -> usize {
     HEADER + n.div_ceil(BLOCK) * (4 + compress_bound(BLOCK).unwrap_or(2 * BLOCK)) + 4
 }
 
-/// Writes the frame that `data` becomes to the start of `room`, of at least its [`bound`]; returns its length.
+/// Compresses `data` to the start of `room`, which has at least its [`bound`]; returns the frame's length.
 ///
-/// `sums_magic`: the header checksum includes the magic number, which is wrong, and what readers of message magic 0
-/// expect (KAFKA-3160).
+/// `sums_magic`: the header checksum includes the magic number. That is wrong, but readers of message magic 0 expect it
+/// (KAFKA-3160).
 pub(super) fn encode(
     mode: CompressionMode,
     sums_magic: bool,
@@ -95,7 +94,11 @@ struct Frame {
     max_block: usize,
 }
 
-pub(super) fn decode(data: &[u8], ignore_header_checksum: bool, out: &mut Output) -> Result<()> {
+pub(super) fn decode(
+    data: &[u8],
+    ignore_header_checksum: bool,
+    out: &mut OutputBuffer,
+) -> Result<()> {
     let (frame, mut rest) = header(data, ignore_header_checksum)?;
     loop {
         let size = take_u32(&mut rest, "an end mark")?;
@@ -137,7 +140,7 @@ pub(super) fn decode(data: &[u8], ignore_header_checksum: bool, out: &mut Output
     Ok(())
 }
 
-/// What the header says, and what follows it.
+/// Parses the header; returns it and the bytes behind it.
 fn header(data: &[u8], ignore_checksum: bool) -> Result<(Frame, &[u8])> {
     let (fixed, _) = data
         .split_first_chunk::<6>()
@@ -171,13 +174,14 @@ fn header(data: &[u8], ignore_checksum: bool) -> Result<(Frame, &[u8])> {
     Ok((Frame { flags, max_block }, rest))
 }
 
-fn compressed(block: &[u8], max_block: usize, out: &mut Output) -> Result<()> {
+fn compressed(block: &[u8], max_block: usize, out: &mut OutputBuffer) -> Result<()> {
     let most = max_block.min(block.len().saturating_mul(MAX_RATIO) + 64);
     let allowed = out.allowed().min(most);
     out.reserve(allowed)?;
     let mut decoded = decode_block(block, out.spare().get_mut(..allowed).unwrap_or_default());
     if decoded.is_err() && allowed < most {
-        // The cap is in the way, or only ends it where LZ4 wants more behind a match: Kafka has room for any block.
+        // Either the cap is reached, or the cap is exact and LZ4 needs spare bytes behind a match. Kafka's buffer holds
+        // any block.
         let mut whole = vec![0; most];
         decoded = decode_block(block, &mut whole);
         if let Ok(n) = decoded {
@@ -197,7 +201,7 @@ fn compressed(block: &[u8], max_block: usize, out: &mut Output) -> Result<()> {
     }
 }
 
-/// The C library decides, as for Kafka, whose lz4-java calls it too.
+/// Decodes a block with the C library, which Kafka's lz4-java calls too.
 fn decode_block(block: &[u8], room: &mut [u8]) -> Result<usize> {
     let size = i32::try_from(room.len()).unwrap_or(i32::MAX);
     decompress_to_buffer(block, Some(size), room)

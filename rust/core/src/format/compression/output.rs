@@ -1,22 +1,22 @@
-//! The buffer that all codecs decode into.
+//! The buffer that all codecs decode into, with the cap on its size.
 
 use crate::base::error::{Error, Result};
 
-/// A buffer kept longer than this is given back once a payload needs much less.
+/// A larger buffer is freed once a payload needs much less.
 const KEEP: usize = 8 << 20;
 
-/// The smallest buffer worth having: most batches fit, so most readers never grow it.
+/// The initial size. Most batches fit, so most buffers never grow.
 const MIN: usize = 64 << 10;
 
-/// Decoded bytes, then room for more. Room is zeroed once, when the buffer grows, not per payload.
+/// A buffer that is filled from the front. Its memory is zeroed once, when the buffer grows, not for each payload.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct OutputBuffer {
     bytes: Vec<u8>,
     filled: usize,
     max: usize,
 }
 
-impl Output {
+impl OutputBuffer {
     pub(super) fn new(max: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -41,7 +41,7 @@ impl Output {
         &self.bytes
     }
 
-    /// What the last `n` filled bytes are.
+    /// The last `n` filled bytes.
     pub(super) fn last(&self, n: usize) -> &[u8] {
         self.bytes
             .get(self.filled.saturating_sub(n)..self.filled)
@@ -53,17 +53,17 @@ impl Output {
         self.max - self.filled
     }
 
-    /// Whatever room there is.
+    /// The memory behind the filled bytes.
     pub(super) fn spare(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Counts the first `n` bytes of the room as filled.
+    /// Counts the next `n` bytes as filled.
     pub(super) fn fill(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.bytes.len());
     }
 
-    /// Makes room for `n` bytes, or fails because the cap is in the way.
+    /// Makes room for `n` bytes; fails if the cap prevents it.
     pub(super) fn reserve(&mut self, n: usize) -> Result<()> {
         if n > self.allowed() {
             return Err(self.too_large());
@@ -74,8 +74,8 @@ impl Output {
         Ok(())
     }
 
-    /// Room for a payload that says (or suggests) it decodes to `size`, believed only up to 64 times
-    /// the `payload` bytes that are really there.
+    /// Makes room for a payload that declares, or suggests, its decoded size. At most 64 times the payload's own bytes
+    /// are believed.
     pub(super) fn expect(&mut self, size: u64, payload: usize) {
         let believed = payload
             .saturating_mul(64)
@@ -86,7 +86,7 @@ impl Output {
         }
     }
 
-    /// More room after what there was proved too little.
+    /// Makes more room after the decoder ran out of it.
     pub(super) fn grow(&mut self) -> Result<()> {
         if self.bytes.len() >= self.max {
             return Err(self.too_large());
@@ -101,7 +101,7 @@ impl Output {
             .max(MIN)
             .min(self.max);
         if self.filled == 0 {
-            // Nothing to keep: fresh zero pages are cheaper than a copy, and the old ones go first.
+            // Nothing must be kept: fresh zero pages are cheaper than a copy, and the old ones are freed first.
             self.bytes = Vec::new();
             self.bytes = vec![0; len];
         } else {

@@ -5,11 +5,11 @@
 //! block   int32 length, then one raw snappy block of that length
 //! ```
 //!
-//! Big-endian, no checksum, no end mark. Java writes at most 32 KiB in a block.
+//! Integers are big-endian; there is no checksum and no end mark. Java writes at most 32 KiB in a block.
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Writer;
 
@@ -18,21 +18,21 @@ const HEADER: usize = 16;
 
 /// Version and minimum compatible version, as Java writes them.
 const VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// What Java puts in a block.
+/// The block size that Java uses.
 const BLOCK: usize = 32 << 10;
 
-/// snappy-java's own bound; without it the declared length is still checked against what is there.
+/// snappy-java's own limit. Below it, the declared length is checked against the actual bytes.
 const MAX_BLOCK: i32 = 512 << 20;
 
-/// Three bytes can copy at most 64, so a block that declares more than 22 times its size lies.
+/// The highest ratio of a valid block: three bytes copy at most 64.
 const MAX_RATIO: usize = 22;
 
-/// The most that `n` bytes can become.
+/// The largest size that `n` bytes can compress to.
 pub(super) fn bound(n: usize) -> usize {
     HEADER + n.div_ceil(BLOCK) * (4 + max_compress_len(BLOCK))
 }
 
-/// Writes the stream that `data` becomes to the start of `room`, of at least its [`bound`]; returns its length.
+/// Compresses `data` to the start of `room`, which has at least its [`bound`]; returns the stream's length.
 pub(super) fn encode(encoder: &mut Encoder, data: &[u8], room: &mut [u8]) -> Result<usize> {
     let no_room = || Error::invalid("snappy: no room");
     let mut writer = Writer::new(room);
@@ -53,14 +53,14 @@ pub(super) fn encode(encoder: &mut Encoder, data: &[u8], room: &mut [u8]) -> Res
     Ok(at)
 }
 
-pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut Output) -> Result<()> {
+pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
     if data.len() < HEADER || !data.starts_with(MAGIC) {
-        // Raw snappy, as librdkafka and Go clients have sent it for every magic.
+        // librdkafka and Go clients have sent raw snappy for every magic.
         return block(decoder, data, out);
     }
-    // The first header's version integers are not looked at, by snappy-java either.
+    // The versions in the first header are ignored, as by snappy-java.
     let mut rest = data.get(HEADER..).unwrap_or_default();
-    // One to three stray bytes are too few for a length and are ignored.
+    // One to three trailing bytes are too few for a length. They are ignored.
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {
         if MAGIC.starts_with(length) {
             rest = after_embedded_header(rest)?;
@@ -82,7 +82,7 @@ pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut Output) -> Re
     Ok(())
 }
 
-/// Concatenated streams: another header may stand where a block's length is expected.
+/// Skips the header of a concatenated stream, which may stand in place of a block's length.
 fn after_embedded_header(rest: &[u8]) -> Result<&[u8]> {
     let (header, tail) = rest
         .split_first_chunk::<HEADER>()
@@ -95,7 +95,7 @@ fn after_embedded_header(rest: &[u8]) -> Result<&[u8]> {
     Ok(tail)
 }
 
-fn block(decoder: &mut Decoder, compressed: &[u8], out: &mut Output) -> Result<()> {
+fn block(decoder: &mut Decoder, compressed: &[u8], out: &mut OutputBuffer) -> Result<()> {
     let failed = |e| Error::corrupt(format!("snappy: {e}"));
     let size = decompress_len(compressed).map_err(failed)?;
     if size > compressed.len().saturating_mul(MAX_RATIO) {

@@ -6,31 +6,30 @@
 //! skipped 5x 2A 4D 18 | size, 4 | that many bytes
 //! ```
 //!
-//! The streaming interface would allocate the window that a frame declares (up to 128 MiB for ten
-//! bytes of input), copy every byte once more, and report a plain end of input for a payload cut after
-//! its last data block. Decoding whole frames does none of this. In return the bounds that only the streaming
-//! interface checks are checked here.
+//! libzstd's streaming interface would allocate the window that a frame declares (up to 128 MiB for ten bytes of input) and
+//! copy every byte once more. It would also accept a payload that is cut after its last data block. Decoding whole frames
+//! avoids all this. The limits that only the streaming interface checks are checked here.
 
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{DCtx, get_error_name};
 
-use super::output::Output;
+use super::output::OutputBuffer;
 use crate::base::error::{Error, Result};
 
 const MAGIC: u32 = 0xfd2f_b528;
 const SKIPPABLE: u32 = 0x184d_2a50;
 
-/// libzstd's default for streams, which Kafka does not change.
+/// libzstd's default limit for streams, which Kafka does not change.
 const MAX_WINDOW: u64 = 128 << 20;
-/// The most that one block may decode to; less where the window is smaller.
+/// The largest decoded block. A smaller window lowers it.
 const MAX_BLOCK: u64 = 128 << 10;
 
-/// In the frame's descriptor: no window is declared, the content is the window.
+/// Descriptor flag: no window is declared, the content is the window.
 const SINGLE_SEGMENT: u8 = 0x20;
 const RESERVED: u8 = 0x08;
 const CHECKSUM: u8 = 0x04;
 
-/// Compressed text is mostly more than a quarter of itself.
+/// The size that text is expected to decode to, against its compressed size.
 const USUAL_RATIO: u64 = 4;
 
 #[derive(Default)]
@@ -39,9 +38,9 @@ pub(super) struct Zstd {
 }
 
 impl Zstd {
-    /// Frames one after another; nothing may follow the last one, and it must have ended. No frame at
-    /// all is an empty stream.
-    pub(super) fn decode(&mut self, data: &[u8], out: &mut Output) -> Result<()> {
+    /// Decodes successive frames. The last one must be complete, and nothing may follow it. No frame at all is an empty
+    /// stream.
+    pub(super) fn decode(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let mut rest = data;
         while !rest.is_empty() {
             let start = rest;
@@ -55,7 +54,7 @@ impl Zstd {
         Ok(())
     }
 
-    fn frame(&mut self, frame: &[u8], out: &mut Output) -> Result<()> {
+    fn frame(&mut self, frame: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let context = match &mut self.context {
             Some(context) => context,
             none => none.insert(
@@ -78,7 +77,8 @@ impl Zstd {
     }
 }
 
-/// Moves `rest` behind the frame it starts with; None for a skippable one, else the content size if it says so.
+/// Moves `rest` behind its first frame. Returns None for a skippable frame, else the declared content size, if there is
+/// one.
 fn skip_frame(rest: &mut &[u8]) -> Result<Option<Option<u64>>> {
     let magic = little_endian(rest, 4)? as u32;
     if magic & 0xffff_fff0 == SKIPPABLE {
@@ -118,7 +118,7 @@ fn skip_frame(rest: &mut &[u8]) -> Result<Option<Option<u64>>> {
     };
     let window = match content_size {
         Some(size) if is_single_segment => size,
-        // Five bits of exponent over three of mantissa.
+        // Five bits of exponent, then three of mantissa.
         _ => (8 + (window & 7)) << (7 + (window >> 3)),
     };
     if window > MAX_WINDOW {
@@ -168,6 +168,6 @@ fn little_endian(rest: &mut &[u8], n: u64) -> Result<u64> {
 }
 
 fn is_too_small(code: usize) -> bool {
-    // libzstd returns error codes negated.
+    // libzstd returns negated error codes.
     code == 0usize.wrapping_sub(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize)
 }

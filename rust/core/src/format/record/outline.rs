@@ -1,10 +1,10 @@
-//! What of a record is looked at when it is appended or compacted, without looking at all of it.
+//! The fields of a record that appends and compaction need, read without parsing the rest.
 
-use super::{check_count, check_end, numbered, parse};
+use super::{at_record, check_count, check_end, parse};
 use crate::base::error::Result;
 use crate::base::primitives::Reader;
 
-/// Of a record, what is looked at when it is appended or compacted.
+/// The fields of a record that appends and compaction need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outline<'a> {
     pub(crate) timestamp_delta: i64,
@@ -13,7 +13,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) has_value: bool,
 }
 
-/// The outline of the record at `at`, which moves behind it, with the structure of its headers checked too.
+/// Returns the outline of the record at `at`, which moves behind it. The structure of the headers is checked too.
 #[inline]
 pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'a>> {
     if let Some((outline, end)) = plain_outline(payload, *at) {
@@ -30,7 +30,7 @@ pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'
     })
 }
 
-/// Calls `visit` with the outline of each of the `count` records that `payload` must hold, no byte more.
+/// Calls `visit` with the outline of each of the `count` records, which must fill `payload`.
 #[inline]
 pub(crate) fn for_each_outline(
     payload: &[u8],
@@ -39,17 +39,18 @@ pub(crate) fn for_each_outline(
 ) -> Result<()> {
     let mut at = 0;
     for index in 0..check_count(count)? {
-        visit(outline(payload, &mut at).map_err(|error| numbered(error, index, count))?);
+        visit(outline(payload, &mut at).map_err(|error| at_record(error, index, count))?);
     }
     check_end(payload, at, count)
 }
 
-/// The same for a sound record of short varints and not at the very end, and where it ends; None for any other.
+/// Returns the outline of a plain record and where it ends: a sound record with short varints that is not at the very
+/// end of the payload. None for any other.
 #[inline]
 fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
     let (length, body) = short_varint(payload, at)?;
     let end = body + (length >> 1) as usize;
-    // The varints behind may not be read beyond the record: only what lies within counts.
+    // Reads of varints may go beyond the record. Its fields may not: they are taken from `record`.
     let record = payload.get(..end)?;
     let (timestamp_delta, at) = varlong(payload, body + 1)?;
     let (offset_delta, at) = short_varint(payload, at)?;
@@ -93,7 +94,8 @@ fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
     (at == end).then_some((outline, end))
 }
 
-/// An unsigned varint of at most three bytes, and where it ends; None also where fewer than three bytes are left.
+/// Reads an unsigned varint of at most three bytes; returns it and where it ends. None if it is longer, or if fewer
+/// than three bytes are left.
 #[inline(always)]
 fn short_varint(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let &[first, second, third] = bytes.get(at..)?.first_chunk()?;
@@ -109,7 +111,7 @@ fn short_varint(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     }
 }
 
-/// A zigzag varlong, and where it ends.
+/// Reads a zigzag varlong; returns it and where it ends.
 #[inline(always)]
 fn varlong(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     if let Some((value, next)) = short_varint(bytes, at) {

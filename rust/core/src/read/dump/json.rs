@@ -1,38 +1,36 @@
-//! A batch as one JSON object, with Kafka's names in snake_case.
+//! A dump with one JSON object a batch, whose fields have Kafka's names in snake_case.
 
 use crate::base::error::Result;
 use crate::base::json::{BytesFormat, Json};
 use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
 use crate::format::control::{ControlType, control_type, coordinator_epoch};
-use crate::format::message::{Message, first_offset};
-use crate::format::record::Record;
-use crate::{format::message, format::record, read::fetch};
+use crate::format::message::{Message, MessageSet, first_offset};
+use crate::format::record::{self, Record};
 
-use super::{Batches, Scratch, check_size, compression_name, control_name};
+use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
 
-/// One line of JSON a batch.
+/// Dumps each batch as a line of JSON.
 #[derive(Debug)]
 pub struct JsonDump {
-    batches: Batches,
+    batches: BatchDump,
     records: bool,
     format: BytesFormat,
 }
 
 impl JsonDump {
-    /// `records`: with a list of its records, keys, values and header values in this `format`. A batch may decompress
-    /// to `max_batch_bytes`, and its line take four times as much.
+    /// `records`: with a list of the records; keys, values and header values are written in this `format`. A batch may
+    /// decompress to `max_batch_bytes`, and its line may take four times as much.
     pub fn new(records: bool, format: BytesFormat, max_batch_bytes: usize) -> Self {
         Self {
-            batches: Batches::new(max_batch_bytes),
+            batches: BatchDump::new(max_batch_bytes),
             records,
             format,
         }
     }
 
-    /// Writes a line for each whole batch in `bytes`, which stand at `position` of the file, to `out`; returns how many
-    /// bytes they took. A batch whose records are damaged gets a line without records (null) but makes no progress,
-    /// and the next call, from the same position, fails.
+    /// Writes a line for each whole batch in `bytes`, which lie at `position` of the file, to `out`. Returns how many
+    /// bytes they took. A batch whose records are damaged has null for them. The next call, from its position, fails.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self {
             batches,
@@ -49,7 +47,7 @@ fn batch(
     header: &Header,
     entry: &[u8],
     format: Option<BytesFormat>,
-    scratch: &mut Scratch<'_>,
+    scratch: &mut DumpScratch<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let mut json = Json::new(out);
@@ -71,9 +69,14 @@ fn batch(
     written
 }
 
-/// The columns of a header scan, and whether the checksum holds.
-fn header_fields(header: &Header, entry: &[u8], scratch: &mut Scratch<'_>, json: &mut Json<'_>) {
-    // What only magic 2 stores.
+/// Writes the columns of a header scan, and whether the checksum is right.
+fn header_fields(
+    header: &Header,
+    entry: &[u8],
+    scratch: &mut DumpScratch<'_>,
+    json: &mut Json<'_>,
+) {
+    // Fields that only magic 2 stores.
     let stored = |value: i64| (header.magic == 2).then_some(value);
     json.int_field("position", header.position);
     json.int_field("size", header.size());
@@ -107,7 +110,7 @@ fn records(
     header: &Header,
     entry: &[u8],
     format: BytesFormat,
-    scratch: &mut Scratch<'_>,
+    scratch: &mut DumpScratch<'_>,
     json: &mut Json<'_>,
 ) -> Result<()> {
     if header.records_count == Some(0) {
@@ -115,13 +118,13 @@ fn records(
     }
     let (start, max_text) = (json.mark(), scratch.max_text);
     if header.magic == 2 {
-        let payload = fetch::payload(header, entry, scratch.decompressor)?;
+        let payload = record::payload(header, entry, scratch.decompressor)?;
         record::for_each(payload, header.records_count.unwrap_or(0), |record| {
             record_object(header, &record, format, json)?;
             check_size(json.mark() - start, max_text)
         })
     } else {
-        message::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
+        MessageSet::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
             message_object(&message, format, json);
             check_size(json.mark() - start, max_text)
         })
@@ -134,7 +137,7 @@ fn record_object(
     format: BytesFormat,
     json: &mut Json<'_>,
 ) -> Result<()> {
-    let (timestamp, offset) = header.place(record);
+    let (timestamp, offset) = header.timestamp_and_offset(record);
     json.begin_object();
     json.int_field("offset", offset);
     json.int_field("timestamp", timestamp);
@@ -161,7 +164,7 @@ fn record_object(
     Ok(())
 }
 
-/// Instead of key and value: what they say.
+/// Writes the content of a control record instead of key and value.
 fn control_fields(record: &Record<'_>, json: &mut Json<'_>) -> Result<()> {
     let control_type = control_type(record.key.unwrap_or_default())?;
     let value = record.value.unwrap_or_default();

@@ -5,22 +5,21 @@ use crate::base::json::Json;
 use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
 use crate::format::control::{ControlType, control_type, coordinator_epoch};
-use crate::format::message::Message;
-use crate::format::record::Record;
-use crate::{format::message, format::record, read::fetch};
+use crate::format::message::{Message, MessageSet};
+use crate::format::record::{self, Record};
 
-use super::{Batches, Scratch, check_size, compression_name, control_name};
+use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
 
-/// The tool's lines for a `.log` file.
+/// Dumps a `.log` file as the tool does.
 #[derive(Debug)]
 pub struct LogDump {
-    batches: Batches,
+    batches: BatchDump,
     lines: Lines,
 }
 
 impl LogDump {
-    /// `deep_iteration`: records too. `print_data_log`: with their keys and values, `skip_record_metadata`: only those.
-    /// A batch may decompress to `max_batch_bytes`, and its lines take four times as much.
+    /// `deep_iteration`: also dump records. `print_data_log`: with their keys and values. `skip_record_metadata`: only
+    /// these. A batch may decompress to `max_batch_bytes`, and its lines may take four times as much.
     pub fn new(
         deep_iteration: bool,
         print_data_log: bool,
@@ -36,20 +35,20 @@ impl LogDump {
             gaps: Vec::new(),
         };
         Self {
-            batches: Batches::new(max_batch_bytes),
+            batches: BatchDump::new(max_batch_bytes),
             lines,
         }
     }
 
-    /// The same for a terminal: control characters of what records hold are written out, as in JSON.
+    /// Escapes control characters in the content of records, as in JSON: for terminals.
     pub fn escape_controls(mut self) -> Self {
         self.lines.escape_controls = true;
         self
     }
 
-    /// Writes the lines of the whole batches in `bytes`, which stand at `position` of the file, to `out`; returns how
-    /// many bytes they took. Lines but no progress: they are what can be read of a damaged batch, and
-    /// the next call, from the same position, fails.
+    /// Writes the lines of the whole batches in `bytes`, which lie at `position` of the file, to `out`. Returns how
+    /// many bytes they took. Lines without progress are the readable part of a damaged batch. The next call, from the
+    /// same position, fails.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self { batches, lines } = self;
         batches.feed(bytes, position, out, |header, entry, scratch, out| {
@@ -57,7 +56,7 @@ impl LogDump {
         })
     }
 
-    /// Offsets of records, and of those after them, where the two do not follow one another.
+    /// Pairs of successive record offsets that are not consecutive.
     pub fn gaps(&self) -> &[(i64, i64)] {
         &self.lines.gaps
     }
@@ -78,7 +77,7 @@ impl Lines {
         &mut self,
         header: &Header,
         entry: &[u8],
-        scratch: &mut Scratch<'_>,
+        scratch: &mut DumpScratch<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let start = out.len();
@@ -88,13 +87,13 @@ impl Lines {
             return Ok(());
         }
         if header.magic == 2 {
-            let payload = fetch::payload(header, entry, scratch.decompressor)?;
+            let payload = record::payload(header, entry, scratch.decompressor)?;
             record::for_each(payload, header.records_count.unwrap_or(0), |record| {
                 self.line(out, |lines, out| lines.record(header, &record, out))?;
                 check_size(out.len() - start, max_text)
             })
         } else {
-            message::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
+            MessageSet::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
                 self.line(out, |lines, out| {
                     lines.message(header, &message, out);
                     Ok(())
@@ -104,7 +103,7 @@ impl Lines {
         }
     }
 
-    /// A line, or nothing: an error leaves no half of one.
+    /// Writes a line; an error leaves no part of it.
     fn line(
         &mut self,
         out: &mut Vec<u8>,
@@ -120,7 +119,7 @@ impl Lines {
     }
 
     fn record(&mut self, header: &Header, record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let (timestamp, offset) = header.place(record);
+        let (timestamp, offset) = header.timestamp_and_offset(record);
         self.note(offset);
         if !self.skip_record_metadata {
             record_fields(header, offset, timestamp, record.key, record.value, out);
@@ -161,7 +160,7 @@ impl Lines {
                 message.header.check_crc(message.entry).is_ok(),
             );
             number(out, " crc: ", message.header.crc);
-            // The tool's own stray brace.
+            // A stray brace of the tool.
             text(out, "}");
         }
         self.contents(message.key, message.value, out);
@@ -180,7 +179,7 @@ impl Lines {
             return;
         }
         if let Some(key) = key {
-            // The first thing in the line brings the bar; without metadata a value alone comes without one.
+            // The first field of a line has the bar. Without metadata, a value alone comes without one.
             text(
                 out,
                 if self.skip_record_metadata {
@@ -197,7 +196,7 @@ impl Lines {
         }
     }
 
-    /// What a record holds, as text.
+    /// Writes bytes of a record as text.
     fn stored(&self, out: &mut Vec<u8>, bytes: &[u8]) {
         let stored = java_utf8(bytes);
         if !self.escape_controls {

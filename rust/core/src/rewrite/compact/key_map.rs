@@ -1,40 +1,42 @@
-//! Keys by hash, each with the last record that has it. Never more memory than it was given.
+//! A map from hashed keys to the last record of each, in bounded memory.
 //!
-//! The hash is SipHash-1-3-128 under a key of the run, so nobody can make two keys collide who does not know it, and by
-//! chance two of 10^10 keys do with a probability of 10^-19: Kafka compares keys by their MD5 alone, too.
+//! The hash is SipHash-1-3-128 with a key of the run, so nobody who does not know it can make two keys collide. By
+//! chance, two of 10^10 keys collide with a probability of 10^-19. Kafka also compares keys by a hash alone, by MD5.
 //!
-//! A map holds the keys of a range of hashes. Where it would need more memory, it shrinks the range and forgets the keys
-//! outside: they are another map's, which goes on where this range ends. So what is in the range is always complete.
+//! A map holds the keys of a range of hashes. If it needs more memory than it may use, it shrinks the range and forgets
+//! the keys outside. Another map covers them, starting where this range ends. So a map is always complete for its
+//! range.
 
 use std::hint::black_box;
 
-use super::numbered::Numbered;
+use super::packed_record::PackedRecord;
 
-/// Of the range, this many are told apart, each with a table of its own: one at a time grows, or is let go.
+/// The most tables of a map, each for a part of the range. They grow or are dropped one at a time.
 const MAX_TABLES: u64 = 64;
 
-/// A table's first slots.
+/// The slots of a new table.
 const MIN_SLOTS: usize = 4;
 
-/// Keys whose slots are fetched together: one waits for memory while the others' are on their way.
+/// Keys whose slots are fetched together: waiting for one overlaps with fetching the others.
 const TOGETHER: usize = 64;
 
-/// The two halves of a hash, and a record: 0 marks an empty slot, and zeroed memory costs nothing until used.
+/// The two halves of a hash, and a packed record. A record of 0 marks an empty slot; zeroed memory costs nothing until
+/// it is used.
 type Slot = [u64; 3];
 
-/// A key's hash, with the record to be stored or looked up for it.
+/// A key's hash, and the record to store or look up for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HashedKey {
     pub(crate) hash: [u64; 2],
-    pub(super) record: Numbered,
+    pub(super) record: PackedRecord,
 }
 
-/// Hashes from `start` up to, not including, `start + width`; a width of 0 stands for all of them to the end.
+/// The hashes from `start` to below `start + width`. A width of 0 stands for all hashes from `start` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashRange {
     /// The first hash.
     pub start: u64,
-    /// How many, 0 for all that follow.
+    /// The number of hashes; 0 for all that follow.
     pub width: u64,
 }
 
@@ -42,7 +44,7 @@ impl HashRange {
     /// Every hash.
     pub const ALL: Self = Self { start: 0, width: 0 };
 
-    /// How many there are, less one.
+    /// The number of hashes minus one.
     fn last(&self) -> u64 {
         let all = u64::MAX - self.start;
         match self.width {
@@ -51,7 +53,8 @@ impl HashRange {
         }
     }
 
-    /// What follows, an eighth wider: where this one shrank, its keys may have been closer together. None at the end.
+    /// Returns the next range, an eighth wider: where this one shrank, its keys may have been unusually dense. None
+    /// after the last hash.
     pub fn next(&self) -> Option<Self> {
         let start = self.start.checked_add(self.last())?.checked_add(1)?;
         let width = self.width.checked_add(self.width.div_ceil(8)).unwrap_or(0);
@@ -66,13 +69,13 @@ struct Table {
 }
 
 impl Table {
-    /// Where to look first: the hash's second half, spread over the slots.
+    /// The slot where a search starts: the hash's second half, scaled to the slots.
     #[inline]
     fn home(&self, hash: &[u64; 2]) -> usize {
         ((u128::from(hash[1]) * self.slots.len() as u128) >> 64) as usize
     }
 
-    /// The slot that has the hash, or the empty one where it belongs; None only without any slot.
+    /// Returns the slot of the hash, or the empty slot where it belongs. None only if the table has no slots.
     #[inline]
     fn find(&mut self, hash: &[u64; 2]) -> Option<&mut Slot> {
         let home = self.home(hash);
@@ -82,7 +85,7 @@ impl Table {
             .find(|slot| slot[2] == 0 || slot[..2] == *hash)
     }
 
-    /// One slot in five stays empty, so that searches are short.
+    /// Whether more than four in five slots would be used: then searches become long.
     fn is_full(&self) -> bool {
         (self.used + 1) * 5 > self.slots.len() * 4
     }
@@ -91,7 +94,7 @@ impl Table {
         (self.slots.len() + self.slots.len() / 2).max(MIN_SLOTS)
     }
 
-    /// Moves what `stays` to a table of so many slots.
+    /// Moves the slots that `stays` accepts to a table of `slots` slots.
     fn rebuild(&mut self, slots: usize, stays: impl Fn(&Slot) -> bool) {
         let mut next = Self {
             slots: vec![[0; 3]; slots],
@@ -114,17 +117,17 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct KeyMap {
     range: HashRange,
-    /// A hash's table is its distance from the start of the range, shifted by so much.
+    /// A hash's table is its distance from the start of the range, shifted right by this.
     shift: u32,
     tables: Vec<Table>,
     slots: usize,
     max_slots: usize,
-    /// Keys by table, while they are put in.
+    /// Keys ordered by table, while they are stored.
     sorted: Vec<HashedKey>,
 }
 
 impl KeyMap {
-    /// For the keys of `range`, or of as much of it as fits into `max_bytes`.
+    /// Creates a map for the keys of `range`, or for as much of it as fits into `max_bytes`.
     pub(crate) fn new(range: HashRange, max_bytes: usize) -> Self {
         let mut shift = 0;
         while range.last() >> shift >= MAX_TABLES {
@@ -141,25 +144,26 @@ impl KeyMap {
         }
     }
 
-    /// The range that it is complete for.
+    /// The range for which the map is complete.
     pub(crate) fn range(&self) -> HashRange {
         self.range
     }
 
-    /// Keys.
+    /// The number of keys.
     pub(crate) fn len(&self) -> usize {
         self.tables.iter().map(|table| table.used).sum()
     }
 
     /// The last record of every key.
-    pub(super) fn records(&self) -> impl Iterator<Item = Numbered> + '_ {
+    pub(super) fn records(&self) -> impl Iterator<Item = PackedRecord> + '_ {
         let slots = self.tables.iter().flat_map(|table| &table.slots);
         slots
             .filter(|slot| slot[2] != 0)
-            .map(|slot| Numbered(slot[2]))
+            .map(|slot| PackedRecord(slot[2]))
     }
 
-    /// Stores the records, `first` of which come before, of the keys in the range; a later one replaces an earlier one.
+    /// Stores the records of the keys in the range. `first` records precede them. A later record replaces an earlier
+    /// one.
     pub(crate) fn put(&mut self, keys: &[HashedKey], first: u64) {
         for keys in keys.chunks(TOGETHER) {
             self.touch(keys);
@@ -169,8 +173,8 @@ impl KeyMap {
         }
     }
 
-    /// The same for runs of keys, each with how many records come before. Many keys go in table by table: a table fits into
-    /// the processor's caches and page tables, where the map does not.
+    /// Stores runs of keys, each with the number of preceding records. Many keys are stored table by table: a table
+    /// fits into the processor's caches and page tables, and the map does not.
     pub(crate) fn put_all(&mut self, runs: &[(&[HashedKey], u64)]) {
         let mut ends = [0_usize; MAX_TABLES as usize + 1];
         for (keys, _) in runs {
@@ -189,7 +193,7 @@ impl KeyMap {
         sorted.resize(total, HashedKey::default());
         for (keys, first) in runs {
             for key in *keys {
-                // Where the next key of its table goes: what counts to here were the tables before.
+                // Where the next key of its table goes. The end of the table before is its start.
                 let next = self.table(&key.hash).and_then(|at| ends.get_mut(at));
                 if let Some(next) = next
                     && let Some(place) = sorted.get_mut(*next)
@@ -206,7 +210,7 @@ impl KeyMap {
         self.sorted = sorted;
     }
 
-    /// Tells of each key in the range whether the map has it.
+    /// Calls `found` for each key in the range, and whether the map has it.
     pub(crate) fn look_up(&mut self, keys: &[HashedKey], mut found: impl FnMut(&HashedKey, bool)) {
         for keys in keys.chunks(TOGETHER) {
             self.touch(keys);
@@ -221,7 +225,7 @@ impl KeyMap {
         }
     }
 
-    /// Reads the slots where the searches begin, none of which waits for another.
+    /// Reads the slots where the searches start. No read waits for another.
     #[inline]
     fn touch(&self, keys: &[HashedKey]) {
         let mut all = 0;
@@ -240,7 +244,7 @@ impl KeyMap {
     }
 
     #[inline]
-    fn put_one(&mut self, hash: &[u64; 2], record: Numbered) {
+    fn put_one(&mut self, hash: &[u64; 2], record: PackedRecord) {
         while let Some(at) = self.table(hash) {
             let Some(table) = self.tables.get_mut(at) else {
                 return;
@@ -258,14 +262,14 @@ impl KeyMap {
         }
     }
 
-    /// Lets a table grow, or the range shrink until one could.
+    /// Grows a table, or shrinks the range until one could grow.
     #[cold]
     fn make_room(&mut self, at: usize) {
         let Some(table) = self.tables.get_mut(at) else {
             return;
         };
         let slots = table.grown();
-        // Both tables are there while one is moved to the other.
+        // Both tables exist while one is moved to the other.
         if self.slots + slots <= self.max_slots || self.range.width == 1 {
             self.slots += slots - table.slots.len();
             table.rebuild(slots, |_| true);
@@ -274,7 +278,8 @@ impl KeyMap {
         }
     }
 
-    /// Forgets an eighth of the range: what is forgotten was read in vain, what is not needs no other pass.
+    /// Shrinks the range by an eighth. Reading the forgotten keys was in vain; shrinking more than needed may cost
+    /// another pass.
     fn shrink(&mut self) {
         let last = self.range.last();
         let last = last - (last / 8).max(1).min(last);
@@ -294,7 +299,7 @@ impl KeyMap {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::numbered::Value;
+    use super::super::packed_record::ValueKind;
     use super::*;
 
     fn keys(count: u64) -> Vec<HashedKey> {
@@ -304,14 +309,14 @@ mod tests {
                 let hash = hasher.hash(&number.to_be_bytes());
                 HashedKey {
                     hash: [hash.h1, hash.h2],
-                    record: Numbered::new(number, Value::Present),
+                    record: PackedRecord::new(number, ValueKind::Present),
                 }
             })
             .collect()
     }
 
     fn numbers(map: &KeyMap) -> impl Iterator<Item = u64> {
-        map.records().map(Numbered::number)
+        map.records().map(PackedRecord::number)
     }
 
     fn all(keys: &[HashedKey], max_bytes: usize) -> (Vec<u64>, usize) {
@@ -322,7 +327,7 @@ mod tests {
             map.put(keys, 0);
             let (one, other) = keys.split_at(keys.len() / 3);
             twin.put_all(&[(one, 0), (&[], 7), (other, 0)]);
-            // in another order the range may shrink elsewhere; what is in both is the same
+            // in another order, the range may shrink elsewhere; what is in both ranges is the same
             if twin.range() == map.range() {
                 let sorted = |map: &KeyMap| {
                     let mut numbers: Vec<_> = numbers(map).collect();

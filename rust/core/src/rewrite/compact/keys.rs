@@ -1,32 +1,31 @@
-//! The records of batches as hashed keys: the part of a scan that looks at one batch at a time.
+//! Hashes the keys of batches: the part of a scan that concerns one batch at a time.
 
 use siphasher::sip128::SipHasher13;
 
 use super::key_map::HashedKey;
-use super::numbered::{Numbered, Value};
+use super::packed_record::{PackedRecord, ValueKind};
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record;
-use crate::read::fetch;
 
-/// So many keys are handed on at once: a hostile batch may hold far more.
+/// Keys that are passed on at once. A hostile batch may hold far more.
 const MAX_KEYS: usize = 1 << 16;
 
-/// A batch that is to be looked into.
+/// A batch whose records are to be hashed.
 #[derive(Debug, Clone, Copy)]
-pub struct Task {
+pub(super) struct BatchTask {
     /// Its header.
     pub(super) header: Header,
-    /// Where it begins in the bytes that were walked.
+    /// Where it begins in the bytes that were fed.
     pub(super) at: usize,
-    pub(super) fate: Fate,
+    pub(super) fate: BatchFate,
 }
 
-impl Task {
-    /// Records in it, as its header says; None for magic 0 and 1, which do not.
-    pub fn records_count(&self) -> Option<u64> {
+impl BatchTask {
+    /// Its records, by its header; None for magic 0 and 1, which do not count them.
+    pub(super) fn records_count(&self) -> Option<u64> {
         self.header.records_count.map(|count| count.max(0) as u64)
     }
 
@@ -36,65 +35,65 @@ impl Task {
     }
 }
 
-/// What is to be done with the records of a batch.
+/// What is to be done with a batch's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// They belong to an aborted transaction and go.
+pub(super) enum BatchFate {
+    /// They belong to an aborted transaction and are dropped.
     Aborted,
-    /// Control records: whether they stay, and whether the batch then gets a delete horizon.
+    /// They are control records: whether they stay, and whether the batch then gets a delete horizon.
     Control { is_kept: bool, is_stamped: bool },
-    /// Their keys tell.
+    /// Their keys decide.
     Keyed,
 }
 
-/// What is counted of records, each of which is counted once in a compaction.
+/// Counts of records. A compaction counts each record once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordCounts {
-    /// All.
+    /// All records.
     pub records: u64,
-    /// Of aborted transactions.
+    /// Records of aborted transactions.
     pub aborted: u64,
     /// Control records that stay.
     pub control: u64,
-    /// Control records that go.
+    /// Control records that are dropped.
     pub discarded: u64,
-    /// Without a key, aborted and control ones aside: they go.
+    /// Records without a key, which are dropped. Aborted and control records are not among them.
     pub unkeyed: u64,
     /// Offset of the first of these.
     pub first_unkeyed: Option<i64>,
-    /// With a key and a null value, aborted ones aside.
+    /// Records with a key and a null value. Aborted records are not among them.
     pub tombstones: u64,
 }
 
-/// What batches are looked into for.
+/// Which records are hashed, and how tombstones count.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    /// Records from here on, or else only those below.
+pub(super) struct HashingOptions {
+    /// If `is_dirty`, records from here on; else records below.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
-    /// Whether tombstones of magic 0 and 1, which know no delete horizon, stay.
+    /// Whether tombstones of magic 0 and 1, which have no delete horizon, stay.
     pub(super) keeps_legacy_tombstones: bool,
     /// The clock, ms.
     pub(super) now: i64,
 }
 
-impl Wanted {
-    fn has(&self, offset: i64) -> bool {
+impl HashingOptions {
+    fn includes(&self, offset: i64) -> bool {
         (offset >= self.first_dirty_offset) == self.is_dirty
     }
 }
 
-/// What is found, batch by batch. Numbers count from the first record of the batches that were looked into together.
-pub(super) trait Found {
-    /// Keys, in order.
+/// Receives the results batch by batch. Numbers count from the first record of the batches that are hashed together.
+pub(super) trait KeySink {
+    /// Receives keys, in order.
     fn keys(&mut self, keys: &[HashedKey]);
-    /// A control record that stays.
+    /// Receives a control record that stays.
     fn control(&mut self, number: u64, is_stamped: bool);
 }
 
-/// What was found in some batches.
+/// The results for some batches.
 #[derive(Debug, Default)]
-pub struct Hashed {
+pub(super) struct HashedBatches {
     pub(super) keys: Vec<HashedKey>,
     /// Control records that stay, and whether each asks for a delete horizon.
     pub(super) control: Vec<(u64, bool)>,
@@ -102,7 +101,7 @@ pub struct Hashed {
     pub(super) counts: RecordCounts,
 }
 
-impl Found for Hashed {
+impl KeySink for HashedBatches {
     fn keys(&mut self, keys: &[HashedKey]) {
         self.keys.extend_from_slice(keys);
     }
@@ -112,9 +111,9 @@ impl Found for Hashed {
     }
 }
 
-/// Hashes the keys of batches, in memory that is used again. It looks at nothing else, so there may be several at work.
+/// Hashes the keys of batches, in memory that is reused. It needs no other state, so several threads can hash.
 #[derive(Debug)]
-pub struct KeyHasher {
+pub(super) struct KeyHasher {
     hasher: SipHasher13,
     decompressor: Decompressor,
     keys: Vec<HashedKey>,
@@ -133,20 +132,25 @@ impl KeyHasher {
         }
     }
 
-    /// What is in the batches of `data`, all of it in memory.
-    pub fn hash(&mut self, data: &[u8], tasks: &[Task], wanted: &Wanted) -> Result<Hashed> {
-        let mut hashed = Hashed::default();
-        (hashed.records, hashed.counts) = self.hash_into(data, tasks, wanted, &mut hashed)?;
+    /// Hashes the batches of `data`; returns all results.
+    pub(super) fn hash(
+        &mut self,
+        data: &[u8],
+        tasks: &[BatchTask],
+        options: &HashingOptions,
+    ) -> Result<HashedBatches> {
+        let mut hashed = HashedBatches::default();
+        (hashed.records, hashed.counts) = self.hash_into(data, tasks, options, &mut hashed)?;
         Ok(hashed)
     }
 
-    /// The same, but for what is `found`, which is handed on bit by bit. Returns how many records there are.
+    /// Hashes the batches of `data`, and passes the results to `found`. Returns the number of records and their counts.
     pub(super) fn hash_into(
         &mut self,
         data: &[u8],
-        tasks: &[Task],
-        wanted: &Wanted,
-        found: &mut impl Found,
+        tasks: &[BatchTask],
+        options: &HashingOptions,
+        found: &mut impl KeySink,
     ) -> Result<(u64, RecordCounts)> {
         self.number = 0;
         self.counts = RecordCounts::default();
@@ -157,12 +161,12 @@ impl KeyHasher {
                 .check_crc(entry)
                 .and_then(|()| {
                     if header.magic == 2 {
-                        self.records(header, entry, task.fate, wanted, found)
+                        self.records(header, entry, task.fate, options, found)
                     } else {
-                        self.messages(header, entry, wanted, found)
+                        self.messages(header, entry, options, found)
                     }
                 })
-                .map_err(|error| error.at_batch(header))?;
+                .map_err(|error| header.locate(error))?;
         }
         found.keys(&self.keys);
         Ok((self.number, self.counts))
@@ -172,80 +176,73 @@ impl KeyHasher {
         &mut self,
         header: &Header,
         entry: &[u8],
-        fate: Fate,
-        wanted: &Wanted,
-        found: &mut impl Found,
+        fate: BatchFate,
+        options: &HashingOptions,
+        found: &mut impl KeySink,
     ) -> Result<()> {
-        let Self {
-            hasher,
-            decompressor,
-            keys,
-            number,
-            counts,
-        } = self;
         let records_count = header.records_count.unwrap_or(0);
         let count = record::check_count(records_count)?;
-        let payload = fetch::payload(header, entry, decompressor)?;
-        // Else the count of a batch that is not looked into could claim bits for 2^31 records.
+        let payload = record::payload(header, entry, &mut self.decompressor)?;
+        // Otherwise the count of a batch whose records are not read could claim bits for 2^31 records.
         if count > payload.len() / record::MIN_BYTES {
             return Err(Error::corrupt(format!(
                 "records count is {count}, {} bytes hold fewer",
                 payload.len()
             )));
         }
-        if fate != Fate::Keyed && wanted.has(header.last_offset()) {
-            counts.records += count as u64;
-            match fate {
-                Fate::Aborted => counts.aborted += count as u64,
-                Fate::Control { is_kept: false, .. } => counts.discarded += count as u64,
-                _ => counts.control += count as u64,
-            }
+        if options.includes(header.last_offset()) {
+            self.counts.add_batch(fate, count as u64);
         }
-        let tombstone = match header.delete_horizon_ms() {
-            Some(horizon) if horizon <= wanted.now => Value::Expired,
-            _ => Value::Tombstone,
-        };
         match fate {
-            Fate::Aborted | Fate::Control { is_kept: false, .. } => *number += count as u64,
-            Fate::Control { is_stamped, .. } => {
-                record::for_each(payload, records_count, |record| {
-                    found.control(*number, is_stamped || record.value.is_none());
-                    *number += 1;
-                    Ok(())
-                })?;
+            BatchFate::Aborted | BatchFate::Control { is_kept: false, .. } => {
+                self.number += count as u64;
+                Ok(())
             }
-            Fate::Keyed => {
-                let mut at = 0;
-                for index in 0..count {
-                    let record = record::outline(payload, &mut at)
-                        .map_err(|error| record::numbered(error, index, records_count))?;
+            BatchFate::Control { is_stamped, .. } => {
+                record::for_each(payload, records_count, |record| {
+                    found.control(self.number, is_stamped || record.value.is_none());
+                    self.number += 1;
+                    Ok(())
+                })
+            }
+            BatchFate::Keyed => {
+                let Self {
+                    hasher,
+                    keys,
+                    number,
+                    counts,
+                    ..
+                } = self;
+                let tombstone = match header.delete_horizon_ms() {
+                    Some(horizon) if horizon <= options.now => ValueKind::Expired,
+                    _ => ValueKind::Tombstone,
+                };
+                record::for_each_outline(payload, records_count, |record| {
                     let offset = header
                         .base_offset
                         .wrapping_add(i64::from(record.offset_delta));
-                    if wanted.has(offset) {
+                    if options.includes(offset) {
                         let value = match record.has_value {
-                            true => Value::Present,
+                            true => ValueKind::Present,
                             false => tombstone,
                         };
-                        counts.keyed(offset, record.key, value);
+                        counts.add_keyed(offset, record.key, value);
                         if let Some(key) = record.key {
-                            push(keys, hasher, key, Numbered::new(*number, value), found);
+                            push(keys, hasher, key, PackedRecord::new(*number, value), found);
                         }
                     }
                     *number += 1;
-                }
-                record::check_end(payload, at, records_count)?;
+                })
             }
         }
-        Ok(())
     }
 
     fn messages(
         &mut self,
         header: &Header,
         entry: &[u8],
-        wanted: &Wanted,
-        found: &mut impl Found,
+        options: &HashingOptions,
+        found: &mut impl KeySink,
     ) -> Result<()> {
         let Self {
             hasher,
@@ -254,16 +251,16 @@ impl KeyHasher {
             number,
             counts,
         } = self;
-        let tombstone = match wanted.keeps_legacy_tombstones {
-            true => Value::Tombstone,
-            false => Value::Expired,
+        let tombstone = match options.keeps_legacy_tombstones {
+            true => ValueKind::Tombstone,
+            false => ValueKind::Expired,
         };
-        message::open(header, entry, decompressor)?.for_each(false, |message| {
-            if wanted.has(message.offset) {
-                let value = message.value.map_or(tombstone, |_| Value::Present);
-                counts.keyed(message.offset, message.key, value);
+        MessageSet::open(header, entry, decompressor)?.for_each(false, |message| {
+            if options.includes(message.offset) {
+                let value = message.value.map_or(tombstone, |_| ValueKind::Present);
+                counts.add_keyed(message.offset, message.key, value);
                 if let Some(key) = message.key {
-                    push(keys, hasher, key, Numbered::new(*number, value), found);
+                    push(keys, hasher, key, PackedRecord::new(*number, value), found);
                 }
             }
             *number += 1;
@@ -283,12 +280,24 @@ impl RecordCounts {
         self.tombstones += other.tombstones;
     }
 
-    fn keyed(&mut self, offset: i64, key: Option<&[u8]>, value: Value) {
+    /// Counts the records of a batch whose keys do not matter.
+    fn add_batch(&mut self, fate: BatchFate, records: u64) {
+        let count = match fate {
+            BatchFate::Keyed => return,
+            BatchFate::Aborted => &mut self.aborted,
+            BatchFate::Control { is_kept: false, .. } => &mut self.discarded,
+            BatchFate::Control { is_kept: true, .. } => &mut self.control,
+        };
+        *count += records;
+        self.records += records;
+    }
+
+    fn add_keyed(&mut self, offset: i64, key: Option<&[u8]>, value: ValueKind) {
         self.records += 1;
         if key.is_none() {
             self.unkeyed += 1;
             self.first_unkeyed.get_or_insert(offset);
-        } else if value != Value::Present {
+        } else if value != ValueKind::Present {
             self.tombstones += 1;
         }
     }
@@ -299,8 +308,8 @@ fn push(
     keys: &mut Vec<HashedKey>,
     hasher: &SipHasher13,
     key: &[u8],
-    record: Numbered,
-    found: &mut impl Found,
+    record: PackedRecord,
+    found: &mut impl KeySink,
 ) {
     let hash = hasher.hash(key);
     keys.push(HashedKey {

@@ -1,9 +1,12 @@
-//! Carrying it out: the batches of old segments, without the records that go, into a new one.
+//! The second half of compaction: copies the batches of old segments, without the dropped records, into new segments.
+//!
+//! Batches are filtered by several threads, and pushed in their order.
 
 use std::collections::HashMap;
 
 use crate::base::bits::{is_set, ones};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+use crate::base::parallel::{in_parallel, workers};
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
 use crate::format::index::TransactionIndex;
@@ -13,10 +16,13 @@ use crate::rewrite::rewriter::Rewriter;
 use crate::rewrite::segment_output::SegmentOutput;
 use crate::write::transcode;
 
+/// Batches that a thread takes at a time.
+const PART_BATCHES: usize = 16;
+
 /// An active producer's last record, as the log's producer state has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastRecord {
-    /// Of its last data; -1: it has only markers.
+    /// Offset of its last data record; -1 if it has markers only.
     pub last_offset: i64,
     /// Its epoch.
     pub producer_epoch: i16,
@@ -25,60 +31,79 @@ pub struct LastRecord {
 /// What a rewrite needs besides the verdicts.
 #[derive(Debug, Clone, Default)]
 pub struct RewriteOptions {
-    /// The batch that ends here stays, be it empty.
+    /// The batch that ends here stays, even without records.
     pub end_offset: i64,
-    /// The delete horizon for those that get one, ms: the clock plus `delete.retention.ms`.
+    /// The delete horizon for batches that get one, ms: the clock plus `delete.retention.ms`.
     pub delete_horizon_ms: i64,
-    /// By producer id, of the active ones.
+    /// The active producers by id.
     pub producers: HashMap<i64, LastRecord>,
-    /// The most that one batch may decompress to.
+    /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
+    /// How many threads filter batches.
+    pub threads: usize,
 }
 
-/// What is known of the segment in hand: all that filtering one of its batches needs.
+/// The verdicts on the current segment: everything that filtering one of its batches needs.
 #[derive(Debug, Default)]
-pub struct RewriteVerdicts {
+struct RewriteVerdicts {
     options: RewriteOptions,
+    /// A bit for each record that stays.
     keep: Vec<u8>,
+    /// A bit for each record that stays and asks for a delete horizon.
     stamp: Vec<u8>,
 }
 
-/// A batch of which something may be left.
+/// A batch of which at least the header may stay.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
+struct KeptBatch {
     header: Header,
-    /// Where it begins in the bytes that were walked.
+    /// Where it begins in the bytes that were fed.
     at: usize,
-    /// Numbers of its records in the segment.
+    /// Number of its first record in the segment.
     first: u64,
+    /// Records in it.
     count: u64,
+    /// Records of it that stay.
     kept: u64,
 }
 
-/// A rewrite of segments, one after the other.
+/// The filtered batches of a part.
+#[derive(Default)]
+struct FilteredPart {
+    bytes: Vec<u8>,
+    /// Where each batch ends in `bytes`.
+    ends: Vec<usize>,
+    failed: Option<Error>,
+}
+
+/// Rewrites one segment after another.
 #[derive(Debug)]
 pub struct CompactionRewrite {
     verdicts: RewriteVerdicts,
     filter: BatchFilter,
+    /// One for each thread; none for a single thread.
+    workers: Vec<BatchFilter>,
     decompressor: Decompressor,
     rewriter: Rewriter,
     /// After the last batch of the old segments.
     next_offset: i64,
-    /// Records of the segment so far.
+    /// Records of the current segment so far.
     pub records: u64,
-    /// Those of them that stayed.
+    /// Records among them that stayed.
     pub kept: u64,
-    /// Bytes that the batch at the end of the last `feed` takes; 0 if not even that can be known.
+    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
     pub needed: usize,
 }
 
 impl CompactionRewrite {
-    /// Starts one.
-    pub fn new(options: RewriteOptions) -> Self {
-        Self {
-            filter: BatchFilter::new(options.max_batch_bytes),
-            decompressor: Decompressor::new(options.max_batch_bytes),
-            // Batches are counted by where they stand, in 32 bits.
+    /// Creates a rewrite that has no segment yet.
+    pub fn new(options: RewriteOptions) -> Result<Self> {
+        let max_batch_bytes = options.max_batch_bytes;
+        Ok(Self {
+            filter: BatchFilter::new(max_batch_bytes),
+            workers: workers(options.threads, || Ok(BatchFilter::new(max_batch_bytes)))?,
+            decompressor: Decompressor::new(max_batch_bytes),
+            // Positions of batches are stored in 32 bits.
             rewriter: Rewriter::new(i32::MAX as u64),
             next_offset: 0,
             verdicts: RewriteVerdicts {
@@ -88,10 +113,10 @@ impl CompactionRewrite {
             records: 0,
             kept: 0,
             needed: 0,
-        }
+        })
     }
 
-    /// Goes on with a segment and what was decided about it.
+    /// Starts the next old segment, with the verdicts on its records.
     pub fn begin(&mut self, keep: &[u8], stamp: &[u8], aborted: &TransactionIndex) -> Result<()> {
         self.verdicts.keep = keep.to_vec();
         self.verdicts.stamp = stamp.to_vec();
@@ -100,47 +125,40 @@ impl CompactionRewrite {
         self.rewriter.begin(aborted)
     }
 
-    /// Pushes what waits since the last new segment was full; false: so is this one.
-    pub fn resume(&mut self, output: &mut SegmentOutput) -> Result<bool> {
-        self.rewriter.drain(output)
-    }
-
-    /// The new segment is full, and batches wait: go on with another one, based where it ends.
+    /// Whether the new segment is full while batches wait: continue with another one, which is based where this one ends.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
 
-    /// Ends a segment of which nothing waits.
+    /// Ends an old segment of which nothing waits.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<()> {
         self.rewriter.end(output)
     }
 
-    /// Takes the whole batches that `data`, at `position` of the segment's file, starts with; how many bytes they are. Where
-    /// the new segment was full before, and so is this one, nothing is taken.
+    /// Rewrites the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes
+    /// they are. If the new segment was full before and so is this one, nothing is consumed.
     pub fn feed(
         &mut self,
         data: &[u8],
         position: u64,
         output: &mut SegmentOutput,
     ) -> Result<usize> {
-        if !self.resume(output)? {
+        if !self.rewriter.drain(output)? {
             return Ok(0);
         }
-        let (taken, pieces) = self.walk(data, position)?;
-        let mut left = Vec::new();
-        for piece in &pieces {
-            left.clear();
-            self.verdicts
-                .filter(piece, data, &mut self.filter, &mut left)?;
-            self.put(piece, &left, output)?;
+        let (consumed, batches) = self.walk(data, position)?;
+        if self.workers.is_empty() {
+            self.rewrite_here(&batches, data, output)?;
+        } else {
+            self.rewrite_in_parallel(&batches, data, output)?;
         }
-        Ok(taken)
+        Ok(consumed)
     }
 
-    /// The first part of it, where nothing waits: the batches of which something may be left.
-    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Piece>)> {
-        let mut pieces = Vec::new();
-        let (taken, needed) = walk::for_each(data, position, |header, entry| {
+    /// Counts the records of the whole batches, and returns those batches of which something may stay.
+    fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<KeptBatch>)> {
+        let mut batches = Vec::new();
+        let (consumed, needed) = walk::for_each(data, position, |header, entry| {
             let first = self.records;
             let count =
                 transcode::count_from(header, entry, &mut self.decompressor, self.next_offset)?;
@@ -149,7 +167,7 @@ impl CompactionRewrite {
             self.records += count;
             self.kept += kept;
             if kept > 0 || self.verdicts.options.is_retained(header) {
-                pieces.push(Piece {
+                batches.push(KeptBatch {
                     header: *header,
                     at: (header.position - position) as usize,
                     first,
@@ -160,61 +178,113 @@ impl CompactionRewrite {
             Ok(())
         })?;
         self.needed = needed;
-        Ok((taken, pieces))
+        Ok((consumed, batches))
     }
 
-    /// For the second part, [`RewriteVerdicts::filter`], piece by piece. The last part is [`Self::put`], in their order.
-    pub fn verdicts(&self) -> &RewriteVerdicts {
-        &self.verdicts
+    fn rewrite_here(
+        &mut self,
+        batches: &[KeptBatch],
+        data: &[u8],
+        output: &mut SegmentOutput,
+    ) -> Result<()> {
+        let mut filtered = Vec::new();
+        for batch in batches {
+            filtered.clear();
+            self.verdicts
+                .filter(batch, data, &mut self.filter, &mut filtered)?;
+            self.rewriter
+                .put(&filtered, batch.header.position, output)?;
+        }
+        Ok(())
     }
 
-    /// Pushes what is left of a batch, or lets it wait.
-    pub fn put(&mut self, piece: &Piece, left: &[u8], output: &mut SegmentOutput) -> Result<()> {
-        self.rewriter.put(left, piece.header.position, output)
+    fn rewrite_in_parallel(
+        &mut self,
+        batches: &[KeptBatch],
+        data: &[u8],
+        output: &mut SegmentOutput,
+    ) -> Result<()> {
+        let verdicts = &self.verdicts;
+        let parts: Vec<_> = batches.chunks(PART_BATCHES).collect();
+        let filtered_parts = in_parallel(
+            &mut self.workers,
+            &parts,
+            || (),
+            |filter, part| verdicts.filter_part(part, data, filter),
+        );
+        for (part, filtered) in parts.iter().zip(filtered_parts) {
+            let mut start = 0;
+            for (batch, end) in part.iter().zip(filtered.ends) {
+                let bytes = filtered.bytes.get(start..end).unwrap_or_default();
+                self.rewriter.put(bytes, batch.header.position, output)?;
+                start = end;
+            }
+            if let Some(error) = filtered.failed {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
 impl RewriteVerdicts {
-    /// Appends what is left of a batch of `data`, which was walked.
-    pub fn filter(
+    /// Filters the batches of a part, up to the first one that fails.
+    fn filter_part(
         &self,
-        piece: &Piece,
+        part: &[KeptBatch],
         data: &[u8],
         filter: &mut BatchFilter,
-        left: &mut Vec<u8>,
+    ) -> FilteredPart {
+        let mut filtered = FilteredPart::default();
+        for batch in part {
+            if let Err(error) = self.filter(batch, data, filter, &mut filtered.bytes) {
+                filtered.failed = Some(error);
+                break;
+            }
+            filtered.ends.push(filtered.bytes.len());
+        }
+        filtered
+    }
+
+    /// Appends what stays of a batch of `data` to `filtered`.
+    fn filter(
+        &self,
+        batch: &KeptBatch,
+        data: &[u8],
+        filter: &mut BatchFilter,
+        filtered: &mut Vec<u8>,
     ) -> Result<()> {
-        let header = &piece.header;
-        let rest = data.get(piece.at..).unwrap_or_default();
+        let header = &batch.header;
+        let rest = data.get(batch.at..).unwrap_or_default();
         let entry = rest.get(..header.size()).unwrap_or(rest);
         let retain_empty = self.options.is_retained(header);
-        if header.magic == 2 && piece.kept == 0 {
+        if header.magic == 2 && batch.kept == 0 {
             if retain_empty {
-                left.extend(BatchFilter::emptied(header));
+                filtered.extend(BatchFilter::emptied(header));
             }
             return Ok(());
         }
         let is_stamped =
-            header.delete_horizon_ms().is_none() && ones(&self.stamp, piece.first, piece.count) > 0;
-        if header.magic == 2 && piece.kept == piece.count && !is_stamped {
-            left.extend_from_slice(entry);
+            header.delete_horizon_ms().is_none() && ones(&self.stamp, batch.first, batch.count) > 0;
+        if header.magic == 2 && batch.kept == batch.count && !is_stamped {
+            filtered.extend_from_slice(entry);
             return Ok(());
         }
         let retention = Retention {
             retain_empty,
             delete_horizon_ms: is_stamped.then_some(self.options.delete_horizon_ms),
         };
-        let verdict = |number| match is_set(&self.keep, piece.first + number as u64) {
+        let verdict = |number| match is_set(&self.keep, batch.first + number as u64) {
             true => Verdict::Keep,
             false => Verdict::Drop,
         };
-        let filtered = filter.filter(header, entry, retention, verdict)?;
-        left.extend_from_slice(filtered.batch);
+        filtered.extend_from_slice(filter.filter(header, entry, retention, verdict)?.batch);
         Ok(())
     }
 }
 
 impl RewriteOptions {
-    /// Whether the batch stays though none of its records does.
+    /// Whether the batch stays even if none of its records does.
     fn is_retained(&self, header: &Header) -> bool {
         let is_last_of_producer = header.producer_id >= 0
             && self.producers.get(&header.producer_id).is_some_and(|last| {

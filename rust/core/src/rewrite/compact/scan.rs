@@ -1,15 +1,21 @@
-//! Deciding: a scan over a log that tells which records stay.
+//! The first half of compaction: a scan over a log that decides which records stay.
 //!
-//! The log's dirty part is what came since the last compaction: of its keys, the last record counts. Of the clean part
-//! before it, a record stays unless its key occurs in the dirty part. So the dirty segments are scanned first; and since a
-//! transaction may have begun before them, the clean ones are followed before that for its sake.
+//! The dirty part of a log came after the last compaction: the last record of each of its keys stays. A record of the
+//! clean part stays unless its key occurs in the dirty part. So the dirty segments are scanned before the clean ones. A
+//! transaction may reach from the clean into the dirty part, so the clean segments are followed first of all.
+//!
+//! Decompressing and hashing concern one batch at a time, so several threads do that. Their results enter the key map in
+//! the order of the batches: this thread puts them in while the others are at the next bytes.
 
 use super::key_map::{HashRange, HashedKey, KeyMap};
-use super::keys::{Fate, Found, Hashed, KeyHasher, RecordCounts, Task, Wanted};
-use super::numbered::Value;
+use super::keys::{
+    BatchFate, BatchTask, HashedBatches, HashingOptions, KeyHasher, KeySink, RecordCounts,
+};
+use super::packed_record::ValueKind;
 use super::transactions::CleanedTransactions;
 use crate::base::bits::Bits;
 use crate::base::error::{Error, Result};
+use crate::base::parallel::{in_parallel, workers};
 use crate::broker::index_builder::TransactionIndexEnd;
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
@@ -17,72 +23,80 @@ use crate::format::control::{self, ControlType};
 use crate::format::index::TransactionIndex;
 use crate::format::record;
 use crate::format::walk;
-use crate::read::fetch;
 
 /// Keys that are sorted at a time: some hundred for each table of the map.
 const SORTED_KEYS: usize = 1 << 16;
 
-/// What a scan is to be.
+/// Batches that a thread takes at a time.
+const PART_BATCHES: usize = 16;
+
+/// Beyond this many records, keys enter the map while they are hashed, by this thread alone: a hostile batch may hold far
+/// more than memory should.
+const MAX_WAITING_RECORDS: u64 = 1 << 20;
+
+/// The options of a scan.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanOptions {
     /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
     pub log_start_offset: i64,
     /// Where the dirty part begins.
     pub first_dirty_offset: i64,
-    /// The clock, ms: tombstones and markers with a delete horizon up to here go.
+    /// The clock, ms: tombstones and markers with a delete horizon up to now are dropped.
     pub now: i64,
-    /// The key of the hash, of this run alone.
+    /// The key of the hash, which only this run knows.
     pub hash_key: [u64; 2],
-    /// The keys to decide about; shrinks where they need more than `max_bytes`.
+    /// The hashes of the keys to decide about. The range shrinks if they need more than `max_bytes`.
     pub range: HashRange,
     /// Memory for keys.
     pub max_bytes: usize,
-    /// The most that one batch may decompress to.
+    /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
+    /// How many threads decompress and hash.
+    pub threads: usize,
 }
 
 /// What a segment is scanned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Its transactions only: the clean segments, before the dirty ones.
+    /// For its transactions only: the clean segments, before the dirty ones.
     Follow,
-    /// Its dirty records: their keys go into the map.
+    /// For its dirty records: their keys enter the map.
     Dirty,
-    /// Its clean records, once all dirty ones are in the map. Transactions start anew with the first.
+    /// For its clean records, after all dirty ones are in the map. The first one restarts the transactions.
     Clean,
 }
 
-/// What was found out about a segment; what the key map tells is not in it yet.
+/// The verdicts on a segment, without those of the key map.
 #[derive(Debug, Default)]
 pub struct SegmentVerdicts {
-    /// Records in it, whichever of them were looked at.
+    /// Records in the segment, including those that the phase ignores.
     pub records: u64,
     /// Number of its first record among those of all dirty segments: a multiple of 8.
     pub first_number: u64,
     /// A bit for each record that stays.
     pub keep: Vec<u8>,
-    /// A bit for each that stays and asks for a delete horizon.
+    /// A bit for each record that stays and asks for a delete horizon.
     pub stamp: Vec<u8>,
-    /// Transaction index entries of the aborts that are still needed.
+    /// Transaction index entries of aborts that are still needed.
     pub txnindex: Vec<u8>,
-    /// Of the records that were looked at.
+    /// Counts of the records of this phase.
     pub counts: RecordCounts,
-    /// Tombstones of the clean part that go though no newer record has their key.
+    /// Tombstones of the clean part that are dropped although no newer record has their key.
     pub expired: u64,
 }
 
-/// Bits for those records that are the last with their key.
+/// Bits of the dirty records that are the last ones with their key.
 #[derive(Debug)]
-pub struct Newest {
+pub struct NewestRecords {
     /// They stay.
     pub keep: Vec<u8>,
     /// They stay and ask for a delete horizon.
     pub stamp: Vec<u8>,
-    /// They are tombstones and go.
+    /// They are tombstones and are dropped.
     pub expired: Vec<u8>,
 }
 
-/// A scan. Its map is asked once all dirty segments are done ([`CompactionScan::newest`]).
+/// Scans a log. After all dirty segments, its map answers for them ([`CompactionScan::newest`]).
 #[derive(Debug)]
 pub struct CompactionScan {
     options: ScanOptions,
@@ -91,20 +105,24 @@ pub struct CompactionScan {
     aborted: Vec<TransactionIndex>,
     decompressor: Decompressor,
     hasher: KeyHasher,
-    decided: Decided,
+    /// One for each thread; none for a single thread.
+    workers: Vec<KeyHasher>,
+    /// What the workers hashed in the last call: not in the map yet.
+    waiting: Vec<HashedBatches>,
+    decided: ScanState,
     txnindex: (TransactionIndexEnd, Vec<u8>),
-    /// Bytes that the batch at the end of the last `feed` takes; 0 if not even that can be known.
+    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
     pub needed: usize,
 }
 
-/// What is known of keys and records so far.
+/// What is decided so far.
 #[derive(Debug)]
-struct Decided {
+struct ScanState {
     map: KeyMap,
-    /// Of the segment in hand.
+    /// The phase of the current segment.
     phase: Phase,
     first_number: u64,
-    /// Of its next record.
+    /// Number of its next record.
     number: u64,
     counts: RecordCounts,
     keep: Bits,
@@ -113,7 +131,7 @@ struct Decided {
 }
 
 impl CompactionScan {
-    /// Starts one. `aborted` are the transaction indexes of all segments of the log.
+    /// Creates a scan. `aborted` are the transaction indexes of all segments of the log.
     pub fn new(options: ScanOptions, aborted: Vec<TransactionIndex>) -> Result<Self> {
         let mut scan = Self {
             keeps_legacy_tombstones: true,
@@ -121,7 +139,11 @@ impl CompactionScan {
             aborted,
             decompressor: Decompressor::new(options.max_batch_bytes),
             hasher: KeyHasher::new(options.hash_key, options.max_batch_bytes),
-            decided: Decided {
+            workers: workers(options.threads, || {
+                Ok(KeyHasher::new(options.hash_key, options.max_batch_bytes))
+            })?,
+            waiting: Vec::new(),
+            decided: ScanState {
                 map: KeyMap::new(options.range, options.max_bytes),
                 phase: Phase::Follow,
                 first_number: 0,
@@ -139,18 +161,21 @@ impl CompactionScan {
         Ok(scan)
     }
 
-    /// The hashes that the scan covers: the whole range, unless its keys needed more memory.
+    /// The hashes that the scan covers: the whole range, unless its keys needed too much memory.
     pub fn range(&self) -> HashRange {
         self.decided.map.range()
     }
 
-    /// Keys of the dirty part, in this range.
+    /// The number of keys of the dirty part, in this range.
     pub fn keys(&self) -> usize {
         self.decided.map.len()
     }
 
-    /// Goes on with the next segment; the last one is finished.
+    /// Starts the next segment; the one before is finished. `keeps_legacy_tombstones`: those of magic 0 and 1, which have
+    /// no delete horizon, stay.
     pub fn begin(&mut self, phase: Phase, keeps_legacy_tombstones: bool) -> Result<()> {
+        self.decided.take(&self.waiting);
+        self.waiting.clear();
         if phase == Phase::Clean && self.decided.phase != Phase::Clean {
             self.transactions = CleanedTransactions::default();
             self.announce()?;
@@ -160,20 +185,29 @@ impl CompactionScan {
         Ok(())
     }
 
-    /// Takes the whole batches that `data`, at `position` of the segment's file, starts with; how many bytes they are.
+    /// Scans the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes they
+    /// are.
     pub fn feed(&mut self, data: &[u8], position: u64) -> Result<usize> {
-        let (taken, tasks) = self.walk(data, position)?;
-        self.look_into(data, &tasks)?;
-        Ok(taken)
+        let (consumed, tasks) = self.walk(data, position)?;
+        let records = tasks
+            .iter()
+            .map(BatchTask::records_count)
+            .sum::<Option<u64>>();
+        if !self.workers.is_empty() && records.is_some_and(|count| count <= MAX_WAITING_RECORDS) {
+            self.hash_in_parallel(data, &tasks)?;
+        } else {
+            self.hash_here(data, &tasks)?;
+        }
+        Ok(consumed)
     }
 
-    /// The first half of it: follows the transactions, and says which batches of `data` are to be looked into.
-    pub fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<Task>)> {
+    /// Follows the transactions, and returns the batches whose records are to be hashed.
+    fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<BatchTask>)> {
         let mut tasks = Vec::new();
-        let (taken, needed) = walk::for_each(data, position, |header, entry| {
+        let (consumed, needed) = walk::for_each(data, position, |header, entry| {
             let fate = self.fate(header, entry)?;
             if self.decided.phase != Phase::Follow {
-                tasks.push(Task {
+                tasks.push(BatchTask {
                     header: *header,
                     at: (header.position - position) as usize,
                     fate,
@@ -182,41 +216,36 @@ impl CompactionScan {
             Ok(())
         })?;
         self.needed = needed;
-        Ok((taken, tasks))
+        Ok((consumed, tasks))
     }
 
-    /// The second half, here and now.
-    pub fn look_into(&mut self, data: &[u8], tasks: &[Task]) -> Result<()> {
-        let wanted = self.wanted();
+    /// Hashes the batches in this thread, and puts their keys into the map at once.
+    fn hash_here(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
+        let options = self.hashing_options();
         let decided = &mut self.decided;
-        let (records, counts) = self.hasher.hash_into(data, tasks, &wanted, decided)?;
+        decided.take(&self.waiting);
+        self.waiting.clear();
+        let (records, counts) = self.hasher.hash_into(data, tasks, &options, decided)?;
         decided.number += records;
         decided.counts.add(&counts);
         Ok(())
     }
 
-    /// The second half, by several hashers: they are told what is wanted, and what they find is taken in order.
-    pub fn take(&mut self, found: &[Hashed]) {
-        let decided = &mut self.decided;
-        let is_clean = decided.phase == Phase::Clean;
-        if !is_clean {
-            decided.put_all(found);
-        }
-        for hashed in found {
-            if is_clean {
-                decided.look_up(&hashed.keys);
-            }
-            for &(number, is_stamped) in &hashed.control {
-                decided.control(number, is_stamped);
-            }
-            decided.number += hashed.records;
-            decided.counts.add(&hashed.counts);
-        }
+    /// Hashes the batches in all threads. Their keys wait; meanwhile this thread puts those of the last call into the map.
+    fn hash_in_parallel(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
+        let options = self.hashing_options();
+        let parts: Vec<_> = tasks.chunks(PART_BATCHES).collect();
+        let take_waiting = || self.decided.take(&self.waiting);
+        let hashed = in_parallel(&mut self.workers, &parts, take_waiting, |hasher, tasks| {
+            hasher.hash(data, tasks, &options)
+        });
+        self.waiting.clear();
+        self.waiting = hashed.into_iter().collect::<Result<_>>()?;
+        Ok(())
     }
 
-    /// What is wanted of the segment in hand.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    fn hashing_options(&self) -> HashingOptions {
+        HashingOptions {
             first_dirty_offset: self.options.first_dirty_offset,
             is_dirty: self.decided.phase != Phase::Clean,
             keeps_legacy_tombstones: self.keeps_legacy_tombstones,
@@ -224,14 +253,11 @@ impl CompactionScan {
         }
     }
 
-    /// Another hasher of the same key.
-    pub fn hasher(&self) -> KeyHasher {
-        KeyHasher::new(self.options.hash_key, self.options.max_batch_bytes)
-    }
-
-    /// What was decided about the segment.
+    /// Ends the segment, and returns the verdicts on it.
     pub fn finish(&mut self) -> SegmentVerdicts {
         let decided = &mut self.decided;
+        decided.take(&self.waiting);
+        self.waiting.clear();
         let records = std::mem::take(&mut decided.number);
         let verdicts = SegmentVerdicts {
             records,
@@ -248,8 +274,8 @@ impl CompactionScan {
         verdicts
     }
 
-    /// Of the dirty records numbered from `first` to below `end`: those that are the last with their key.
-    pub fn newest(&self, first: u64, end: u64) -> Newest {
+    /// Returns which of the dirty records numbered from `first` to below `end` are the last ones with their key.
+    pub fn newest(&self, first: u64, end: u64) -> NewestRecords {
         let (mut keep, mut stamp, mut expired) = <(Bits, Bits, Bits)>::default();
         for record in self.decided.map.records() {
             let number = record.number();
@@ -257,23 +283,23 @@ impl CompactionScan {
                 continue;
             }
             let bits = match record.value() {
-                Value::Present => &mut keep,
-                Value::Tombstone => {
+                ValueKind::Present => &mut keep,
+                ValueKind::Tombstone => {
                     stamp.set(number - first);
                     &mut keep
                 }
-                Value::Expired => &mut expired,
+                ValueKind::Expired => &mut expired,
             };
             bits.set(number - first);
         }
-        Newest {
+        NewestRecords {
             keep: keep.into_bytes(),
             stamp: stamp.into_bytes(),
             expired: expired.into_bytes(),
         }
     }
 
-    /// Whatever was aborted in the log, before its first batch.
+    /// Announces all aborted transactions of the log, before its first batch.
     fn announce(&mut self) -> Result<()> {
         for index in &self.aborted {
             for entry in index.entries() {
@@ -286,11 +312,11 @@ impl CompactionScan {
         Ok(())
     }
 
-    fn fate(&mut self, header: &Header, entry: &[u8]) -> Result<Fate> {
+    fn fate(&mut self, header: &Header, entry: &[u8]) -> Result<BatchFate> {
         if !header.is_control() {
             return Ok(match self.transactions.data(header) {
-                true => Fate::Aborted,
-                false => Fate::Keyed,
+                true => BatchFate::Aborted,
+                false => BatchFate::Keyed,
             });
         }
         let control_type = self.control_type(header, entry)?;
@@ -298,7 +324,8 @@ impl CompactionScan {
         if let (Phase::Dirty, Some(aborted)) | (Phase::Clean, Some(aborted)) =
             (self.decided.phase, marked.aborted)
         {
-            // A segment with both clean and dirty records is scanned twice; who put these together counts each once.
+            // A segment with both clean and dirty records is scanned twice. The caller, who merges the entries, counts
+            // each once.
             let (end, txnindex) = &mut self.txnindex;
             end.append(&aborted, txnindex)
                 .map_err(|error| Error::corrupt(error.to_string()))?;
@@ -306,25 +333,43 @@ impl CompactionScan {
         let is_expired = header
             .delete_horizon_ms()
             .is_some_and(|horizon| horizon <= self.options.now);
-        Ok(Fate::Control {
+        Ok(BatchFate::Control {
             is_kept: !(marked.is_discardable && is_expired),
             is_stamped: marked.is_discardable,
         })
     }
 
-    /// Of the batch's first record; None if there is none.
+    /// Returns the type of the batch's first record; None if it has no records.
     fn control_type(&mut self, header: &Header, entry: &[u8]) -> Result<Option<ControlType>> {
         if header.records_count.is_none_or(|count| count <= 0) {
             return Ok(None);
         }
-        let payload = fetch::payload(header, entry, &mut self.decompressor)?;
+        let payload = record::payload(header, entry, &mut self.decompressor)?;
         let first = record::first(payload)?;
         control::control_type(first.key.unwrap_or_default()).map(Some)
     }
 }
 
-impl Decided {
-    fn put_all(&mut self, found: &[Hashed]) {
+impl ScanState {
+    /// Takes over what was hashed, in the order of the batches.
+    fn take(&mut self, hashed: &[HashedBatches]) {
+        let is_clean = self.phase == Phase::Clean;
+        if !is_clean {
+            self.put_all(hashed);
+        }
+        for batches in hashed {
+            if is_clean {
+                self.look_up(&batches.keys);
+            }
+            for &(number, is_stamped) in &batches.control {
+                self.control(number, is_stamped);
+            }
+            self.number += batches.records;
+            self.counts.add(&batches.counts);
+        }
+    }
+
+    fn put_all(&mut self, found: &[HashedBatches]) {
         let mut number = self.first_number + self.number;
         let (mut runs, mut count): (Vec<(&[HashedKey], u64)>, _) = (Vec::new(), 0);
         for hashed in found {
@@ -355,18 +400,18 @@ impl Decided {
             }
             let number = *first + key.record.number();
             match key.record.value() {
-                Value::Present => keep.set(number),
-                Value::Tombstone => {
+                ValueKind::Present => keep.set(number),
+                ValueKind::Tombstone => {
                     keep.set(number);
                     stamp.set(number);
                 }
-                Value::Expired => *expired += 1,
+                ValueKind::Expired => *expired += 1,
             }
         });
     }
 }
 
-impl Found for Decided {
+impl KeySink for ScanState {
     fn keys(&mut self, keys: &[HashedKey]) {
         match self.phase {
             Phase::Clean => self.look_up(keys),

@@ -1,7 +1,7 @@
-//! Transactions as the cleaner follows them through a log (`CleanedTransactionMetadata`).
+//! The transactions of a log as the cleaner follows them (`CleanedTransactionMetadata`).
 //!
-//! A transaction's data may go at once if it was aborted; its marker only after all of its data has gone. So a marker may
-//! go in the first pass that meets none of the transaction's batches, empty ones included.
+//! The records of an aborted transaction may be dropped at once, its marker only after all its records are gone. So a
+//! marker may be dropped in the first pass that finds no batch of the transaction, not even an empty one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -10,28 +10,28 @@ use crate::format::batch::Header;
 use crate::format::control::ControlType;
 use crate::format::index::AbortedTxn;
 
-/// Where a log's transactions stand, batch by batch.
+/// The transactions at the current batch.
 #[derive(Debug, Default)]
 pub(crate) struct CleanedTransactions {
-    /// Not begun yet, by first offset; last offset, producer id and last stable offset follow.
+    /// Aborted transactions that have not begun, by first offset; then last offset, producer id and last stable offset.
     upcoming: BinaryHeap<Reverse<(i64, i64, i64, i64)>>,
-    /// By producer: begun and to be aborted, and whether a batch of it was met.
+    /// By producer: the aborted transaction that has begun, and whether a batch of it was found.
     aborted: HashMap<i64, (AbortedTxn, bool)>,
-    /// Producers of which a batch was met since their last COMMIT.
+    /// Producers of which a batch was found after their last COMMIT.
     committed: HashSet<i64>,
 }
 
 /// What a control batch means for the transaction that it ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Marked {
-    /// No batch of the transaction is left: the marker may go.
+pub(crate) struct MarkerVerdict {
+    /// Whether no batch of the transaction is left: the marker may be dropped.
     pub(crate) is_discardable: bool,
-    /// For the transaction index of the new segment.
+    /// The entry for the transaction index of the new segment.
     pub(crate) aborted: Option<AbortedTxn>,
 }
 
 impl CleanedTransactions {
-    /// Announces an aborted transaction, before its first batch.
+    /// Announces an aborted transaction before its first batch.
     pub(crate) fn add(&mut self, entry: &AbortedTxn) {
         self.upcoming.push(Reverse((
             entry.first_offset,
@@ -41,7 +41,7 @@ impl CleanedTransactions {
         )));
     }
 
-    /// Takes a batch of data; tells whether it was aborted.
+    /// Adds a data batch; returns whether it was aborted.
     pub(crate) fn data(&mut self, header: &Header) -> bool {
         self.begin(header);
         if !header.is_transactional() {
@@ -59,8 +59,12 @@ impl CleanedTransactions {
         }
     }
 
-    /// Takes a control batch of this type; None: it has no record.
-    pub(crate) fn control(&mut self, header: &Header, control_type: Option<ControlType>) -> Marked {
+    /// Adds a control batch of this type; None if it has no record.
+    pub(crate) fn control(
+        &mut self,
+        header: &Header,
+        control_type: Option<ControlType>,
+    ) -> MarkerVerdict {
         self.begin(header);
         let (is_discardable, aborted) = match control_type {
             None => (true, None),
@@ -71,13 +75,14 @@ impl CleanedTransactions {
             Some(ControlType::Commit) => (!self.committed.remove(&header.producer_id), None),
             Some(_) => (false, None),
         };
-        Marked {
+        MarkerVerdict {
             is_discardable,
             aborted,
         }
     }
 
-    /// The aborted transactions that begin up to the batch: of one producer's, the first stays until its marker.
+    /// Begins the aborted transactions that start up to this batch. Of one producer's, the first stays until its
+    /// marker.
     fn begin(&mut self, header: &Header) {
         while let Some(&Reverse((first_offset, last_offset, producer_id, last_stable_offset))) =
             self.upcoming.peek()

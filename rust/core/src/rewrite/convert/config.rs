@@ -1,4 +1,4 @@
-//! What a conversion is to do, and what it did.
+//! The options of a conversion, and the counts of what it did.
 
 use std::ops::AddAssign;
 
@@ -6,28 +6,29 @@ use crate::base::error::{Error, Result};
 use crate::format::batch::BATCH_OVERHEAD;
 use crate::format::compression::{Codec, Compression};
 
-/// What batches are to be.
+/// What batches are converted to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conversion {
-    /// 0, 1 or 2; None: what they are.
+    /// 0, 1 or 2; None keeps each batch's.
     pub magic: Option<i8>,
-    /// None: what they are, at Kafka's default level where they are made anew.
+    /// None keeps each batch's codec, at Kafka's default level if it is built anew.
     pub codec: Option<Codec>,
-    /// Compress again what has the codec already: its level does not show.
+    /// Also compress batches anew that have the codec: their level is unknown.
     pub recompress: bool,
-    /// Neighbours that may be one batch are joined up to so many bytes, uncompressed; None: only messages that stand alone.
+    /// Join neighbouring batches up to this many uncompressed bytes, if nobody can tell. None: only single messages are
+    /// joined.
     pub batch_size: Option<usize>,
-    /// Only what lies below this offset is joined: the log of another replica may end between batches that do not.
+    /// Join only below this offset: the log of another replica may end between batches above it.
     pub join_below: Option<i64>,
-    /// Leave out headers where the magic has none.
+    /// Drop headers that the magic cannot store.
     pub drop_headers: bool,
-    /// Leave out producers and transactions: with them all control batches, the records of aborted transactions, and all
-    /// from the last stable offset on.
+    /// Drop producers and transactions. With them go all control batches, the records of aborted transactions, and all
+    /// records from the last stable offset on.
     pub drop_producers: bool,
 }
 
 impl Conversion {
-    /// Refuses what cannot be, whatever the batches are.
+    /// Refuses options that are invalid for any batch.
     pub(super) fn check(&self) -> Result<()> {
         let refused = match (self.magic, self.codec, self.batch_size) {
             (None, None, None) if !self.drop_producers => {
@@ -37,9 +38,9 @@ impl Conversion {
                 format!("magic {magic} is not 0, 1 or 2")
             }
             (Some(magic @ (0 | 1)), Some(codec), _) if codec.compression == Compression::Zstd => {
-                format!("magic {magic} knows no zstd: give another codec")
+                format!("magic {magic} does not support zstd: use another codec")
             }
-            (_, None, _) if self.recompress => "a codec is needed to compress again".into(),
+            (_, None, _) if self.recompress => "recompress needs a codec".into(),
             (.., Some(size)) if size <= BATCH_OVERHEAD => {
                 format!("batch size {size} holds no record: {BATCH_OVERHEAD} bytes are its header")
             }
@@ -52,14 +53,14 @@ impl Conversion {
     }
 }
 
-/// What a conversion did.
+/// The counts of a conversion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// Entries that came.
+    /// Entries of the old segments.
     pub batches: u64,
-    /// Of them, those that did not stay as they were.
+    /// Entries among them that changed.
     pub changed: u64,
-    /// Entries that were not joined because another replica may end behind them.
+    /// Entries that were not joined, because another replica may end behind them.
     pub apart: u64,
     /// Records that lost their headers.
     pub headers: u64,
@@ -67,11 +68,11 @@ pub struct Converted {
     pub timestamps: u64,
     /// Batches that lost their producer.
     pub producers: u64,
-    /// Control batches left out.
+    /// Dropped control batches.
     pub control_batches: u64,
-    /// Records left out because their transaction was aborted.
+    /// Dropped records of aborted transactions.
     pub aborted: u64,
-    /// Records left out because their transaction, or one before them, is not decided.
+    /// Dropped records of undecided transactions, and those after the first such transaction.
     pub undecided: u64,
 }
 

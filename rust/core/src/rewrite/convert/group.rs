@@ -1,43 +1,42 @@
-//! Neighbours that become one batch.
+//! Joins neighbouring entries into one batch.
 //!
-//! Joining must not be seen: offsets, timestamps, sequences, transactions and horizons read the same. Sequences follow
-//! offset deltas, so a producer's batches join only where both go on alike; what a marker or another producer's batch
-//! stands between is no neighbour.
+//! A join must be invisible: offsets, timestamps, sequences, transactions and delete horizons are the same afterwards.
+//! Sequences follow offset deltas, so a producer's batches join only if both continue. Batches are no neighbours if a
+//! marker or another producer's batch lies between them.
 
-use super::{Converter, DEFAULT_BATCH_SIZE, Losses};
+use super::{Converter, DEFAULT_BATCH_SIZE, FieldLosses};
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, increment_sequence};
 use crate::format::compression::{Compression, Decompressor};
-use crate::format::message;
+use crate::format::message::MessageSet;
 use crate::format::record;
-use crate::read::fetch;
 use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::BatchOptions;
 
-/// Entries that are to be one batch.
+/// Entries that become one batch.
 #[derive(Debug)]
-pub(super) struct Group {
-    /// Of the first entry.
+pub(super) struct BatchGroup {
+    /// Header of the first entry.
     pub(super) first: Header,
-    /// Of the batch.
+    /// Options of the batch.
     pub(super) options: BatchOptions,
-    /// Of the last entry, as far as it reaches.
+    /// The last offset that the last entry covers.
     pub(super) last_offset: i64,
-    /// Entries so far. One is kept as it came, since it may stay alone.
+    /// The number of entries. A single one is kept as it came, because it may stay alone.
     pub(super) sources: u64,
-    /// What the batch takes uncompressed.
+    /// Uncompressed size of the batch.
     bytes: usize,
 }
 
-/// What an entry brings to a batch.
-struct Source {
+/// What an entry adds to a batch.
+struct GroupEntry {
     options: BatchOptions,
     last_offset: i64,
     bytes: usize,
 }
 
-impl Group {
-    fn takes(&self, source: &Source, limit: usize) -> bool {
+impl BatchGroup {
+    fn takes(&self, source: &GroupEntry, limit: usize) -> bool {
         let (ours, theirs) = (&self.options, &source.options);
         let distance = theirs.base_offset.checked_sub(ours.base_offset);
         let (Some(distance), Some(span)) = (
@@ -66,7 +65,8 @@ impl Group {
 }
 
 impl Converter {
-    /// Takes an entry that may share a batch with others, and says whether it is one. What it does not join goes to `out`.
+    /// Takes an entry that may share a batch with others; false if it may not. Entries that it does not join are
+    /// appended to `out`.
     pub(super) fn join(
         &mut self,
         header: &Header,
@@ -75,7 +75,7 @@ impl Converter {
     ) -> Result<bool> {
         let source = self
             .source(header, entry)
-            .map_err(|error| error.at_batch(header));
+            .map_err(|error| header.locate(error));
         let Some((source, limit)) = source? else {
             return Ok(false);
         };
@@ -83,9 +83,9 @@ impl Converter {
             Some(mut group) if group.takes(&source, limit) => {
                 if group.sources == 1 {
                     self.codecs.builder.begin(group.options)?;
-                    let alone = std::mem::take(&mut self.alone);
-                    let first = self.append(&group.first, &alone, group.options.magic);
-                    self.alone = alone;
+                    let first_entry = std::mem::take(&mut self.group_first_entry);
+                    let first = self.append(&group.first, &first_entry, group.options.magic);
+                    self.group_first_entry = first_entry;
                     first?;
                 }
                 self.append(header, entry, group.options.magic)?;
@@ -97,9 +97,9 @@ impl Converter {
             other => {
                 self.group = other;
                 self.finish(out)?;
-                self.alone.clear();
-                self.alone.extend_from_slice(entry);
-                self.group = Some(Group {
+                self.group_first_entry.clear();
+                self.group_first_entry.extend_from_slice(entry);
+                self.group = Some(BatchGroup {
                     first: *header,
                     options: source.options,
                     last_offset: source.last_offset,
@@ -112,16 +112,16 @@ impl Converter {
     }
 
     fn append(&mut self, header: &Header, entry: &[u8], magic: i8) -> Result<()> {
-        let mut losses = Losses::of(&self.conversion, &mut self.converted, magic);
+        let mut losses = FieldLosses::of(&self.conversion, &mut self.converted, magic);
         self.codecs
             .append(header, entry, |builder, record| {
                 builder.append(&losses.record(record)?)
             })
-            .map_err(|error| error.at_batch(header))
+            .map_err(|error| header.locate(error))
     }
 
-    /// What the entry brings, and the most that its batch may take; None if it has to stay by itself.
-    fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(Source, usize)>> {
+    /// Returns what the entry adds, and the largest size of its batch. None if it has to stay alone.
+    fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(GroupEntry, usize)>> {
         let is_alone = header.magic < 2 && header.compression()? == Compression::None;
         let limit = match self.conversion.batch_size {
             None if is_alone => DEFAULT_BATCH_SIZE,
@@ -151,7 +151,7 @@ impl Converter {
                 base_offset: first,
                 ..options
             };
-            let source = Source {
+            let source = GroupEntry {
                 options,
                 last_offset,
                 bytes,
@@ -161,18 +161,19 @@ impl Converter {
     }
 }
 
-/// First and last offset of a batch and what its records take; None unless its offsets rise within what its header says.
+/// Returns first and last offset of a batch and the size of its records. None unless its offsets rise within the range
+/// of its header.
 fn batch_extent(
     header: &Header,
     entry: &[u8],
     magic: i8,
     decompressor: &mut Decompressor,
 ) -> Result<Option<(i64, i64, usize)>> {
-    let payload = fetch::payload(header, entry, decompressor)?;
+    let payload = record::payload(header, entry, decompressor)?;
     let (mut first, mut last, mut rises) = (0, -1, true);
     record::for_each_outline(payload, header.records_count.unwrap_or(0), |outline| {
         rises &= outline.offset_delta > last;
-        // Only magic 2 keeps the offsets around its records.
+        // Only magic 2 keeps offsets before the first record.
         if last == -1 && magic < 2 {
             first = outline.offset_delta;
         }
@@ -183,13 +184,13 @@ fn batch_extent(
     Ok((rises && last <= header.last_offset_delta).then_some(extent))
 }
 
-/// The same of a message or a wrapper.
+/// Returns the same for a message or a wrapper.
 fn set_extent(
     header: &Header,
     entry: &[u8],
     decompressor: &mut Decompressor,
 ) -> Result<Option<(i64, i64, usize)>> {
-    let set = message::open(header, entry, decompressor)?;
+    let set = MessageSet::open(header, entry, decompressor)?;
     let (first, mut last, mut rises) = (set.first_offset(), None, true);
     set.for_each(false, |message| {
         rises &= last < Some(message.offset);

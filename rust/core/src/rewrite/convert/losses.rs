@@ -1,18 +1,18 @@
-//! What another magic has no place for: refused, or dropped and counted.
+//! Fields that another magic cannot store: refused, or dropped and counted.
 
 use super::{Conversion, Converted};
 use crate::base::error::{Error, Result};
 use crate::format::record::Headers;
 use crate::write::batch_builder::NewRecord;
 
-/// What records lose where the magic has no place for it.
-pub(super) struct Losses<'c> {
+/// Handles the fields that a magic cannot store.
+pub(super) struct FieldLosses<'c> {
     magic: i8,
     drop_headers: bool,
     converted: &'c mut Converted,
 }
 
-impl<'c> Losses<'c> {
+impl<'c> FieldLosses<'c> {
     pub(super) fn of(conversion: &Conversion, converted: &'c mut Converted, magic: i8) -> Self {
         Self {
             magic,
@@ -22,7 +22,7 @@ impl<'c> Losses<'c> {
     }
 
     pub(super) fn record<'r>(&mut self, record: NewRecord<'r>) -> Result<NewRecord<'r>> {
-        // Their structure was not looked at yet, and a broken one must not come under a new checksum.
+        // The structure of the headers is checked first: broken ones must not get a new checksum.
         record.headers.for_each(|_, _| Ok(()))?;
         if self.magic == 2 {
             return Ok(record);
@@ -34,7 +34,7 @@ impl<'c> Losses<'c> {
         }
         if !self.drop_headers {
             return Err(Error::invalid(format!(
-                "the record at offset {} has {count} headers, which magic {} does not know: drop headers, or keep magic 2",
+                "the record at offset {} has {count} headers, which magic {} cannot store: drop headers, or keep magic 2",
                 record.offset, self.magic
             )));
         }

@@ -1,18 +1,18 @@
-//! The headers of plain rows: few of them, and short.
+//! The headers of plain rows: fewer than 64, and each key and value below 64 bytes.
 
 use super::{PlainHeaders, copy};
 
-/// The first number that a varint of one byte does not hold, once it is doubled.
+/// The first length that does not fit a varint of one byte.
 const LONG: usize = 1 << 6;
 
 /// The headers of one row.
 pub(super) struct RowHeaders<'a> {
-    /// Where each key starts, and where the last one ends.
+    /// The start of each key, then the end of the last one.
     keys: &'a [i32],
     key_data: &'a [u8],
     values: &'a [i32],
     value_data: &'a [u8],
-    /// Bytes in the record, their number included.
+    /// Size in the record, with the header count.
     pub(super) size: usize,
 }
 
@@ -20,7 +20,7 @@ impl<'a> RowHeaders<'a> {
     #[inline(always)]
     pub(super) fn new(headers: &PlainHeaders<'a>, row: usize) -> Option<Self> {
         let &[start, end] = headers.offsets.get(row..)?.first_chunk()?;
-        // What is negative is too large, and so not plain.
+        // A negative offset becomes a large one, which is not plain.
         let count = end.wrapping_sub(start) as u32 as usize;
         if count >= LONG {
             return None;
@@ -43,7 +43,7 @@ impl<'a> RowHeaders<'a> {
         })
     }
 
-    /// Writes them to the start of `room`. None: they are not plain after all, and the size counts for nothing.
+    /// Writes the headers to the start of `room`. None: they are not plain after all, and `size` is invalid.
     #[inline(always)]
     pub(super) fn write(&self, room: &mut [u8]) -> Option<()> {
         *room.first_mut()? = (self.keys.len() as u8).wrapping_sub(1) << 1;

@@ -1,43 +1,40 @@
-//! The records of a request, one after the other, against the topic's rules.
+//! The checks of a request's records against the topic's rules.
 
-use super::{Place, Result, Rules};
+use super::{AppendContext, Result, ValidationRules};
 use crate::base::error::Error;
 use crate::base::primitives::Reader;
-use crate::broker::producers::Origin;
+use crate::broker::producers::AppendOrigin;
 use crate::broker::refusal::{Refusal, Refused};
-use crate::format::batch::{Header, TimestampType};
+use crate::format::batch::{Header, LOG_OVERHEAD, TimestampType};
 use crate::format::compression::{Compression, Decompressor};
 use crate::format::message::{self, Message, MessageSet};
 use crate::format::record;
-use crate::read::fetch;
 
-/// Offset and size in front of a message of magic 0 and 1.
-const LOG_OVERHEAD: usize = 12;
-/// Beyond these, record errors are counted and not listed.
+/// The most listed record errors. Further ones are only counted.
 const MAX_LISTED: usize = 1 << 16;
 
-/// What walking the records of a request finds.
-pub(super) struct Walk<'r> {
-    rules: &'r Rules,
-    now: i64,
-    /// Records so far.
+/// What the checks find.
+pub(super) struct RecordChecks<'r> {
+    rules: &'r ValidationRules,
+    pub(super) context: AppendContext,
+    /// The number of records so far.
     pub(super) ordinal: i64,
-    /// Of all batches; of the last batch.
+    /// Largest timestamp of all batches, then of the last batch.
     pub(super) max_timestamp: i64,
     pub(super) max_batch_timestamp: i64,
-    /// The records' offsets are 0, 1, 2 and so on.
+    /// Whether the records' offsets are 0, 1, 2 and so on.
     pub(super) is_in_order: bool,
-    /// Of the batch in hand: its refused records, how many there are, and whether a timestamp is among the reasons.
+    /// Of the current batch: the refused records, their number, and whether a timestamp is among the reasons.
     refused: Vec<(i32, String)>,
     refused_count: u64,
     is_timestamp: bool,
 }
 
-impl<'r> Walk<'r> {
-    pub(super) fn new(rules: &'r Rules, place: Place) -> Self {
+impl<'r> RecordChecks<'r> {
+    pub(super) fn new(rules: &'r ValidationRules, context: AppendContext) -> Self {
         Self {
             rules,
-            now: place.now,
+            context,
             ordinal: 0,
             max_timestamp: -1,
             max_batch_timestamp: -1,
@@ -48,27 +45,27 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Takes a batch of our own encoder by its header; false if the rules ask for what only its records tell, or would
-    /// refuse one of them.
-    pub(super) fn takes_header(&mut self, header: &Header, place: Place) -> bool {
+    /// Accepts a batch of our own encoder by its header. False if the rules ask for more than the header tells, or may
+    /// refuse a record.
+    pub(super) fn accepts_header(&mut self, header: &Header) -> bool {
         let rules = self.rules;
         let is_stamped_here = rules.timestamp_type == TimestampType::LogAppendTime;
-        let ahead = header.max_timestamp.saturating_sub(self.now);
-        let takes = place.is_encoded_here
-            && place.origin == Origin::Client
+        let ahead = header.max_timestamp.saturating_sub(self.context.now);
+        let is_accepted = self.context.is_encoded_here
+            && self.context.origin == AppendOrigin::Client
             && header.magic == 2
-            && record_limit(rules, header) == Rules::NO_RECORD_LIMIT
+            && record_limit(rules, header) == ValidationRules::NO_RECORD_LIMIT
             && header.timestamp_type() == TimestampType::CreateTime
             && !rules.is_compacted
             && (is_stamped_here
                 || (rules.timestamp_before_max_ms == i64::MAX
                     && ahead <= rules.timestamp_after_max_ms));
-        if takes {
+        if is_accepted {
             self.ordinal += i64::from(header.records_count.unwrap_or(0));
             self.max_batch_timestamp = header.max_timestamp;
             self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
         }
-        takes
+        is_accepted
     }
 
     pub(super) fn batch(
@@ -96,7 +93,7 @@ impl<'r> Walk<'r> {
         entry: &[u8],
         decompressor: &mut Decompressor,
     ) -> Result<()> {
-        let payload = fetch::payload(header, entry, decompressor)
+        let payload = record::payload(header, entry, decompressor)
             .map_err(|error| Refused::of(Refusal::Append, error))?;
         let count = header.records_count.unwrap_or(0);
         let invalid = |error: Error| Refused::of(Refusal::InvalidRecord, error);
@@ -107,14 +104,14 @@ impl<'r> Walk<'r> {
         let limit = record_limit(self.rules, header);
         let mut at = 0;
         for index in 0..record::check_count(count).map_err(invalid)? {
-            if limit < Rules::NO_RECORD_LIMIT {
+            if limit < ValidationRules::NO_RECORD_LIMIT {
                 let length = Reader::new(payload.get(at..).unwrap_or_default()).varint();
                 length
                     .and_then(|length| check_record(i64::from(length), limit))
-                    .map_err(|error| invalid(record::numbered(error, index, count)))?;
+                    .map_err(|error| invalid(record::at_record(error, index, count)))?;
             }
             let record = record::outline(payload, &mut at)
-                .map_err(|error| invalid(record::numbered(error, index, count)))?;
+                .map_err(|error| invalid(record::at_record(error, index, count)))?;
             let timestamp = base.wrapping_add(record.timestamp_delta.wrapping_mul(factor));
             let offset = header
                 .base_offset
@@ -198,15 +195,15 @@ impl<'r> Walk<'r> {
         }
         let is_timed = self.rules.timestamp_type == TimestampType::CreateTime && timestamp != -1;
         if is_timed {
-            // Wraps as Kafka's does: what is out of range must be so here too.
-            let age = self.now.wrapping_sub(timestamp);
+            // Wraps as in Kafka: the same timestamps must be out of range.
+            let age = self.context.now.wrapping_sub(timestamp);
             if age > self.rules.timestamp_before_max_ms
                 || age.wrapping_neg() > self.rules.timestamp_after_max_ms
             {
                 return self.refuse_timestamp(index, timestamp);
             }
         }
-        // Brokers that store the older formats refuse the claim beside a good time, too.
+        // Brokers that store older formats refuse this claim even with a valid timestamp.
         if batch.timestamp_type() == TimestampType::LogAppendTime
             && (!is_timed || self.rules.message_format < 2)
         {
@@ -224,7 +221,7 @@ impl<'r> Walk<'r> {
     #[cold]
     fn refuse_timestamp(&mut self, index: i32, timestamp: i64) {
         self.is_timestamp = true;
-        let (now, rules) = (self.now, self.rules);
+        let (now, rules) = (self.context.now, self.rules);
         self.refuse(index, || {
             format!(
                 "timestamp {timestamp} is not within {} ms before and {} ms after {now} (message_timestamp_before_max_ms, \
@@ -262,10 +259,10 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// How large a record of the batch may be; brokers look at those of compressed ones.
-fn record_limit(rules: &Rules, header: &Header) -> i32 {
+/// The largest record of the batch. Brokers check it in compressed batches only.
+fn record_limit(rules: &ValidationRules, header: &Header) -> i32 {
     match header.compression() {
-        Ok(Compression::None) => Rules::NO_RECORD_LIMIT,
+        Ok(Compression::None) => ValidationRules::NO_RECORD_LIMIT,
         _ => rules.max_decompressed_message_bytes,
     }
 }

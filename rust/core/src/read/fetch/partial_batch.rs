@@ -1,0 +1,178 @@
+//! A batch that a [`Fetch`](super::Fetch) appends part by part, because it has very many records or headers.
+//!
+//! All of such a batch is checked before its first part is appended, so later parts cannot fail.
+
+use crate::base::error::{Error, Result};
+use crate::format::batch::Header;
+use crate::format::message::{self, MessageSet};
+use crate::format::record::{self, Record};
+
+/// The most records of one part. No producer's batch has as many. A hostile one takes 300 bytes of memory a record.
+const PART_RECORDS: usize = 1 << 18;
+
+/// The most headers of one part, unless one record has more. A hostile batch takes forty bytes of memory a header.
+const PART_HEADERS: usize = 1 << 20;
+
+/// The most headers of one record, which is never divided. A million fit into a batch of Kafka's default size.
+const MAX_HEADERS: usize = 1 << 24;
+
+/// A place between two records of a payload.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cursor {
+    /// Records before it.
+    pub(super) record: usize,
+    /// Bytes before it.
+    pub(super) position: usize,
+}
+
+/// An opened batch: its payload is decompressed, and this is the part to be appended next.
+#[derive(Debug)]
+pub(super) struct PartialBatch {
+    pub(super) header: Header,
+    /// Bytes of the decompressed payload.
+    pub(super) payload_length: usize,
+    /// Where this part starts.
+    pub(super) start: Cursor,
+    /// Where this part ends.
+    pub(super) end: Cursor,
+    /// Where the parts after this one end, the last one first.
+    later_ends: Vec<Cursor>,
+    /// What to add to the offsets of a wrapper's messages.
+    pub(super) offset_shift: i64,
+}
+
+impl PartialBatch {
+    /// Opens a batch of magic 2 with this payload. `with_headers`: headers are appended too.
+    pub(super) fn of_records(header: &Header, payload: &[u8], with_headers: bool) -> Result<Self> {
+        let records_count = header.records_count.unwrap_or(0);
+        let count = record::check_count(records_count)?;
+        // A header takes at least two bytes.
+        let may_have_many_headers = with_headers && payload.len() / 2 > PART_HEADERS;
+        if count > PART_RECORDS || may_have_many_headers {
+            let ends = part_ends(payload, records_count)?;
+            return Ok(Self::divided(header, payload.len(), 0, ends));
+        }
+        Ok(Self::whole(header, count, payload.len(), 0))
+    }
+
+    /// Opens an entry of magic 0 or 1. With `check_crcs`, the messages of a wrapper that has several parts are verified
+    /// here.
+    pub(super) fn of_messages(
+        header: &Header,
+        set: &MessageSet<'_>,
+        check_crcs: bool,
+    ) -> Result<Self> {
+        let length = set.payload().len();
+        let most = length / message::MIN_SIZE;
+        if most <= PART_RECORDS {
+            return Ok(Self::whole(header, most, length, set.offset_shift()));
+        }
+        let (mut ends, mut end) = (Vec::new(), Cursor::default());
+        while end.position < length {
+            end.record += set.walk(check_crcs, &mut end.position, PART_RECORDS, |_| Ok(()))?;
+            ends.push(end);
+        }
+        Ok(Self::divided(header, length, set.offset_shift(), ends))
+    }
+
+    fn whole(header: &Header, records: usize, payload_length: usize, offset_shift: i64) -> Self {
+        Self {
+            header: *header,
+            payload_length,
+            start: Cursor::default(),
+            end: Cursor {
+                record: records,
+                position: payload_length,
+            },
+            later_ends: Vec::new(),
+            offset_shift,
+        }
+    }
+
+    fn divided(
+        header: &Header,
+        payload_length: usize,
+        offset_shift: i64,
+        mut ends: Vec<Cursor>,
+    ) -> Self {
+        ends.reverse();
+        Self {
+            header: *header,
+            payload_length,
+            start: Cursor::default(),
+            end: ends.pop().unwrap_or_default(),
+            later_ends: ends,
+            offset_shift,
+        }
+    }
+
+    /// Records in this part; of magic 0 and 1, which do not count them, the most there may be.
+    pub(super) fn records(&self) -> usize {
+        self.end.record - self.start.record
+    }
+
+    /// Bytes in this part.
+    pub(super) fn bytes(&self) -> usize {
+        self.end.position - self.start.position
+    }
+
+    /// Whether no part follows this one.
+    pub(super) fn is_last(&self) -> bool {
+        self.later_ends.is_empty()
+    }
+
+    /// Whether the batch has several parts: then its records have been checked.
+    pub(super) fn is_divided(&self) -> bool {
+        self.start.record > 0 || !self.is_last()
+    }
+
+    /// The next part, which starts at byte `position`; None after the last one.
+    pub(super) fn next(mut self, position: usize) -> Option<Self> {
+        let next_end = self.later_ends.pop()?;
+        self.start = Cursor {
+            record: self.end.record,
+            position,
+        };
+        self.end = next_end;
+        Some(self)
+    }
+}
+
+/// Parses every record of a payload, and returns where its parts end.
+fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<Cursor>> {
+    let mut ends = Vec::new();
+    let (mut position, mut records, mut headers) = (0, 0, 0);
+    let count = record::check_count(records_count)?;
+    for index in 0..count {
+        let start = position;
+        let record_headers = record::parse(payload, &mut position)
+            .and_then(|record| count_headers(&record))
+            .map_err(|error| record::at_record(error, index, records_count))?;
+        if records == PART_RECORDS || records > 0 && headers + record_headers > PART_HEADERS {
+            ends.push(Cursor {
+                record: index,
+                position: start,
+            });
+            (records, headers) = (0, 0);
+        }
+        records += 1;
+        headers += record_headers;
+    }
+    record::check_end(payload, position, records_count)?;
+    ends.push(Cursor {
+        record: count,
+        position: payload.len(),
+    });
+    Ok(ends)
+}
+
+fn count_headers(record: &Record<'_>) -> Result<usize> {
+    let count = record.headers.count;
+    if count > MAX_HEADERS {
+        return Err(Error::unsupported(format!(
+            "the record has {count} headers; at most {MAX_HEADERS} are read"
+        )));
+    }
+    record.headers.for_each(|_, _| Ok(()))?;
+    Ok(count)
+}
