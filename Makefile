@@ -4,13 +4,17 @@ export PYTHON
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
+# A Python that may not keep what it compiles would compile the package again in each process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
+# Where tests put their logs: thousands of small files, most of them synced. In memory, where there is room.
+export PYTEST_DEBUG_TEMPROOT := $(or $(PYTEST_DEBUG_TEMPROOT),$(shell [ "$$(df -kP /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 ] 2>/dev/null && echo /dev/shm))
 # Each process that runs tests may have Spark and two brokers beside it.
 AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist worksteal
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
 .PHONY: setup prerequisites develop demo check test hunt lint conformance bench fuzz sanitize docs
 
-setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
+setup: prerequisites .venv/.developed target/checked/.compiled  ## .venv with the package, its spark extra and the command; the core's tests
 
 prerequisites:
 	@tools/prerequisites
@@ -21,17 +25,17 @@ develop: .venv/.tools  ## rebuild the extension now
 demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 	.venv/bin/python examples/demo.py
 
-check: setup  ## the quick loop: changed files linted, the core's tests without fuzzing, tests/unit without the slow ones
-	changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | grep '\.pyi\?$$'); [ -z "$$changed" ] || { .venv/bin/ruff check --quiet $$changed && .venv/bin/ruff format --check --quiet $$changed; }
+check: setup  ## the quick loop: formats and ruff's rules, the core's tests without fuzzing, tests/unit without the slow ones
+	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && cargo fmt --check
 	cargo test --profile checked --quiet --package brokerless-core --lib $(CORE_TESTS)
-	.venv/bin/python -m pytest tests/unit -m "not slow" $(AT_ONCE)
+	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE)
 
 CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
 test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
 	cargo test --profile checked --quiet --package brokerless-core
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
-	.venv/bin/python -m pytest $(AT_ONCE)
+	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE)
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
 	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/log/test_hunting.py
@@ -88,6 +92,9 @@ build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -nam
 
 .venv/.developed: .venv/.tools $(RUST)
 	.venv/bin/maturin develop --quiet --extras spark && touch $@
+
+target/checked/.compiled: $(RUST) | prerequisites
+	cargo test --profile checked --quiet --package brokerless-core --no-run && touch $@
 
 # A wheel, not an editable install: what users get is what this one tests.
 .venv-oldest/.installed: .venv/.developed constraints-oldest.txt $(shell find src -name '*.py')

@@ -10,6 +10,17 @@ import pytest
 TESTS = Path(__file__).parent
 DATA = TESTS / "data"
 
+try:
+    from hypothesis import settings
+except ModuleNotFoundError:  # the environment of the oldest Spark has none
+    pass
+else:
+    # `make test` and CI try many new examples; a failure prints the line that repeats it.
+    settings.register_profile("ci", max_examples=300, deadline=None, print_blob=True)
+    # Anyone who types `pytest`, and `make check`, gets an answer soon, and the same one again.
+    settings.register_profile("dev", max_examples=20, deadline=None, derandomize=True)
+    settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
 
 def pytest_collection_modifyitems(items):
     """Mark tests by their folder: `-m "not crash"`."""
