@@ -10,6 +10,9 @@ import pytest
 TESTS = Path(__file__).parent
 DATA = TESTS / "data"
 
+# A JVM that lives for seconds never earns back what the optimising compiler and a parallel collector cost.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 try:
     from hypothesis import settings
 except ModuleNotFoundError:  # the environment of the oldest Spark has none
