@@ -9,10 +9,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # Where tests put their logs: thousands of small files, most of them synced. In memory, where there is room.
 export PYTEST_DEBUG_TEMPROOT := $(or $(PYTEST_DEBUG_TEMPROOT),$(shell [ "$$(df -kP /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 ] 2>/dev/null && echo /dev/shm))
 # Each process that runs tests may have Spark and two brokers beside it.
-AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist worksteal
+AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist
+# Two targets at a time: of most, one core is idle while they download, link or wait. Cargo would ask make for a core.
+MAKEFLAGS += --jobs=2
+unexport MAKEFLAGS
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
-.PHONY: setup prerequisites develop demo check test hunt lint conformance bench fuzz sanitize docs
+.PHONY: setup prerequisites develop demo check test test-core test-oldest test-python hunt lint conformance bench fuzz sanitize docs
 
 setup: prerequisites .venv/.developed target/checked/.compiled  ## .venv with the package, its spark extra and the command; the core's tests
 
@@ -28,14 +31,20 @@ demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 check: setup  ## the quick loop: formats and ruff's rules, the core's tests without fuzzing, tests/unit without the slow ones
 	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && cargo fmt --check
 	cargo test --profile checked --quiet --package brokerless-core --lib $(CORE_TESTS)
-	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE)
+	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
 
 CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
-test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
+test: test-core test-oldest test-python  ## the whole suite; golden reads and streams also on the oldest Spark
+
+test-core: setup
 	cargo test --profile checked --quiet --package brokerless-core
+
+test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
-	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE)
+
+test-python: setup
+	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE) worksteal
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
 	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/log/test_hunting.py
@@ -46,7 +55,7 @@ lint: setup
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, an S3 server, Delta Lake and Iceberg, against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE)
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE) loadgroup
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
 	@tools/prerequisites maven

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from kafka import Broker
 
+# One process makes what all of them look at.
+pytestmark = pytest.mark.xdist_group("connector")
+
 JOB = Path(__file__).parent / "connector_job.py"
 
 

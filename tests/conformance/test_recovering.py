@@ -15,6 +15,10 @@ from damage import overwrite
 from waiting import until
 
 
+# One process makes what all of them look at.
+pytestmark = pytest.mark.xdist_group("recovering")
+
+
 @pytest.fixture(scope="module")
 def left(client, tmp_path_factory):
     """A directory with a topic, whose broker was killed; and what it had served. Never to be written to."""

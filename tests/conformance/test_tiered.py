@@ -63,6 +63,7 @@ def copy(data):
     shutil.move(to, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epochs):
     data, remote = tmp_path / "data", tmp_path / "remote"

@@ -130,6 +130,7 @@ def test_a_stream_whose_driver_is_killed_while_it_writes(spark, path):
     assert not list(path.parent.glob("d-written/*-delete"))
 
 
+@pytest.mark.slow
 @pytest.mark.conformance
 def test_executors_that_are_killed_and_what_a_broker_makes_of_it(path, tmp_path):
     from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
