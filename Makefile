@@ -12,7 +12,7 @@ export PYTEST_DEBUG_TEMPROOT := $(or $(PYTEST_DEBUG_TEMPROOT),$(shell [ "$$(df -
 AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist
 # Two targets at a time: of most, one core is idle while they download, link or wait. Cargo would ask make for a core.
 MAKEFLAGS += --jobs=2
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
 .PHONY: setup prerequisites develop demo check test test-core test-oldest test-python hunt lint conformance bench fuzz sanitize docs
