@@ -21,7 +21,8 @@ JAVA = ("java", "-Xmx700m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SAY_ALL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
 SAY_LITTLE = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 START_SECONDS = STOP_SECONDS = 240
-# A broker that was killed is let in again once its session is over: properties that end it soon.
+# A broker that was killed is let in again once its session is over: properties that end it soon. For a cluster of one:
+# where another one can lead, a busy machine would change the leader.
 AFTER_A_KILL = {"broker_session_timeout_ms": 2000, "broker_heartbeat_interval_ms": 200}
 # What most tests run on, and the newest release: its tools are not in the registry.
 DEFAULT, NEWEST = "4.1.0", "4.4.0"

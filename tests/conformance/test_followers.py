@@ -6,7 +6,7 @@ import time
 
 import pytest
 from filling import ISOLATION_LEVELS, seen
-from kafka import AFTER_A_KILL, START_SECONDS, Broker, as_consumed
+from kafka import START_SECONDS, Broker, as_consumed
 
 import brokerless as bl
 from brokerless import Convert, rewrite
@@ -18,11 +18,10 @@ LARGE = 1 << 16
 
 
 def pair(tmp_path, number, **properties):
-    """Start the leader, which is its cluster's controller, then the follower, with these properties; return both."""
+    """Start the leader, which is its cluster's controller, with these properties, then the follower; return both."""
     quick = {"replica_high_watermark_checkpoint_interval_ms": 100}
     leader = Broker(tmp_path / "leader", log=tmp_path / f"leader-{number}.log", **quick, **properties)
-    log = tmp_path / f"follower-{number}.log"
-    return leader, Broker(tmp_path / "follower", log=log, node_id=2, joins=leader, **properties)
+    return leader, Broker(tmp_path / "follower", log=tmp_path / f"follower-{number}.log", node_id=2, joins=leader)
 
 
 # Longer than any test: nobody takes a killed follower out of sync while its leader lives, however slow the machine is.
@@ -67,7 +66,7 @@ def batches(data):
 
 def follow(client, tmp_path, is_so):
     """Start both again, and wait."""
-    leader, follower = pair(tmp_path, 2, **AFTER_A_KILL)
+    leader, follower = pair(tmp_path, 2)
     with leader, follower:
         wait_until(lambda: is_so(leader, follower))
         return {level: client.consume(leader, "t", level) for level in ISOLATION_LEVELS}
