@@ -212,12 +212,12 @@ def format_again(directory, properties, kind):
     names = ("meta.properties", "bootstrap.checkpoint")
     if kind not in _FORMATTED:
         format_directories(DEFAULT, properties)
-        _FORMATTED[kind] = {name: (directory / name).read_text("latin-1") for name in names}
+        _FORMATTED[kind] = {name: (directory / name).read_bytes() for name in names}
         return
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in _FORMATTED[kind].items():
-        own = re.sub("^directory.id=.*", f"directory.id={random_id()}", content, flags=re.MULTILINE)
-        (directory / name).write_text(own, "latin-1")
+        own = re.sub(b"^directory.id=.*", f"directory.id={random_id()}".encode(), content, flags=re.MULTILINE)
+        (directory / name).write_bytes(own)
 
 
 def tiered(directory):
