@@ -10,8 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTEST_DEBUG_TEMPROOT := $(or $(PYTEST_DEBUG_TEMPROOT),$(shell [ "$$(df -kP /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 ] 2>/dev/null && echo /dev/shm))
 # Each process that runs tests may have Spark and two brokers beside it.
 AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist
-# Two targets at a time: while one downloads, links or waits, another one computes. Cargo uses all cores, whatever make
-# does: it would wait for one that make's other target does not need.
+# Two targets at a time: while one downloads, links or waits, the other computes. Cargo does not count as one of them.
 MAKEFLAGS += --jobs=2
 unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)

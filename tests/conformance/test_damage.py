@@ -184,7 +184,7 @@ def offsets(rows):
     return [row["offset"] for row in rows]
 
 
-# One process makes what all of them look at.
+# One test process makes what all tests of this file look at.
 pytestmark = pytest.mark.xdist_group("damage")
 
 

@@ -14,7 +14,7 @@ from brokerless.log_dir.recover import Forecast, forecast, recovered
 from damage import overwrite
 from waiting import until
 
-# One process makes what all of them look at.
+# One test process makes what all tests of this file look at.
 pytestmark = pytest.mark.xdist_group("recovering")
 
 

@@ -219,8 +219,8 @@ def each_crash(work, start, scratch, falls=FALLS):
     """Run `work(directory)` on a copy of `start` once a step, killed there, and yield what each fall leaves.
 
     A step may change nothing of what a fall leaves: an fsync nothing that a killed process leaves, a write nothing that
-    is durable. That fall is left out at the step behind it. The last run is not killed: its `step` is "" and nothing
-    has fallen. `work` makes the same steps each time.
+    is durable. The next step then skips that fall. The last run is not killed: its `step` is "" and nothing has fallen.
+    `work` makes the same steps each time.
     """
     number = 0
     while True:

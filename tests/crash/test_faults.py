@@ -146,7 +146,7 @@ def test_an_atomic_write_leaves_the_old_content_or_the_new(root, tmp_path):
     ]
 
 
-def test_a_fall_that_is_left_out_leaves_what_the_step_before_left(root, tmp_path, monkeypatch):
+def test_a_skipped_fall_leaves_what_the_step_before_left(root, tmp_path, monkeypatch):
     """Else a state of the disk would be missed."""
 
     def left(scratch):

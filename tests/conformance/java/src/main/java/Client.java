@@ -264,7 +264,7 @@ public class Client {
         properties.put("key.deserializer", ByteArrayDeserializer.class);
         properties.put("value.deserializer", ByteArrayDeserializer.class);
         properties.put("enable.auto.commit", false);
-        // At the end of a log a broker waits with an answer for so long, and the end of a consumer for the answer.
+        // At the end of a log a broker holds its answer for this long, and closing a consumer waits for the answer.
         properties.put("fetch.max.wait.ms", 10);
         if (command.hasNonNull("group")) {
             properties.put("group.id", command.get("group").asText());
