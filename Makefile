@@ -4,13 +4,20 @@ export PYTHON
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
+# A Python that may not keep what it compiles would compile the package again in each process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
+# Where tests put their logs: thousands of small files, most of them synced. In memory, where there is room.
+export PYTEST_DEBUG_TEMPROOT := $(or $(PYTEST_DEBUG_TEMPROOT),$(shell [ "$$(df -kP /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 ] 2>/dev/null && echo /dev/shm))
 # Each process that runs tests may have Spark and two brokers beside it.
-AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist worksteal
+AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist
+# Two targets at a time: while one downloads, links or waits, the other computes. Cargo does not count as one of them.
+MAKEFLAGS += --jobs=2
+unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
-.PHONY: setup prerequisites develop demo check test hunt lint conformance bench fuzz sanitize docs
+.PHONY: setup prerequisites develop demo check test test-core test-oldest test-python hunt lint conformance bench fuzz sanitize docs
 
-setup: prerequisites .venv/.developed  ## .venv with the package, its spark extra and the command
+setup: prerequisites .venv/.developed target/checked/.compiled  ## .venv with the package, its spark extra and the command; the core's tests
 
 prerequisites:
 	@tools/prerequisites
@@ -21,28 +28,35 @@ develop: .venv/.tools  ## rebuild the extension now
 demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 	.venv/bin/python examples/demo.py
 
-check: setup  ## the quick loop: changed files linted, the core's tests without fuzzing, tests/unit without the slow ones
-	changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | grep '\.pyi\?$$'); [ -z "$$changed" ] || { .venv/bin/ruff check --quiet $$changed && .venv/bin/ruff format --check --quiet $$changed; }
+check: setup  ## the quick loop: formats and ruff's rules, the core's tests without fuzzing, tests/unit without the slow ones
+	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && cargo fmt --check
 	cargo test --profile checked --quiet --package brokerless-core --lib $(CORE_TESTS)
-	.venv/bin/python -m pytest tests/unit -m "not slow" $(AT_ONCE)
+	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
 
 CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
-test: setup .venv-oldest/.installed  ## the whole suite; golden reads and streams also on the oldest Spark
+test: test-core test-oldest test-python  ## the whole suite; golden reads and streams also on the oldest Spark
+
+test-core: setup
 	cargo test --profile checked --quiet --package brokerless-core
+
+test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
-	.venv/bin/python -m pytest $(AT_ONCE)
+
+test-python: setup
+	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE) worksteal
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
 	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/log/test_hunting.py
 
-lint: setup
+lint: setup tools/prose/node_modules/.installed
 	@tools/prerequisites lint
+	.venv/bin/python tools/prose/help_texts.py build/prose/help.md && tools/prose/node_modules/.bin/textlint --config tools/prose/.textlintrc.json *.md docs build/prose/help.md
 	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && .venv/bin/mypy && .venv/bin/lint-imports --no-logo && .venv/bin/python -m mypy.stubtest brokerless._native
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, an S3 server, Delta Lake and Iceberg, against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE)
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE) loadgroup
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
 	@tools/prerequisites maven
@@ -82,12 +96,20 @@ build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -nam
 	for version in $(OTHER_RELEASES); do mvn -q -B -f tests/conformance/broker/pom.xml dependency:copy-dependencies -Dkafka.version=$$version -DoutputDirectory=$(CURDIR)/build/conformance/$$version/lib || exit 1; done
 	touch $@
 
+# The linter of prose: no lock file, since one records the registry's addresses.
+tools/prose/node_modules/.installed: tools/prose/package.json
+	@tools/prerequisites lint
+	cd tools/prose && npm install --silent --no-package-lock --no-audit --no-fund && touch node_modules/.installed
+
 .venv/.tools: pyproject.toml constraints.txt | prerequisites
 	$(PYTHON) -m venv .venv && .venv/bin/pip install --upgrade pip
 	.venv/bin/pip install --group dev && touch $@
 
 .venv/.developed: .venv/.tools $(RUST)
 	.venv/bin/maturin develop --quiet --extras spark && touch $@
+
+target/checked/.compiled: $(RUST) | prerequisites
+	cargo test --profile checked --quiet --package brokerless-core --no-run && touch $@
 
 # A wheel, not an editable install: what users get is what this one tests.
 .venv-oldest/.installed: .venv/.developed constraints-oldest.txt $(shell find src -name '*.py')

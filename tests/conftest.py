@@ -10,9 +10,24 @@ import pytest
 TESTS = Path(__file__).parent
 DATA = TESTS / "data"
 
+# A JVM that lives for seconds never earns back what the optimising compiler and a parallel collector cost.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+try:
+    from hypothesis import settings
+except ModuleNotFoundError:  # the environment of the oldest Spark has none
+    pass
+else:
+    # `make test` and CI try many new examples; a failure prints the line that repeats it.
+    settings.register_profile("ci", max_examples=300, deadline=None, print_blob=True)
+    # `make check` and a plain `pytest` answer soon, and give the same answer again.
+    settings.register_profile("dev", max_examples=20, deadline=None, derandomize=True)
+    settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
 
 def pytest_collection_modifyitems(items):
-    """Mark tests by their folder: `-m "not crash"`."""
+    """Mark tests by their folder: `-m "not crash"`. Put slow ones first: a late one would run alone."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in ("conformance", "crash", "spark"):

@@ -39,7 +39,7 @@ def serve(client, path, topics, log):
     """Start a broker; compare what its clients read with what we read; return what it said."""
     before = {topic: seen(path, topic) for topic in topics}
     for found in bl.LogDirs(path).logs(topics):
-        check_with_dump_tool(path / found.name)
+        check_with_dump_tool(client, path / found.name)
     with Broker(path, log=log) as broker:
         for topic in topics:
             for level in ISOLATION_LEVELS:
@@ -157,7 +157,8 @@ def test_a_write_does_not_go_on_once_a_broker_was_there(client, tmp_path):
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pydict({"value": [b"x"] * 10}))
     parts = task.finish()
-    with Broker(data, log=tmp_path / "broker.log", log_segment_delete_delay_ms=500) as broker:
+    quick = {"log_initial_task_delay_ms": 500, "log_segment_delete_delay_ms": 500}
+    with Broker(data, log=tmp_path / "broker.log", **quick) as broker:
         deadline = time.monotonic() + 60
         while (data / write.staging).exists() and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -2,7 +2,7 @@
 
 import time
 
-from kafka import Broker, complaints
+from kafka import AFTER_A_KILL, Broker, complaints
 
 import brokerless as bl
 from brokerless.log_dir.recover import recovered
@@ -13,7 +13,7 @@ THROTTLE = {"replica_alter_log_dirs_io_max_bytes_per_second": 60_000}
 def test_no_record_of_a_replica_that_was_being_moved_is_lost(client, tmp_path):
     """With a marker and no recovery, zeros in preallocated indexes make its segments ages old: retention takes them."""
     disks = tmp_path / "disk1", tmp_path / "disk2"
-    week = {"log_retention_ms": 604800000, "log_retention_check_interval_ms": 1000, "log_initial_task_delay_ms": 500}
+    week = {"log_retention_ms": 604800000, "log_retention_check_interval_ms": 200, "log_initial_task_delay_ms": 100}
     broker = Broker(*disks, log=tmp_path / "before.log", **week)
     try:
         client.create(broker, "t", retention_ms=604800000, internal_segment_bytes=200_000)
@@ -33,8 +33,9 @@ def test_no_record_of_a_replica_that_was_being_moved_is_lost(client, tmp_path):
     for disk in disks:
         list(recovered(str(disk)))
         assert bl.LogDirFiles(str(disk)).is_clean
-    with Broker(*disks, log=tmp_path / "after.log", **week) as broker:
-        time.sleep(5)
+    with Broker(*disks, log=tmp_path / "after.log", **week, **AFTER_A_KILL) as broker:
+        # five rounds of the retention
+        time.sleep(1)
         assert client.consume(broker, "t") == expected
         assert [line for line in complaints(broker.log) if "t-0" in line] == []
         assert "due to log retention" not in broker.log

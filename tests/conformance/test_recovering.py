@@ -1,12 +1,12 @@
 """What `recover` says that a broker will do with a directory, and what it does."""
 
 import shutil
-import subprocess
 from pathlib import Path
 from unittest import mock
 
+import kafka
 import pytest
-from kafka import Broker, complaints
+from kafka import AFTER_A_KILL, Broker, complaints
 
 import brokerless as bl
 from brokerless.layout import checkpoints, file_names
@@ -14,12 +14,15 @@ from brokerless.log_dir.recover import Forecast, forecast, recovered
 from damage import overwrite
 from waiting import until
 
+# One test process makes what all tests of this file look at.
+pytestmark = pytest.mark.xdist_group("recovering")
 
-@pytest.fixture
-def killed(client, tmp_path):
-    """A directory with a topic, whose broker was killed; and what it had served."""
-    data = tmp_path / "data"
-    broker = Broker(data, log=tmp_path / "before.log")
+
+@pytest.fixture(scope="module")
+def left(client, tmp_path_factory):
+    """A directory with a topic, whose broker was killed; and what it had served. Never to be written to."""
+    data = tmp_path_factory.mktemp("left") / "data"
+    broker = Broker(data, log=data.with_name("before.log"))
     try:
         client.create(broker, "t", internal_segment_bytes=10_000)
         for _ in range(10):
@@ -29,6 +32,13 @@ def killed(client, tmp_path):
     finally:
         broker.kill()
     return data, consumed
+
+
+@pytest.fixture
+def killed(left, tmp_path):
+    """A copy of such a directory, to be damaged; and what the broker had served."""
+    data, consumed = left
+    return shutil.copytree(data, tmp_path / "data"), consumed
 
 
 def grow(path, times):
@@ -58,7 +68,7 @@ def test_set_aside_files_are_passed_over(client, killed, tmp_path):
     assert list((data / "t-0").glob(f"{file_names.SET_ASIDE}*"))
     served = []
     for where in (data, tmp_path / "theirs"):
-        with Broker(where, log=tmp_path / f"{where.name}.log") as broker:
+        with Broker(where, log=tmp_path / f"{where.name}.log", **AFTER_A_KILL) as broker:
             served.append(client.consume(broker, "t"))
             if where == data:
                 assert [line for line in complaints(broker.log) if "t-0" in line] == []
@@ -84,7 +94,7 @@ def test_what_is_about_to_be_deleted_need_not_be_recovered_but_loaded(client, ki
     (deleted / "leader-epoch-checkpoint").write_bytes(epochs)
     list(recovered(str(data)))
     assert Path(path).read_bytes() == damaged
-    with Broker(data, log=tmp_path / "after.log") as broker:
+    with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         assert client.consume(broker, "t") == consumed
         assert "Skipping recovery of" in broker.log
 
@@ -97,7 +107,7 @@ def test_a_broker_without_meta_properties_does_not_start(killed, tmp_path):
     list(recovered(str(data)))
     # Formatting is what an administrator does with a new directory, and this is none.
     with (
-        mock.patch.object(subprocess, "run"),
+        mock.patch.object(kafka, "format_again"),
         pytest.raises(AssertionError, match=r"[Nn]o `?(readable )?meta\.properties"),
     ):
         Broker(data, log=tmp_path / "after.log")
@@ -110,7 +120,7 @@ def test_a_broker_without_its_clusters_metadata_serves_nothing(client, killed, t
     shutil.rmtree(data / "__cluster_metadata-0")
     assert forecast(str(data)).dropping
     list(recovered(str(data)))
-    with Broker(data, log=tmp_path / "after.log") as broker:
+    with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         assert "t" not in client.topics(broker)
     assert list(data.glob("t-0.*-stray"))
 
@@ -125,7 +135,7 @@ def test_a_broker_starts_on_damaged_metadata_without_what_is_behind_the_damage(c
     assert said.is_good
     assert f"from {bad['position']} on" in said.notes[0]
     list(recovered(str(data)))
-    with Broker(data, log=tmp_path / "after.log") as broker:
+    with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         assert client.consume(broker, "t") == consumed
 
 
@@ -139,7 +149,7 @@ def test_a_broker_serves_nothing_where_its_metadata_are_damaged_near_their_start
         f"; a broker will start and serve nothing: up to {len(consumed)} records are dropped"
     )
     list(recovered(str(data)))
-    with Broker(data, log=tmp_path / "after.log") as broker:
+    with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         assert not client.topics(broker)
         until(lambda: list(data.glob("t-0.*-stray")))
 
@@ -167,7 +177,7 @@ def test_partitions_that_the_metadata_do_not_have_are_not_served(client, tmp_pat
     assert strays == ["foreign-0", "moved-1", "no-id-0", "other-id-0"]
     assert said.summary().endswith("; a broker will start and serve 1 of 6 partitions: up to 50 records are dropped")
     list(recovered(str(data)))
-    with Broker(data, log=tmp_path / "after.log") as broker:
+    with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         served = {topic: len(client.consume(broker, topic)) for topic in client.topics(broker)}
         assert served == {"kept": 10, "other-id": 0, "no-id": 0, "unknown": 0, "moved": 0}
     assert sorted(path.name.partition(".")[0] for path in data.glob("*-stray")) == strays
@@ -199,7 +209,7 @@ def test_a_broker_does_not_start_on_a_damaged_small_file_of_its_metadata_log(
         Broker(data, log=tmp_path / "stopped.log")
     file.unlink()
     assert forecast(str(data)).is_good
-    with Broker(data, log=tmp_path / "after.log") as broker:
+    with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         assert client.consume(broker, "t") == consumed
 
 

@@ -42,7 +42,7 @@ def test_a_broker_serves_what_was_restored(client, golden, tmp_path, log_dir, le
     starts = {log.name: log.log_start_offset for log in logs}
     ends = {log.name: log.log_end_offset for log in logs}
     for log in logs:
-        check_with_dump_tool(data / log.name)
+        check_with_dump_tool(client, data / log.name)
     with Broker(data, log=tmp_path / "broker.log") as broker:
         for topic in topics:
             for each in ISOLATION_LEVELS:

@@ -68,7 +68,7 @@ def test_compacted(client, tmp_path):
     done = rewrite(Compact(roll=True), data, topics=["t"])
     assert [result.name for result in done] == ["t-0", "t-1"]
     for partition in (0, 1):
-        check_with_dump_tool(data / f"t-{partition}")
+        check_with_dump_tool(client, data / f"t-{partition}")
     after = seen(data, "t")
     assert len(after["read_uncommitted"]) < len(before["read_uncommitted"]) / 10
     assert latest(after["read_committed"]) == latest(before["read_committed"])
@@ -145,7 +145,7 @@ def test_compacted_into_more_segments_than_there_were(client, tmp_path):
     after = seen(data, "t")
     assert latest(after["read_committed"]) == latest(before["read_committed"])
     for partition in (0, 1):
-        check_with_dump_tool(data / f"t-{partition}")
+        check_with_dump_tool(client, data / f"t-{partition}")
     change_settings(data, "t", cleanup_policy="delete")
     with Broker(data, log=tmp_path / "broker.log") as broker:
         check_served(client, broker, after)
@@ -170,7 +170,7 @@ def test_converted_or_erased(client, tmp_path, verb):
     before = seen(data, "t")
     rewrite(verb, data, topics=["t"])
     for partition in (0, 1):
-        check_with_dump_tool(data / f"t-{partition}")
+        check_with_dump_tool(client, data / f"t-{partition}")
     after = seen(data, "t")
     if isinstance(verb, Convert) and verb.magic is None:
         assert after == before

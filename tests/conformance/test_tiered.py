@@ -5,7 +5,7 @@ import time
 
 import pytest
 from filling import EARLIEST_LOCAL, tier
-from kafka import Broker, complaints, tiered
+from kafka import AFTER_A_KILL, Broker, complaints, tiered
 
 import brokerless as bl
 from brokerless.layout import checkpoints
@@ -13,6 +13,8 @@ from brokerless.log_dir.recover import recovered
 from brokerless.rewriting.run import rewrite
 
 EARLIEST = -2
+# Ten rounds of what moves segments, and five of what deletes them: see `tiered`.
+ROUNDS_SECONDS = 1
 
 
 def objects(remote):
@@ -61,6 +63,7 @@ def copy(data):
     shutil.move(to, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epochs):
     data, remote = tmp_path / "data", tmp_path / "remote"
@@ -75,7 +78,7 @@ def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epoch
             else:
                 tier(client, broker, "t")
             # The active segment is never uploaded: what is uploaded is told by what is left.
-            time.sleep(3)
+            time.sleep(ROUNDS_SECONDS)
             expected = client.consume(broker, "t")
     assert expected[0]["offset"] == 0
     known = checkpoints.parse_leader_epochs((data / "t-0" / checkpoints.LEADER_EPOCHS).read_bytes())
@@ -87,7 +90,7 @@ def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epoch
             assert client.offset(broker, "t", 0, EARLIEST) == 0, verb
             rows = client.consume(broker, "t")
             # Several rounds of what copies, and deletes.
-            time.sleep(3)
+            time.sleep(ROUNDS_SECONDS)
             assert rows[: len(expected)] == expected, verb
             assert "Deleted remote log segment" not in broker.log, verb
             # Reading remote segments is tried again until their metadata are there, and complains.
@@ -115,5 +118,5 @@ def test_a_start_in_the_remote_part_stays_after_a_crash(client, tmp_path):
         broker.kill()
     list(recovered(str(data)))
     assert bl.LogDirFiles(str(data)).log_start_offsets["t", 0] == 5
-    with Broker(data, log=tmp_path / "after.log", **properties) as broker:
+    with Broker(data, log=tmp_path / "after.log", **properties, **AFTER_A_KILL) as broker:
         assert [row["offset"] for row in client.consume(broker, "t")] == list(range(5, end + 1))

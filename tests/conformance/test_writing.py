@@ -43,7 +43,7 @@ def test_a_new_cluster_starts_on_what_we_wrote(client, tmp_path):
     found = bl.LogDirs(data)
     assert len(found.log("t", 0).segments) > 2
     for log in found.logs(["t"]):
-        check_with_dump_tool(data / log.name)
+        check_with_dump_tool(client, data / log.name)
     before = seen(data, "t")
     with Broker(data, log=tmp_path / "broker.log") as broker:
         after = use(client, broker, "t", before)
@@ -68,7 +68,7 @@ def test_a_broker_goes_on_with_a_log_that_we_extended(client, tmp_path):
             fill(log_dir, topic)
     assert (data / ".kafka_cleanshutdown").read_bytes() == marker
     for log in bl.LogDirs(data).logs(["t", "empty"]):
-        check_with_dump_tool(data / log.name)
+        check_with_dump_tool(client, data / log.name)
     ours = {topic: seen(data, topic) for topic in ("t", "empty")}
     assert [row for row in before if row not in ours["t"]["read_uncommitted"]] == []
     with Broker(data, log=tmp_path / "broker-2.log") as broker:

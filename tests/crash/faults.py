@@ -19,6 +19,8 @@ from unittest import mock
 from brokerless.io import disk
 
 FALLS = ("kill", "power", "names")
+# The attribute of a Directory that has the names which a fall leaves.
+NAMES_LEFT = {"power": "synced", "names": "names"}
 
 
 class Killed(BaseException):
@@ -57,14 +59,22 @@ class DyingDisk:
         self._kill_at = kill_at
         self._tree = _loaded(self._root)
         self._open = {}
+        self._states = {}
 
     def left(self, fall, to):
         """Build in `to`, which does not exist yet, what is left after this fall; return it."""
         if fall == "kill":
             shutil.copytree(self._root, to)
         else:
-            _build(self._tree, Path(to), "synced" if fall == "power" else "names")
+            _build(self._tree, Path(to), NAMES_LEFT[fall])
         return Path(to)
+
+    def is_same_as_before(self, fall):
+        """Return whether this fall leaves what it leaves when the process is killed one step earlier."""
+        if fall == "kill":
+            *_, done, killed = ["", *self.steps]
+            return done.startswith("fsync ") and not killed.startswith("write ")
+        return self._states.get(fall) == _state(self._tree, NAMES_LEFT[fall])
 
     def open(self, path, flags, mode=0o777):
         parent, name = self._place(path)
@@ -158,6 +168,8 @@ class DyingDisk:
             if self._is_last():
                 self.steps.append(f"{name} {os.path.relpath(path, self._root)}")
             raise Killed(self.steps[-1])
+        if self._kill_at is not None and len(self.steps) + 1 == self._kill_at - 1:
+            self._states = {fall: _state(self._tree, names) for fall, names in NAMES_LEFT.items()}
         self.steps.append(f"{name} {os.path.relpath(path, self._root)}")
 
     def _place(self, path):
@@ -176,6 +188,13 @@ def _loaded(path):
         for entry in entries:
             names[entry.name] = _loaded(entry.path) if entry.is_dir() else File(Path(entry.path).read_bytes())
     return Directory(names, dict(names))
+
+
+def _state(node, names):
+    """Return all that `_build` would build."""
+    if isinstance(node, File):
+        return node.synced
+    return {name: _state(child, names) for name, child in getattr(node, names).items()}
 
 
 def _build(directory, to, names):
@@ -199,7 +218,9 @@ class Crash:
 def each_crash(work, start, scratch, falls=FALLS):
     """Run `work(directory)` on a copy of `start` once a step, killed there, and yield what each fall leaves.
 
-    The last run is not killed: its `step` is "" and nothing has fallen. `work` makes the same steps each time.
+    A step may change nothing of what a fall leaves: an fsync nothing that a killed process leaves, a write nothing that
+    is durable. The next step then skips that fall. The last run is not killed: its `step` is "" and nothing has fallen.
+    `work` makes the same steps each time.
     """
     number = 0
     while True:
@@ -217,4 +238,5 @@ def each_crash(work, start, scratch, falls=FALLS):
             yield Crash("", "", directory)
             return
         for fall in falls:
-            yield Crash(step, fall, dying.left(fall, Path(scratch) / f"run-{number}-{fall}"))
+            if not dying.is_same_as_before(fall):
+                yield Crash(step, fall, dying.left(fall, Path(scratch) / f"run-{number}-{fall}"))

@@ -146,6 +146,21 @@ def test_an_atomic_write_leaves_the_old_content_or_the_new(root, tmp_path):
     ]
 
 
+def test_a_skipped_fall_leaves_what_the_step_before_left(root, tmp_path, monkeypatch):
+    """Else a state of the disk would be missed."""
+
+    def left(scratch):
+        scratch.mkdir()
+        crashes = each_crash(lambda path: disk.atomic_write(f"{path}/old", b"new!"), root, scratch)
+        return [(crash.fall, *sorted(contents(crash.directory).items())) for crash in crashes]
+
+    some = left(tmp_path / "some")
+    monkeypatch.setattr(DyingDisk, "is_same_as_before", lambda *_: False)
+    every = left(tmp_path / "every")
+    assert len(some) < len(every)
+    assert set(some) == set(every)
+
+
 def test_the_disk_sees_a_rename_without_an_fsync_before_it(root, tmp_path):
     """The mistake that atomic_write must not make, and that these tests must be able to see."""
 

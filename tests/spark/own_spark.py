@@ -16,6 +16,7 @@ os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
 builder = builder.config("spark.python.unix.domain.socket.enabled", "true").config("spark.sql.shuffle.partitions", "2")
+builder = builder.config("spark.executor.extraJavaOptions", os.environ["SPARK_SUBMIT_OPTS"])
 spark = builder.getOrCreate()
 PATH = sys.argv[2]
 """

@@ -10,7 +10,8 @@ from kafka import BUILD, JAVA, free_ports
 
 import brokerless as bl
 
-pytestmark = pytest.mark.conformance
+# One test process starts the server.
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.xdist_group("object store")]
 
 WAIT_SECONDS = 60
 

@@ -48,12 +48,12 @@ def compaction(function: _Command) -> _Command:
         click.option(
             "--delete-retention-ms",
             type=long_from(0),
-            help="How long tombstones and markers stay, in place of the topic's setting.",
+            help="Keep tombstones and markers this long, in place of the topic's setting.",
         ),
         click.option(
             "--min-compaction-lag-ms",
             type=long_from(0),
-            help="Leave segments with younger records alone, in place of the topic's setting.",
+            help="Skip segments with younger records, in place of the topic's setting.",
         ),
         click.option(
             "--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint: the whole log is dirty."
@@ -61,7 +61,7 @@ def compaction(function: _Command) -> _Command:
         click.option(
             "--roll",
             is_flag=True,
-            help="Roll the active segment first, which is never compacted.",
+            help="Roll the active segment first: it is never compacted.",
         ),
     ):
         command = decorate(command)
@@ -76,15 +76,17 @@ def compact_options(function: _Command) -> _Command:
             type=size,
             default="512MiB",
             show_default=True,
-            help="For keys and what is decided; with less, the log is read more often. Some 100 MB come on top.",
+            help="Memory for keys and decisions, plus about 100 MB; with less, the log is read more often.",
         ),
         click.option(
             "--only-due",
             is_flag=True,
-            help="Leave logs alone that a broker would: not dirty enough, or policy delete.",
+            help="Skip logs that a broker would skip: not dirty enough, or policy delete.",
         ),
         click.option(
-            "--drop-null-keys", is_flag=True, help="Drop records that have no key. Else a log that has any is refused."
+            "--drop-null-keys",
+            is_flag=True,
+            help="Drop records that have no key. Without this, a log that has any is refused.",
         ),
         compaction,
     ):
@@ -99,12 +101,11 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     """Keep the last record of each key, as a broker's log cleaner does.
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers,
-    old message formats and sequences of producers are treated by Kafka's rules. The active segment is left alone, and
-    all from the first open transaction on; a dry run says how much that is. With --roll, the roll stays if the rest is
-    refused.
+    old message formats and producers' sequences follow Kafka's rules. The active segment stays, and so do all records from
+    the first open transaction on; a dry run says how many. With --roll, the roll stays even if the rest is refused.
 
-    Lag and retention of tombstones are those that the topic has on its broker, as far as the metadata log tells; name
-    the broker's own file with --broker-config. The report says where each setting comes from.
+    Lag and retention of tombstones are the topic's settings on its broker, as the metadata log has them; name the
+    broker's own file with --broker-config. The report says where each setting comes from.
 
     \b
     brokerless compact data --topic users --dry-run

@@ -54,11 +54,11 @@ def convert_options(function: _Command) -> _Command:
             multiple=True,
             help="Leave out headers where --magic lacks them, or producers of any format. Repeatable.",
         ),
-        click.option("--batch-size", type=int_from(62), help="Join batches up to so many bytes, uncompressed."),
+        click.option("--batch-size", type=int_from(62), help="Join batches up to this many bytes, uncompressed."),
         click.option(
             "--compression-level",
             type=click.IntRange(-INT_MAX, INT_MAX),
-            help="Compress again, too, what has the codec.  [default: the topic's]",
+            help="Recompress batches that already have the codec, too.  [default: the topic's]",
         ),
         click.option("--compression", type=click.Choice(_native.CODECS)),
         click.option(
@@ -72,23 +72,23 @@ def convert_options(function: _Command) -> _Command:
 @click.command(short_help="Change message format, codec or batch size.")
 @rewriting
 @convert_options
-@click.option("--estimate", is_flag=True, help="Say what each format and codec would take, by samples of the log.")
+@click.option("--estimate", is_flag=True, help="Estimate from samples the bytes that each format and codec would take.")
 def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
-    PATH is a log directory, with --topic, or one partition's directory. Batches that are as asked for stay byte for
-    byte. Markers and batches without records keep their form.
+    PATH is a log directory, with --topic, or one partition's directory. Batches that already have the format and codec
+    stay byte for byte. Markers and batches without records keep their form.
 
-    Formats 0 and 1 know no headers, producers, transactions or control batches, and no zstd: what they lack is refused
-    unless --drop names it. With `--drop producers` go all markers, and with these the records of aborted transactions
-    and all from the last stable offset on, which would become ordinary ones. The report counts what was lost.
+    Formats 0 and 1 have no headers, producers, transactions, control batches or zstd: a log that needs one is refused
+    unless --drop names it. `--drop producers` also drops all markers, the records of aborted transactions, and all records
+    from the last stable offset on: without markers they would become ordinary ones. The report counts the losses.
 
-    --batch-size joins neighbours where nobody could tell: of one producer, with sequences and offsets that go on. A
-    producer that sends one of them again is refused then, and not told that it was there already. A follower that ends
-    inside a joined batch never follows again, so batches are joined only where the metadata log in the directory tells
-    that all replicas have them. --sole-replica joins them everywhere.
+    --batch-size joins neighbouring batches of one producer with consecutive sequences and offsets. A producer that sends one
+    of them again is then refused, instead of recognised as a duplicate. A follower whose log ends inside a joined batch
+    cannot follow any more, so batches are joined only where the metadata log in the directory says that all replicas have
+    them. --sole-replica joins them everywhere.
 
-    --drop producers without --magic makes a log that any cluster takes, whatever producer ids it gives.
+    --drop producers without --magic makes a log that any cluster accepts, whatever producer ids it assigns.
 
     \b
     brokerless convert data --topic clicks --compression zstd --dry-run

@@ -20,7 +20,7 @@ from brokerless.cli.options import as_json, bytes_as, existing_path, long_from
 @click.option("--skip-record-metadata", is_flag=True, help="Of a record show only its key and value.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
 @click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
-@click.option("--max-bytes", type=long_from(0), help="Read at most so many bytes of each .log.")
+@click.option("--max-bytes", type=long_from(0), help="Read at most this many bytes of each .log.")
 @click.option("--records", is_flag=True, help="With --json: the records of each batch too.")
 @bytes_as
 def dump(
@@ -41,11 +41,10 @@ def dump(
     Of a directory, every file of these kinds is shown.
 
     Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
-    beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong, and for
-    records that other files in the directory tell of behind a .log, and that are not there. A damaged file is shown up
-    to the damage, and the next one follows. JSON has one object a batch or an entry, and also takes the text files of a
-    log directory: checkpoints, partition.metadata, meta.properties. Files of no such kind are named on stderr and
-    passed over.
+    beside it. Entries that do not fit, batches with a wrong checksum, and missing records behind a .log that other files
+    tell of, are reported on stderr, exit 1. A damaged file is shown up to the damage, then the next one follows. JSON has
+    one object per batch or entry, and also takes the text files of a log directory: checkpoints, partition.metadata,
+    meta.properties. Files of any other kind are named on stderr and skipped.
 
     \b
     brokerless dump orders-0/*.log                             batch headers and whether their CRC holds

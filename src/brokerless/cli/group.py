@@ -200,7 +200,7 @@ def _open_closed() -> None:
 
 
 def _settle(stream: TextIO) -> None:
-    """Let go what cannot be written, with which the interpreter would fail once more at its end."""
+    """Drop unwritable output: the interpreter would fail on it once more at its end."""
     try:
         stream.flush()
     except OSError:

@@ -44,15 +44,15 @@ _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
     """List topics and partitions: segments, bytes, offsets, times, formats, codecs.
 
-    START is the log start offset, which of a tiered log may be remote: the note names what is not here. END is the log
+    START is the log start offset; in a tiered log it may be remote, and the note names the remote offsets. END is the log
     end offset (one above the last record). FIRST RECORD is the time
-    of the first record, LATEST RECORD the latest time of all. Of a
-    replicated partition the replica that would be read comes first. JSON has one object a replica, with high watermark,
-    last stable offset and local log start offset too. What damage hides is left out (JSON: null), the other partitions
-    are listed all the same, exit 1.
+    of the first record, LATEST RECORD the latest time of all. Of
+    several replicas the one that would be read comes first. JSON has one object a replica, with high watermark,
+    last stable offset and local log start offset too. Facts that damage hides are left out (JSON: null); all partitions are
+    listed, exit 1.
 
-    Directories that are not read are named on stderr, and so is what a broker that starts here would not serve: a
-    partition whose topic id the cluster's metadata do not have, or all of them.
+    Stderr names directories that are not read, and partitions that a broker would not serve: those whose topic id the
+    cluster's metadata lack.
 
     \b
     brokerless ls /var/lib/kafka/data

@@ -47,8 +47,8 @@ def offsets(
 ) -> None:
     """Find the first offset whose record is at or after a time, by the broker's rules. -1: there is none.
 
-    A time is not looked up in the remote part of a tiered log: stderr names the offsets that are not here. Where its
-    upload has got to (earliest-pending-upload) is not known here: it is refused.
+    The remote part of a tiered log is not searched: stderr names its offsets. How far a tiered log is uploaded
+    (earliest-pending-upload) is not known here: that is refused.
 
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z

@@ -82,7 +82,7 @@ release = click.option(
     type=known_release,
     default=str(NEWEST),
     show_default=True,
-    help="The Kafka whose rules count, where they have changed.",
+    help="Kafka release whose rules count, where they changed.",
 )
 
 
@@ -123,7 +123,7 @@ bytes_as = click.option(
     type=click.Choice(["utf8", "base64", "hex"]),
     default="utf8",
     show_default=True,
-    help='How keys, values and header values are written. With utf8, one that is not UTF-8 becomes {"base64": ...}.',
+    help='Write keys, values and header values so. With utf8, bytes that are not UTF-8 become {"base64": ...}.',
 )
 
 
@@ -165,7 +165,7 @@ new_directory = click.option(
 metadata = click.option(
     "--metadata",
     type=click.Path(exists=True, file_okay=False),
-    help="The directory that has the cluster's metadata log, if it is not PATH.",
+    help="Directory of the cluster's metadata log, if it is not PATH.",
 )
 
 
@@ -177,7 +177,7 @@ def broker_settings(function: _Command) -> _Command:
             "--broker-config",
             metavar="FILE",
             type=click.Path(exists=True, dir_okay=False),
-            help="The broker's server.properties: settings of topics that have none of their own.",
+            help="The broker's server.properties: settings that topics do not set themselves.",
         ),
     ):
         function = decorate(function)

@@ -89,7 +89,7 @@ def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
 
 @contextmanager
 def _finished(writer: _WriterT) -> Iterator[_WriterT]:
-    """Close a writer, so that its file can be read: also after damage. Of errors the first one is told."""
+    """Close a writer, so that its file can be read: also after damage. The first error is raised."""
     try:
         yield writer
     except _DAMAGE:

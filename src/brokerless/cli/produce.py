@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write records into a topic.")
 @click.argument("path", type=click.Path(file_okay=False))
-@click.option("--topic", required=True, help="Made if it is not there.")
-@click.option("--partitions", type=int_from(1), help="How many a new topic has.  [default: 1]")
+@click.option("--topic", required=True, help="Created if it does not exist.")
+@click.option("--partitions", type=int_from(1), help="Partitions of a new topic.  [default: 1]")
 @click.option(
     "--config",
     "configs",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE",
     help="A setting of a new topic, by Kafka's name: retention.ms=-1. Repeatable.",
 )
-@click.option("--topic-id", help="The id of a new topic, where a cluster has given it one (22 characters).")
+@click.option("--topic-id", help="The id of a new topic that its cluster gave it (22 characters).")
 @click.option(
     "--input", "source", default="-", type=click.Path(dir_okay=False), help="Rows; - for stdin.  [default: -]"
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(["json", "arrow", "parquet"]),
-    help="Of the input.  [default: by its name, else json]",
+    help="Format of the input.  [default: by its name, else json]",
 )
 @bytes_as
 @click.option("--compression", type=click.Choice(_native.CODECS), default="none", show_default=True)
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")
 @click.option("--idempotent", is_flag=True, help="Give batches a producer id and sequences.")
 @click.option("--transactional-id", help="Write all of the input in one transaction.")
-@click.option("--keep-offsets", is_flag=True, help="Keep offsets, gaps, leader epochs and timestamp types of the rows.")
-@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 @click.option(
-    "--release", type=known_release, help="The oldest Kafka that is to serve a new directory.  [default: 4.0]"
+    "--keep-offsets", is_flag=True, help="Keep the offsets, gaps, leader epochs and timestamp types of the rows."
 )
+@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
+@click.option("--release", type=known_release, help="The oldest Kafka that can serve a new directory.  [default: 4.0]")
 @broker_settings
 def produce(
     path: str,
@@ -74,11 +74,11 @@ def produce(
 ) -> None:
     """Write records into a topic of the log directory PATH, which must not be in use by a broker.
 
-    The input is what `brokerless read` writes: JSON lines, Arrow or Parquet. All that a row may have is key, value,
-    headers, timestamp (ms), partition, and with --keep-offsets offset, leaderEpoch and timestampType. Without a
-    partition, the key decides as in Kafka's own producer. A row's topic is not looked at.
+    The input is what `brokerless read` writes: JSON lines, Arrow or Parquet. A row may have key, value, headers, timestamp
+    (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. Without a partition, the key
+    decides as in Kafka's own producer. A row's topic is ignored.
 
-    A broker that takes the directory over deletes what is older than retention.ms, 7 days unless --config says
+    A broker that takes over the directory deletes records older than retention.ms: 7 days, unless --config says
     otherwise.
 
     With --keep-offsets, reading the copy gives the identical JSON lines, but that messages of format 0, which have no

@@ -57,8 +57,8 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 @click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
 @click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
 @isolation_level
-@click.option("--limit", type=long_from(0), help="Stop after so many records.")
-@click.option("--columns", callback=_names, help="Which, separated by commas: also position, compression, ...")
+@click.option("--limit", type=long_from(0), help="Stop after this many records.")
+@click.option("--columns", callback=_names, help="Columns, separated by commas: also position, compression, ...")
 @click.option(
     "--on-corrupt",
     type=click.Choice(["raise", "skip"]),
@@ -72,7 +72,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     "--format",
     "form",
     type=click.Choice(["json", "arrow", "parquet"]),
-    help="Of the output.  [default: by its name, else json]",
+    help="Format of the output.  [default: by its name, else json]",
 )
 @click.option(
     "--output",
@@ -101,7 +101,7 @@ def read(
 ) -> None:
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
-    Of a whole log directory every topic but Kafka's internal ones is read; --topic chooses, also one of those.
+    A whole log directory is read without Kafka's internal topics; --topic chooses topics, internal ones too.
     Times are ms since 1970 or ISO 8601. At damage the output ends with the record before it, exit 1;
     a file that --output would replace is left as it was.
 

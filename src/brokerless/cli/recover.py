@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 @click.command(short_help="Recover the logs of a directory after a crash.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Recover even if a clean directory loses records with that, or records are missing already.",
+    help="Recover even if a clean directory loses records, or records are already missing.",
 )
 @click.option("--verbose", is_flag=True, help="Print every change.")
 @broker_settings
@@ -35,10 +35,10 @@ def recover(
 ) -> None:
     """Recover the logs of the log directories PATH, which must not be in use by a broker.
 
-    Each log is cut at its first invalid batch behind the recovery point, its indexes and producer state are rebuilt,
-    and leftovers of interrupted cleanings and deletions are finished or removed: step for step what a broker does when
-    it starts without a clean-shutdown marker. Replicas on their way to this directory, and stray ones, are recovered
-    too. When all logs are recovered the marker is written, so that the broker starts at once.
+    Does step for step what a broker does when it starts without a clean-shutdown marker: cut each log at its first invalid
+    batch behind the recovery point, rebuild its indexes and producer state, and finish or remove the leftovers of
+    interrupted cleanings and deletions. Future replicas (being moved here) and stray ones are recovered too. Then the
+    marker is written, so that the broker starts at once.
 
     The first line says how many records are lost, how much is changed, and whether a broker will start. Then one line
     per log says how many changes it needs; --verbose prints each. What is cut off at damage stays in the log's
@@ -47,7 +47,7 @@ def recover(
     too, clean or not: once it is recovered, they no longer tell.
 
     Exit code 1: a broker would not start, or would not serve all of the logs, or records are missing and --force is not
-    given; the message says why, and names the cure.
+    given. The message names the reason and the cure.
     Name all log.dirs of a broker: only one of them has the cluster's metadata.
 
     \b

@@ -18,7 +18,7 @@ _HIGH_WATERMARK = -1
 @click.command(short_help="Delete the oldest records.")
 @rewriting
 @click.option("--retention-ms", type=long_from(0), help="Delete segments older than this, by their records.")
-@click.option("--retention-bytes", type=long_from(0), help="Keep at least so many bytes of each partition.")
+@click.option("--retention-bytes", type=long_from(0), help="Keep at least this many bytes of each partition.")
 @click.option("--before-offset", type=offset_or("latest"), help="Delete the records before it (a number, or latest).")
 @click.option(
     "--cleanup-policy",
@@ -37,10 +37,10 @@ def retain(
     """Delete the oldest records of partitions.
 
     PATH is a log directory, with --topic, or one partition's directory. --retention-ms and --retention-bytes do what a
-    broker does with them: whole segments go, from the oldest on, and where all go an empty one is left. --before-offset
-    does what its DeleteRecords does: the log starts there, and the segments before it go. (Brokers before 4.2 refuse it
-    where cleanup.policy is empty, and so does --release 4.1.) A limit that is not given is none; those of the topic,
-    and Kafka's own of a week, are not looked at.
+    broker does with them: delete whole segments, the oldest first; if all are deleted, an empty one stays. --before-offset
+    works as DeleteRecords: the log starts there, and earlier segments are deleted. (Brokers before 4.2 refuse it where
+    cleanup.policy is empty, and so does --release 4.1.) Only the given limits count: not those of the topic, nor Kafka's
+    own of a week.
 
     \b
     brokerless retain data --topic clicks --retention-ms 86400000 --dry-run

@@ -135,9 +135,9 @@ def rewriting(function: _Command) -> _Command:
             type=int_from(1),
             default=1,
             show_default=True,
-            help="Partitions at a time, a process each.",
+            help="Work on this many partitions at a time, a process each.",
         ),
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing."),
         click.option("--in-place", is_flag=True, help="Change the logs themselves."),
         new_directory,
         click.option(

@@ -112,6 +112,7 @@ def test_text_files_as_json(golden, run):
     assert list(json.loads(entries[names[4]][0])) == ["version", "topic_id"]
 
 
+@pytest.mark.slow
 def test_a_batch_larger_than_the_window_it_is_read_through(run, tmp_path):
     """Growing the window by little each time would take hours."""
     path = tmp_path / "00000000000000000000.log"
@@ -249,6 +250,7 @@ def test_a_name_beyond_all_offsets_is_no_traceback(suffix, form, run, tmp_path):
     assert "Traceback" not in result.err
 
 
+@pytest.mark.slow
 def test_a_large_index_is_not_as_many_python_objects(tmp_path):
     path = tmp_path / f"{0:020d}.index"
     path.write_bytes(b"".join(struct.pack(">ii", i, i * 100) for i in range(1, 500_001)))

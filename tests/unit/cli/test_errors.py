@@ -146,7 +146,7 @@ def test_what_an_interrupt_came_to_is_an_interrupt(run, monkeypatch):
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("verb", ["ls", "read", "dump"])
+@pytest.mark.parametrize("verb", ["ls", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("read", "dump"))])
 def test_closed_streams_do_not_matter(closed, verb, golden):
     path = golden / "logs/kafka-4.1/codec-zstd-0"
     command = [sys.executable, "-m", "brokerless.cli", verb, path / f"{0:020}.log" if verb == "dump" else path]

@@ -257,6 +257,7 @@ def test_a_null_of_a_damaged_file_may_have_any_view(run, tmp_path):
     assert (done.returncode, done.stderr) == (0, f"60 records written to t in {tmp_path}/log\n")
 
 
+@pytest.mark.slow
 def test_damaged_inputs_give_rows_or_an_error(tmp_path):
     """And never end the process, which would be for want of a check."""
     command = [sys.executable, TESTS / "hostile_inputs.py", tmp_path]

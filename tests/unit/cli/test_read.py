@@ -344,6 +344,7 @@ def test_a_link_and_the_permissions_of_its_file_stay(golden, run, tmp_path):
     assert (sorted(os.listdir(tmp_path)), os.listdir(target.parent)) == (["link", "there"], ["rows"])
 
 
+@pytest.mark.slow
 def test_what_the_shell_opened_goes_on(golden, tmp_path):
     command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1/headers-0", "--limit", "1"]
     with (tmp_path / "rows").open("w") as file:

@@ -14,6 +14,8 @@ import pytest
 import brokerless as bl
 from waiting import until
 
+pytestmark = pytest.mark.slow
+
 SLOW = ["--topic", "t", "--compression", "zstd", "--compression-level", "22", "--in-place"]
 
 

@@ -77,6 +77,7 @@ def test_a_dump_on_a_terminal(data, form):
         assert WILD.encode() in in_a_pipe("dump", log, *options).stdout
 
 
+@pytest.mark.slow
 def test_names_on_a_terminal(data):
     odd = data / "odd\x1b[2J\nt-1\t99-0"
     odd.mkdir()
@@ -105,6 +106,7 @@ def with_a_bad_name(data):
     return data
 
 
+@pytest.mark.slow
 def test_a_directory_whose_name_is_not_utf_8_is_named_and_keeps_nothing_from_being_read(with_a_bad_name, monkeypatch):
     data = with_a_bad_name
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")

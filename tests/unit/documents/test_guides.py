@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import brokerless as bl
 from guides import blocks, fill, run
@@ -56,6 +57,7 @@ def test_the_guide_to_writing(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.split() == ["0", str(original.log_end_offset), str(original.last_stable_offset)]
 
 
+@pytest.mark.slow
 def test_the_guide_to_the_command_line(tmp_path):
     (tmp_path / "orders.jsonl").write_text('{"key":"a","value":"1"}\n{"key":"b","value":"2"}\n')
     pq.write_table(pa.table({"key": [b"c"], "value": [b"3"]}), tmp_path / "more.parquet")
@@ -69,6 +71,7 @@ def test_the_guide_to_the_command_line(tmp_path):
     assert lines[0].count(b"\n") == 3
 
 
+@pytest.mark.slow
 def test_the_guide_to_rewriting(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks("docs/guides/rewriting.md", "sh"):
@@ -103,6 +106,7 @@ def test_the_producer_of_the_readme(tmp_path, monkeypatch):
     assert bl.LogDirs("new-data").topics() == ["orders"]
 
 
+@pytest.mark.slow
 def test_the_guide_to_converting(tmp_path):
     estimates = [sh(block, tmp_path).decode() for block in blocks("docs/guides/converting.md", "sh")]
     (rows,) = bl.Log(tmp_path / "for-old-brokers" / "orders-0").read()

@@ -13,6 +13,7 @@ from brokerless import spark
 pytest.importorskip("mypy")
 
 
+@pytest.mark.slow
 def test_a_strict_type_checker_knows_every_public_name(tmp_path):
     script = tmp_path / "script.py"
     names = [f"bl.{name}" for name in ("__version__", *bl.__all__)] + [f"spark.{name}" for name in spark.__all__]

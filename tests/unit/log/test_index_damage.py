@@ -10,17 +10,20 @@ import brokerless as bl
 import damage
 from expected import CONSUMED_COLUMNS, as_consumed, consumed, read_json_lines
 
-PARTITIONS = [
+MORE_PARTITIONS = [
     ("kafka-4.1", "codec-mixed-0"),
-    ("kafka-4.1", "timestamps-out-of-order-0"),
     ("kafka-4.1", "log-append-time-0"),
-    ("kafka-4.1", "txn-interleaved-0"),
     ("kafka-4.1", "txn-open-0"),
     ("kafka-4.1", "compact-txn-0"),
     ("kafka-4.1", "trimmed-delete-records-0"),
     ("kafka-2.8-mixed", "upgraded-all-codecs-0"),
     ("kafka-2.8-v1", "timestamps-out-of-order-0"),
+]
+PARTITIONS = [
+    ("kafka-4.1", "timestamps-out-of-order-0"),
+    ("kafka-4.1", "txn-interleaved-0"),
     ("kafka-2.8-v0", "trimmed-0"),
+    *(pytest.param(*partition, marks=pytest.mark.slow) for partition in MORE_PARTITIONS),
 ]
 
 

@@ -281,7 +281,7 @@ def test_what_a_broker_would_not_start_on_is_said(crashed):
         with pytest.raises(bl.errors.CorruptRecordError, match="directory 'foo' is not that of a partition"):
             list(verb(str(crashed)))
     (crashed / "foo").rmdir()
-    next(crashed.glob("*/partition.metadata")).write_text("nonsense")
+    (crashed / "crash-zstd-0" / "partition.metadata").write_text("nonsense")
     for verb in (planned, recovered):
         with pytest.raises(bl.errors.CorruptRecordError, match=r"partition\.metadata"):
             list(verb(str(crashed)))

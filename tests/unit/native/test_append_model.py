@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless as bl
@@ -130,7 +130,6 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=40), st.sampled_from([0, NEAR_WRAP]))
 def test_a_log_is_what_the_model_says(sequence_of_steps, first_sequence):
     log, model = MemoryLog(segment_bytes=600, index_interval_bytes=0), Model()

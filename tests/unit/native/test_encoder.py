@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerless._native import Encoder, end_transaction_marker, scan
@@ -26,7 +26,6 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(ROW, max_size=12), st.sampled_from(FORMATS), st.sampled_from([0, 1, 200, 16384, 10**6]))
 def test_what_is_encoded_is_read(rows, magic_and_codec, batch_size):
     magic, codec = magic_and_codec
@@ -37,7 +36,6 @@ def test_what_is_encoded_is_read(rows, magic_and_codec, batch_size):
     assert decoded(data) == [row | ({"timestamp": -1} if magic == 0 else {}) for row in rows]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 2**33), ROW, st.sampled_from([0, 1]), st.sampled_from([None, 0, 7])), max_size=12

@@ -127,6 +127,7 @@ def test_up_and_back_down_gives_the_same_rows(golden, copied, log_dir):
             assert rows(path) == before, partition
 
 
+@pytest.mark.slow
 def test_joined_batches_hold_the_rows_sequences_and_transactions_that_they_held(golden, copied):
     fewer = 0
     for partition in partitions(golden, "kafka-4.1"):

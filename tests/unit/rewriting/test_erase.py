@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless as bl
@@ -241,7 +241,6 @@ def test_digests_tell_selections_apart():
     assert len({Erase(**selection).digest() for selection in selections}) == len(selections)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from([None, b"a", b"ab", b"b"]), min_size=1, max_size=5), max_size=8), st.booleans()
 )

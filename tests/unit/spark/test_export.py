@@ -106,6 +106,7 @@ def test_a_task_that_comes_late_finishes_nothing(numbers, tmp_path):
     assert sorted(tmp_path.glob("e/**/*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("distinct", "is_small"), [(2000, True), (8000, False)])
 def test_values_that_repeat_are_written_once(tmp_path, distinct, is_small):
     """Some thousand of 1 KB fit a dictionary; what does not repeat is written as it is, with nothing lost."""

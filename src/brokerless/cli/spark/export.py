@@ -37,8 +37,8 @@ _OPTIONS = {
     show_default=True,
     help="delta and iceberg need their Spark packages (--conf spark.jars.packages=...).",
 )
-@click.option("--compression", help="Of the files.  [default: zstd for parquet, none for json]")
-@click.option("--columns", help="Which, separated by commas.  [default: all; for json those that `read` shows]")
+@click.option("--compression", help="Codec of the files.  [default: zstd for parquet, none for json]")
+@click.option("--columns", help="Columns, separated by commas.  [default: all; for json those that `read` shows]")
 @isolation_level
 @click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
 @click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
@@ -50,7 +50,12 @@ _OPTIONS = {
     help="skip leaves damaged batches out and reports the lost offsets.",
 )
 @click.option(
-    "--option", "others", type=pair, multiple=True, metavar="NAME=VALUE", help="Of the Spark source. Repeatable."
+    "--option",
+    "others",
+    type=pair,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the Spark source. Repeatable.",
 )
 @as_json
 @on_spark
@@ -67,7 +72,7 @@ def export(
 ) -> None:
     """Export records to files that Spark, pandas and DuckDB read as one table, `topic` and `partition` in their paths.
 
-    Tasks write the files themselves. A run after a failure does what is left; _SUCCESS is there when all is.
+    Tasks write the files themselves. A failed export resumes when it is run again; _SUCCESS appears at the end.
 
     \b
     brokerless spark export /kafka/data --output /exports/orders --topic orders

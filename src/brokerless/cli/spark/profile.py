@@ -42,7 +42,7 @@ _OTHERS = ("MAGIC", "CODECS", "FIRST TIME", "LAST TIME")
     multiple=True,
     default=("topic",),
     show_default=True,
-    help="What is told apart. Repeatable.",
+    help="Count by this. Repeatable.",
 )
 @as_json
 @on_spark

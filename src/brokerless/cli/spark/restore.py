@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help="Make logs of an export again.")
+@click.command(short_help="Turn an export back into logs.")
 @click.argument("exported", metavar="EXPORT", type=existing_path)
 @click.option(
-    "--output", "to", required=True, type=click.Path(file_okay=False), help="A log directory, made if there is none."
+    "--output",
+    "to",
+    required=True,
+    type=click.Path(file_okay=False),
+    help="A log directory, created if it does not exist.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     type=click.Choice(_native.CODECS),
     default="none",
     show_default=True,
-    help="Of the batches.",
+    help="Codec of the batches.",
 )
 @click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes of a batch.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has replicas of these partitions: do not warn.")
@@ -52,9 +56,9 @@ def restore(
     sole_replica: bool,
     form: str,
 ) -> None:
-    """Make logs of EXPORT, a directory of `brokerless spark export`, again, with every record at its offset.
+    """Turn EXPORT, a directory of `brokerless spark export`, back into logs, with every record at its offset.
 
-    All topics come into force at one instant. A run after a failure does what is left.
+    All topics come into force at one instant. A failed restore resumes when it is run again.
 
     \b
     brokerless spark restore /exports/orders --output /restored/kafka-data --compression zstd

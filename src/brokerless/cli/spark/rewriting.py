@@ -110,17 +110,19 @@ def rewriting_on_spark(function: _Command) -> _Command:
         broker_settings,
         as_json,
         click.option(
-            "--resume-file", type=click.Path(dir_okay=False), help="A file of what is done: go on after a failure."
+            "--resume-file",
+            type=click.Path(dir_okay=False),
+            help="Record finished partitions in this file, and resume from it after a failure.",
         ),
         click.option(
             "--task-bytes",
             type=size,
             default="1GiB",
             show_default=True,
-            help="A larger partition is divided among tasks of about so many bytes.",
+            help="Divide a larger partition among tasks of about this many bytes.",
         ),
         click.option("--jobs", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing."),
         click.option("--in-place", is_flag=True, help="Change the logs themselves."),
         click.option(
             "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."

@@ -4,7 +4,7 @@ import pickle
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless as bl
@@ -104,11 +104,7 @@ def batches(log):
     return [b for s in segments_in(log.directory) for found in s.scan(check_crcs=True) for b in found.to_pylist()]
 
 
-fast = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
 @pytest.mark.slow
-@fast
 @given(logs)
 def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made):
     written = write(tmp_path_factory.mktemp("any") / "t-0", *made)
@@ -147,7 +143,7 @@ def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made)
         assert again.recovery == []
 
 
-@fast
+@pytest.mark.slow
 @given(logs, st.sampled_from([24 * 5, 24 * 12, 24 * 40]))
 def test_little_memory_costs_passes_and_nothing_else(tmp_path_factory, made, memory):
     one = write(tmp_path_factory.mktemp("much") / "t-0", *made).log
@@ -157,7 +153,6 @@ def test_little_memory_costs_passes_and_nothing_else(tmp_path_factory, made, mem
     assert replace(report, passes=expected.passes) == expected
 
 
-@fast
 @given(logs, st.integers(0, 40))
 def test_what_was_compacted_before_gives_way_to_newer_records(tmp_path_factory, made, first_dirty):
     written = write(tmp_path_factory.mktemp("dirty") / "t-0", *made)

@@ -3,6 +3,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -54,6 +55,7 @@ public class Client {
                     case "configs" -> describe(command);
                     case "configure" -> configure(command);
                     case "deleteRecords" -> deleteRecords(command);
+                    case "dump" -> dump(command);
                     case "move" -> move(command);
                     case "offset" -> offset(command);
                     case "topics" -> topics(command);
@@ -131,6 +133,25 @@ public class Client {
 
     static TopicPartition partition(JsonNode command) {
         return new TopicPartition(command.get("topic").asText(), command.get("partition").asInt());
+    }
+
+    /** arguments, for the dump tool. A line: what it says. */
+    static void dump(JsonNode command) {
+        List<String> arguments = new ArrayList<>();
+        command.get("arguments").forEach(argument -> arguments.add(argument.asText()));
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        PrintStream stream = new PrintStream(said, true, StandardCharsets.UTF_8);
+        PrintStream before = System.err;
+        System.setErr(stream);
+        try {
+            scala.Console.withOut(stream, () -> {
+                kafka.tools.DumpLogSegments.main(arguments.toArray(new String[0]));
+                return null;
+            });
+        } finally {
+            System.setErr(before);
+        }
+        print(JSON.createObjectNode().put("said", said.toString(StandardCharsets.UTF_8)));
     }
 
     /** topic, partition, offset. */
@@ -243,6 +264,8 @@ public class Client {
         properties.put("key.deserializer", ByteArrayDeserializer.class);
         properties.put("value.deserializer", ByteArrayDeserializer.class);
         properties.put("enable.auto.commit", false);
+        // At the end of a log a broker holds its answer for this long, and closing a consumer waits for the answer.
+        properties.put("fetch.max.wait.ms", 10);
         if (command.hasNonNull("group")) {
             properties.put("group.id", command.get("group").asText());
             properties.put("auto.offset.reset", "none");
