@@ -100,8 +100,8 @@ def compact_options(function: _Command) -> _Command:
 def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
     """Keep the last record of each key, as a broker's log cleaner does.
 
-    PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers,
-    old message formats and producers' sequences follow Kafka's rules. The active segment stays, and so do all records from
+    PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers, old
+    message formats and producers' sequences follow Kafka's rules. The active segment stays, and so do all records from
     the first open transaction on; a dry run says how many. With --roll, the roll stays even if the rest is refused.
 
     Lag and retention of tombstones are the topic's settings on its broker, as the metadata log has them; name the

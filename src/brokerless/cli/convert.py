@@ -80,13 +80,14 @@ def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     stay byte for byte. Markers and batches without records keep their form.
 
     Formats 0 and 1 have no headers, producers, transactions, control batches or zstd: a log that needs one is refused
-    unless --drop names it. `--drop producers` also drops all markers, the records of aborted transactions, and all records
-    from the last stable offset on: without markers they would become ordinary ones. The report counts the losses.
+    unless --drop names it. `--drop producers` also drops all markers, the records of aborted transactions, and all
+    records from the last stable offset on: without markers they would become ordinary ones. The report counts the
+    losses.
 
-    --batch-size joins neighbouring batches of one producer with consecutive sequences and offsets. A producer that sends one
-    of them again is then refused, instead of recognised as a duplicate. A follower whose log ends inside a joined batch
-    cannot follow any more, so batches are joined only where the metadata log in the directory says that all replicas have
-    them. --sole-replica joins them everywhere.
+    --batch-size joins neighbouring batches of one producer with consecutive sequences and offsets. A producer that
+    sends one of them again is then refused, instead of recognised as a duplicate. A follower whose log ends inside a
+    joined batch cannot follow any more, so batches are joined only where the metadata log in the directory says that
+    all replicas have them. --sole-replica joins them everywhere.
 
     --drop producers without --magic makes a log that any cluster accepts, whatever producer ids it assigns.
 

@@ -40,9 +40,9 @@ def dump(
 
     Of a directory, every file of these kinds is shown.
 
-    Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
-    beside it. Entries that do not fit, batches with a wrong checksum, and missing records behind a .log that other files
-    tell of, are reported on stderr, exit 1. A damaged file is shown up to the damage, then the next one follows. JSON has
+    Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name beside
+    it. Entries that do not fit, batches with a wrong checksum, and missing records behind a .log that other files tell
+    of, are reported on stderr, exit 1. A damaged file is shown up to the damage, then the next one follows. JSON has
     one object per batch or entry, and also takes the text files of a log directory: checkpoints, partition.metadata,
     meta.properties. Files of any other kind are named on stderr and skipped.
 

@@ -44,12 +44,11 @@ _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
     """List topics and partitions: segments, bytes, offsets, times, formats, codecs.
 
-    START is the log start offset; in a tiered log it may be remote, and the note names the remote offsets. END is the log
-    end offset (one above the last record). FIRST RECORD is the time
-    of the first record, LATEST RECORD the latest time of all. Of
-    several replicas the one that would be read comes first. JSON has one object a replica, with high watermark,
-    last stable offset and local log start offset too. Facts that damage hides are left out (JSON: null); all partitions are
-    listed, exit 1.
+    START is the log start offset; in a tiered log it may be remote, and the note names the remote offsets. END is the
+    log end offset (one above the last record). FIRST RECORD is the time of the first record, LATEST RECORD the latest
+    time of all. Of several replicas the one that would be read comes first. JSON has one object a replica, with high
+    watermark, last stable offset and local log start offset too. Facts that damage hides are left out (JSON: null); all
+    partitions are listed, exit 1.
 
     Stderr names directories that are not read, and partitions that a broker would not serve: those whose topic id the
     cluster's metadata lack.

@@ -74,9 +74,9 @@ def produce(
 ) -> None:
     """Write records into a topic of the log directory PATH, which must not be in use by a broker.
 
-    The input is what `brokerless read` writes: JSON lines, Arrow or Parquet. A row may have key, value, headers, timestamp
-    (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. Without a partition, the key
-    decides as in Kafka's own producer. A row's topic is ignored.
+    The input is what `brokerless read` writes: JSON lines, Arrow or Parquet. A row may have key, value, headers,
+    timestamp (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. Without a partition,
+    the key decides as in Kafka's own producer. A row's topic is ignored.
 
     A broker that takes over the directory deletes records older than retention.ms: 7 days, unless --config says
     otherwise.

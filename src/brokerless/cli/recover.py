@@ -35,10 +35,10 @@ def recover(
 ) -> None:
     """Recover the logs of the log directories PATH, which must not be in use by a broker.
 
-    Does step for step what a broker does when it starts without a clean-shutdown marker: cut each log at its first invalid
-    batch behind the recovery point, rebuild its indexes and producer state, and finish or remove the leftovers of
-    interrupted cleanings and deletions. Future replicas (being moved here) and stray ones are recovered too. Then the
-    marker is written, so that the broker starts at once.
+    Does step for step what a broker does when it starts without a clean-shutdown marker: cut each log at its first
+    invalid batch behind the recovery point, rebuild its indexes and producer state, and finish or remove the leftovers
+    of interrupted cleanings and deletions. Future replicas (being moved here) and stray ones are recovered too. Then
+    the marker is written, so that the broker starts at once.
 
     The first line says how many records are lost, how much is changed, and whether a broker will start. Then one line
     per log says how many changes it needs; --verbose prints each. What is cut off at damage stays in the log's

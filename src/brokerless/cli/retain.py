@@ -37,10 +37,10 @@ def retain(
     """Delete the oldest records of partitions.
 
     PATH is a log directory, with --topic, or one partition's directory. --retention-ms and --retention-bytes do what a
-    broker does with them: delete whole segments, the oldest first; if all are deleted, an empty one stays. --before-offset
-    works as DeleteRecords: the log starts there, and earlier segments are deleted. (Brokers before 4.2 refuse it where
-    cleanup.policy is empty, and so does --release 4.1.) Only the given limits count: not those of the topic, nor Kafka's
-    own of a week.
+    broker does with them: delete whole segments, the oldest first; if all are deleted, an empty one stays.
+    --before-offset works as DeleteRecords: the log starts there, and earlier segments are deleted. (Brokers before 4.2
+    refuse it where cleanup.policy is empty, and so does --release 4.1.) Only the given limits count: not those of the
+    topic, nor Kafka's own of a week.
 
     \b
     brokerless retain data --topic clicks --retention-ms 86400000 --dry-run
