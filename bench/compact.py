@@ -155,7 +155,7 @@ def many_keys() -> bool:
     directory = source("zstd", records=MANY_KEYS, keys=1 << 30, value_bytes=10)
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         report = Path(scratch) / "report"
-        taken = ours(copied(directory, scratch), "--memory", "512MiB", "--format", "json", stdout=report)
+        taken = ours(copied(directory, scratch), "--memory", "512MiB", "--json", stdout=report)
         told = json.loads(report.read_text())
     kept = sum(segment["kept"] for segment in told["segments"])
     print(

@@ -53,7 +53,7 @@ PARTITIONS = [
 LEVELS = ("read_uncommitted", "read_committed")
 COLUMNS = ["offset", "key", "value"]
 VERBS = [
-    ("ls", "--format", "json"),
+    ("ls", "--json"),
     ("offsets", "--timestamp", "latest", "--isolation-level", "read_committed"),
     ("offsets", "--timestamp", "1700000000000"),
     ("read", "--on-corrupt", "skip", "--columns", "offset"),
@@ -64,11 +64,11 @@ VERBS = [
     ("retain", "--dry-run", "--retention-bytes", "1000"),
     ("explain", "k1"),
     ("dump",),
-    ("convert", "--compression", "gzip", "--to"),
-    ("erase", "--key", "nobody", "--to"),
-    ("retain", "--retention-bytes", "1000000", "--to"),
-    ("retain", "--until-offset", "1000000", "--to"),
-    ("compact", "--drop-null-keys", "--to"),
+    ("convert", "--compression", "gzip", "--output"),
+    ("erase", "--key", "nobody", "--output"),
+    ("retain", "--retention-bytes", "1000000", "--output"),
+    ("truncate", "--offset", "1000000", "--output"),
+    ("compact", "--drop-null-keys", "--output"),
 ]
 REWRITING = [
     ("convert", "--compression", "gzip", "--in-place"),
@@ -597,9 +597,9 @@ class Hunt:
         """Run a verb: it ends with an exit code that is documented."""
         path = {"recover": self.root, "dump": self.directory / self.damage.file}.get(verb, self.directory)
         copy = self.root.with_name(f"{self.root.name}-copy")
-        if options[-1:] == ("--to",):
+        if options[-1:] == ("--output",):
             options = (*options, str(copy))
-        if not (self.root / METADATA).exists() and "--until-offset" not in options:
+        if not (self.root / METADATA).exists() and verb != "truncate":
             options = (*options, *UNTOLD.get(verb, ()))
         code, err = self._run(verb, path, *options)
         if code not in (0, 1, 2) or "please report this" in err.getvalue() or "Traceback" in err.getvalue():

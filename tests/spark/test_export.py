@@ -126,7 +126,7 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
 
 
 def test_the_command(golden, tmp_path):
-    arguments = ["--to", str(tmp_path / "e"), "--topic", "nulls", "--columns", "key,value", "--report", "json"]
+    arguments = ["--output", str(tmp_path / "e"), "--topic", "nulls", "--columns", "key,value", "--json"]
     done = _command("spark", "export", str(golden / "logs/kafka-4.1"), *arguments)
     assert done.returncode == 0, done.stderr
     (report,) = map(json.loads, done.stdout.splitlines())

@@ -193,10 +193,10 @@ def test_the_commands(run, data, tmp_path):
         ["users", "0", "1", "48"],
         ["users", "1", "1", "48"],
     ]
-    code, out, _ = run("profile", data, "--topic", "users", "--format", "json")
+    code, out, _ = run("profile", data, "--topic", "users", "--json")
     assert json.loads(out)["records"] == 96
     assert json.loads(out)["first_timestamp"] == "2023-11-14T22:13:20Z"
-    arguments = ("compact", data, "--topic", "users", "--roll", "--format", "json")
+    arguments = ("compact", data, "--topic", "users", "--roll", "--json")
     code, out, err = run(*arguments, "--dry-run")
     assert (code, len(out.splitlines())) == (0, 2)
     assert "changed nothing" in err
@@ -314,7 +314,7 @@ def test_another_master(data, submits):
     damage.flip_bit(next((data / "u-0").glob("*.log")), 70)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
-    arguments = ["spark", "check", str(data), "--format", "json"]
+    arguments = ["spark", "check", str(data), "--json"]
     if submits:
         submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
         command = [submit, "--master", "local[1]", str(ROOT / "src/brokerless/cli/__main__.py"), *arguments]

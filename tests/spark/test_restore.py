@@ -90,7 +90,7 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
     """
     assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL
     assert bl.LogDirs(tmp_path / "d").topics() == []
-    arguments = ["restore", str(tmp_path / "e"), "--to", str(tmp_path / "d"), "--report", "json"]
+    arguments = ["restore", str(tmp_path / "e"), "--output", str(tmp_path / "d"), "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "brokerless.cli", "spark", *arguments],
         capture_output=True,

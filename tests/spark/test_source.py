@@ -190,6 +190,21 @@ def test_damage_names_the_place_and_can_be_skipped(golden, load):
     assert set(range(408)) < kept
 
 
+def test_an_error_is_one_message_without_the_workers_traceback(golden, data, load):
+    """Where the error is raised (options, plan, task), a user reads one sentence and no frames of ours or PySpark's."""
+    calls = (
+        lambda: load(data, startingOffset="earliest"),
+        lambda: load(data, subscribe="codec-zsdt").count(),
+        lambda: load(golden / "logs/kafka-4.1-crashed/crash-zstd-0").count(),
+    )
+    for call in calls:
+        with pytest.raises((AnalysisException, PythonException)) as refused:
+            call()
+        text = str(refused.value).partition("JVM stacktrace")[0]
+        assert "Traceback (most recent call last)" not in text
+        assert 'File "' not in text
+
+
 def test_crcs_are_checked_unless_told_otherwise(copied, load):
     path = copied("kafka-4.1", "codec-none-0")
     file = min(path.glob("*.log"))

@@ -94,8 +94,8 @@ class Report(Protocol):
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON; sizes in bytes, times in ms."""
 
-    def lines(self) -> list[str]:
-        """Return the report in words, line by line, the most important first."""
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return the report in words, the most important line first; for a dry run, what would be done."""
 
 
 def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     \b
     brokerless compact data --topic users --dry-run
     brokerless compact data --topic users --in-place --roll
-    brokerless compact data --topic users --to compacted --jobs 4
+    brokerless compact data --topic users --output compacted --jobs 4
     """
     from brokerless.rewriting.compact.compact import Compact
 

@@ -93,7 +93,7 @@ def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     \b
     brokerless convert data --topic clicks --compression zstd --dry-run
     brokerless convert data --topic clicks --compression zstd --in-place
-    brokerless convert data --topic orders --magic 1 --compression gzip --drop headers --to for-old-brokers
+    brokerless convert data --topic orders --magic 1 --compression gzip --drop headers --output for-old-brokers
     brokerless convert data --topic orders --estimate
     """
     if estimate:
@@ -111,7 +111,7 @@ def _estimate(where: Where) -> None:
     from brokerless.rewriting.estimate import estimate
 
     if where.to or where.in_place or where.dry_run:
-        raise click.UsageError("--estimate only looks: it goes with none of --to, --in-place and --dry-run")
+        raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
     logs = chosen((where.path,), where.topics, where.partitions)
     for log in logs:
         for said in log.contradictions():

@@ -8,22 +8,24 @@ import sys
 import click
 
 from brokerless.cli.exit_codes import DAMAGE, FAILURE
-from brokerless.cli.options import bytes_as, existing_file, long_from
+from brokerless.cli.options import as_json, bytes_as, existing_path, long_from
 
 
 @click.command(short_help="Show single files, batch by batch.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=existing_file)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=existing_path)
+@click.option("--files", "listed", metavar="FILE,FILE...", help="Files, separated by commas, as for kafka-dump-log.")
+@as_json
 @click.option("--deep-iteration", is_flag=True, help="Show the records of each batch.")
 @click.option("--print-data-log", is_flag=True, help="Show keys and values too.")
 @click.option("--skip-record-metadata", is_flag=True, help="Of a record show only its key and value.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
 @click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
 @click.option("--max-bytes", type=long_from(0), help="Read at most so many bytes of each .log.")
-@click.option("--records", is_flag=True, help="With --format json: the records of each batch too.")
+@click.option("--records", is_flag=True, help="With --json: the records of each batch too.")
 @bytes_as
 def dump(
-    files: tuple[str, ...],
+    paths: tuple[str, ...],
+    listed: str | None,
     form: str,
     deep_iteration: bool,
     print_data_log: bool,
@@ -36,6 +38,8 @@ def dump(
 ) -> None:
     """Show the inside of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
+    Of a directory, every file of these kinds is shown.
+
     Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name
     beside it; what does not fit is reported on stderr, exit 1; likewise for a batch whose checksum is wrong, and for
     records that other files in the directory tell of behind a .log, and that are not there. A damaged file is shown up
@@ -46,15 +50,16 @@ def dump(
     \b
     brokerless dump orders-0/*.log                             batch headers and whether their CRC holds
     brokerless dump orders-0/*.log --print-data-log            records as well
-    brokerless dump orders-0/*.log --format json --records     the same for programs
+    brokerless dump orders-0/*.log --json --records     the same for programs
     brokerless dump orders-0/*index --verify-index-only        do the indexes fit the log?
     """
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.inspection.dump import Dump
 
+    files = _files(paths, listed)
     is_damaged = is_unread = is_short = False
     if records and form == "text":
-        raise click.UsageError("--records goes with --format json; in text it is --deep-iteration")
+        raise click.UsageError("--records goes with --json; without it, it is --deep-iteration")
     of_text = {
         "--deep-iteration": deep_iteration,
         "--print-data-log": print_data_log,
@@ -64,7 +69,7 @@ def dump(
     }
     if form == "json" and any(of_text.values()):
         named = next(option for option, is_given in of_text.items() if is_given)
-        raise click.UsageError(f"{named} goes with --format text; JSON checks no index, and has --records")
+        raise click.UsageError(f"{named} does not go with --json, which checks no index, and has --records")
     write = sys.stdout.buffer.write
     dump = Dump(
         deep_iteration=deep_iteration,
@@ -97,6 +102,26 @@ def dump(
         click.echo(dump.report(), err=True, nl=False)
     if is_damaged or is_short or dump.is_damaged:
         raise SystemExit(FAILURE if is_unread else DAMAGE)
+
+
+def _files(paths: tuple[str, ...], listed: str | None) -> list[str]:
+    from brokerless.inspection.decode_files import DUMPED, suffix
+    from brokerless.io import storage
+
+    files = []
+    for path in (*paths, *filter(None, (listed or "").split(","))):
+        if not storage.is_directory(path):
+            if not storage.exists(path):
+                raise click.BadParameter(f"{path!r} does not exist", param_hint="--files")
+            files.append(path)
+            continue
+        found = sorted(name for name in storage.list_directory(path) if suffix(name) in DUMPED)
+        if not found:
+            raise click.UsageError(f"nothing to show: {path} has no file of a kind that dump knows")
+        files += [f"{path}/{name}" for name in found]
+    if not files:
+        raise click.UsageError("no file: name files or a partition's directory")
+    return files
 
 
 def _say_missing(path: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import codecs
 import os
 from typing import IO, TYPE_CHECKING
 
 import click
 
+from brokerless.cli.options import given_bytes, parse_bytes
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -23,14 +22,7 @@ if TYPE_CHECKING:
 @click.option("--key-prefix", "key_prefixes", multiple=True, help="Records whose key starts so. Repeatable.")
 @click.option("--header", "headers", multiple=True, help="Records with this header, as NAME=VALUE. Repeatable.")
 @click.option("--blank", is_flag=True, help="Leave the records, with an empty value. Keys and headers stay.")
-@click.option(
-    "--bytes",
-    "bytes_as",
-    type=click.Choice(["utf8", "base64", "hex"]),
-    default="utf8",
-    show_default=True,
-    help="How keys, prefixes and header values are given.",
-)
+@given_bytes
 @click.option("--local-only", is_flag=True, help="Of a tiered log, erase from local segments alone.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 def erase(
@@ -59,7 +51,7 @@ def erase(
 
     \b
     brokerless erase data --topic orders --key customer-17 --dry-run
-    brokerless erase data --topic orders --keys-from requests.txt --in-place --format json
+    brokerless erase data --topic orders --keys-from requests.txt --in-place --json
     brokerless erase data --topic orders --header user=anna --blank --in-place --sole-replica
     """
     from brokerless.rewriting.erase import Erase
@@ -67,10 +59,10 @@ def erase(
     lines = [] if keys_from is None else _lines(keys_from, bytes_as)
     verb = Erase(
         keys=tuple(
-            [_bytes(os.fsencode(key), bytes_as) for key in keys]
-            + [_bytes(line.removesuffix(b"\r"), bytes_as) for line in lines if line.removesuffix(b"\r")]
+            [parse_bytes(os.fsencode(key), bytes_as) for key in keys]
+            + [parse_bytes(line.removesuffix(b"\r"), bytes_as) for line in lines if line.removesuffix(b"\r")]
         ),
-        key_prefixes=tuple(_bytes(os.fsencode(prefix), bytes_as) for prefix in key_prefixes),
+        key_prefixes=tuple(parse_bytes(os.fsencode(prefix), bytes_as) for prefix in key_prefixes),
         headers=tuple(_header(header, bytes_as) for header in headers),
         blank=blank,
         local_only=local_only,
@@ -100,13 +92,4 @@ def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:
     name, is_there, value = text.partition("=")
     if not is_there:
         raise click.BadParameter(f"{text!r} is no header: give NAME=VALUE")
-    return os.fsencode(name), _bytes(os.fsencode(value), bytes_as)
-
-
-def _bytes(text: bytes, bytes_as: str) -> bytes:
-    try:
-        if bytes_as == "base64":
-            return base64.b64decode(text, validate=True)
-        return bytes.fromhex(text.decode()) if bytes_as == "hex" else text
-    except (binascii.Error, ValueError):
-        raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}") from None
+    return os.fsencode(name), parse_bytes(os.fsencode(value), bytes_as)

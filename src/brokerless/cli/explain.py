@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from brokerless.cli.compact import compaction
-from brokerless.cli.options import broker_settings, int_from
+from brokerless.cli.options import as_json, broker_settings, given_bytes, int_from, parse_bytes
 from brokerless.cli.rewriting import Where
 
 
@@ -17,8 +17,8 @@ from brokerless.cli.rewriting import Where
 @click.argument("key")
 @click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable.")
 @click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
-@click.option("--hex", "is_hex", is_flag=True, help="KEY is bytes in hexadecimal, not text.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@given_bytes
+@as_json
 @broker_settings
 @compaction
 def explain(
@@ -26,7 +26,7 @@ def explain(
     key: str,
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
-    is_hex: bool,
+    bytes_as: str,
     form: str,
     broker_config: str | None,
     metadata: str | None,
@@ -40,10 +40,6 @@ def explain(
     from brokerless.rewriting.compact.compact import Compact
     from brokerless.rewriting.compact.explain import Explain
 
-    try:
-        content = bytes.fromhex(key) if is_hex else os.fsencode(key)
-    except ValueError as error:
-        raise click.UsageError(f"KEY {key!r} is not hexadecimal: {error}") from error
     where = Where(
         path,
         topics,
@@ -56,4 +52,4 @@ def explain(
         broker_config=broker_config,
         metadata=metadata,
     )
-    where.run(Explain(content, Compact(**options)))
+    where.run(Explain(parse_bytes(os.fsencode(key), bytes_as), Compact(**options)))

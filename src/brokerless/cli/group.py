@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ from brokerless.cli.read import read
 from brokerless.cli.recover import recover
 from brokerless.cli.retain import retain
 from brokerless.cli.spark import spark
+from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -46,13 +48,14 @@ def cli() -> None:
     topic-partition directory in it, or one .log file.
 
     \b
-    brokerless ls /var/lib/kafka/data                    what is there
+    brokerless ls /var/lib/kafka/data                    topics, partitions, offsets, times
     brokerless read /var/lib/kafka/data/orders-0         its records, as JSON lines
     brokerless offsets orders-0 --timestamp 2024-05-01   where a day begins
     brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
-    brokerless retain data --topic T --retention-ms N    old segments go; or a copy as of some moment
+    brokerless retain data --topic T --retention-ms N    delete old segments
+    brokerless truncate data --topic T --timestamp TIME  copy logs as they were then
     brokerless compact data --topic T                    the last record of each key stays
     brokerless explain data KEY --topic T                why a record is still there
     brokerless convert data --topic T --compression C    another codec or message format
@@ -63,7 +66,7 @@ def cli() -> None:
     """
 
 
-for command in (ls, read, offsets, dump, produce, recover, retain, compact, explain, convert, erase, spark):
+for command in (ls, read, offsets, dump, produce, recover, retain, truncate, compact, explain, convert, erase, spark):
     cli.add_command(command)
 
 
@@ -81,7 +84,25 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Leave out the line of code, which Python shows too."""
-    click.echo(f"warning: {message}", err=True)
+    click.echo(f"warning: {_with_flags(str(message))}", err=True)
+
+
+def _with_flags(text: str) -> str:
+    """Name options as they are typed: the library's messages name its parameters (`sole_replica`)."""
+    flags = {
+        parameter.name: parameter.opts[0]
+        for command in _commands(cli)
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and "_" in (parameter.name or "")
+    }
+    return re.sub(r"(?<![\w./-])[a-z]+(?:_[a-z]+)+(?![\w./])", lambda name: flags.get(name[0], name[0]), text)
+
+
+def _commands(group: click.Group) -> Iterator[click.Command]:
+    for command in group.commands.values():
+        yield command
+        if isinstance(command, click.Group):
+            yield from _commands(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -121,7 +142,7 @@ def _told(error: Exception) -> int:
         if isinstance(error, click.ClickException):
             error.show()
         else:
-            click.echo(f"brokerless: {_in_words(error)}", err=True)
+            click.echo(f"brokerless: {_with_flags(_in_words(error))}", err=True)
         for note in getattr(error, "__notes__", ()):
             click.echo(f"note: {note}", err=True)
     return DAMAGE if isinstance(error, CorruptRecordError | UnsupportedFormatError) else FAILURE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.options import Progress, paths
+from brokerless.cli.options import Progress, as_json, paths
 from brokerless.cli.table import print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 
@@ -23,18 +23,30 @@ if TYPE_CHECKING:
     from brokerless.log_dir.cluster_metadata import Cluster
     from brokerless.log_dir.log_dirs import LogDirs
 
-_HEADINGS = ("PARTITION", "SEGMENTS", "BYTES", "START", "END", "FIRST TIME", "LAST TIME", "MAGIC", "CODECS", "NOTE")
+_HEADINGS = (
+    "PARTITION",
+    "SEGMENTS",
+    "BYTES",
+    "START",
+    "END",
+    "FIRST RECORD",
+    "LATEST RECORD",
+    "MAGIC",
+    "CODECS",
+    "NOTE",
+)
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 
 
 @click.command(short_help="List topics and partitions.")
 @paths
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_json
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
     """List topics and partitions: segments, bytes, offsets, times, formats, codecs.
 
     START is the log start offset, which of a tiered log may be remote: the note names what is not here. END is the log
-    end offset (one above the last record). FIRST TIME is the first record's, LAST TIME the largest of all. Of a
+    end offset (one above the last record). FIRST RECORD is the time
+    of the first record, LATEST RECORD the latest time of all. Of a
     replicated partition the replica that would be read comes first. JSON has one object a replica, with high watermark,
     last stable offset and local log start offset too. What damage hides is left out (JSON: null), the other partitions
     are listed all the same, exit 1.
@@ -45,7 +57,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     \b
     brokerless ls /var/lib/kafka/data
     brokerless ls /disk1/kafka /disk2/kafka --topic orders
-    brokerless ls data --format json
+    brokerless ls data --json
     """
     from brokerless.log_dir.log_dirs import LogDirs
 
@@ -143,7 +155,7 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "last_stable_offset": known(lambda: log.last_stable_offset) if walk else None,
         "missing_offsets": known(lambda: log.missing_offsets),
         "batches": walk and walk.batches,
-        "first_timestamp": known(lambda: _first_timestamp(log)),
+        "first_record_timestamp": known(lambda: _first_timestamp(log)),
         "max_timestamp": walk and _time(walk.max_timestamp),
         "magics": walk and list(walk.magics),
         "compressions": walk and walk.compressions,
@@ -220,7 +232,7 @@ def _row(description: dict[str, Any]) -> list[str]:
             "-" if description[name] is None else str(description[name])
             for name in ("segments", "bytes", "log_start_offset", "log_end_offset")
         ),
-        _moment(description["first_timestamp"]),
+        _moment(description["first_record_timestamp"]),
         _moment(description["max_timestamp"]),
         _several(description["magics"]),
         _several(description["compressions"]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.options import chosen, isolation_level, moment, note_missing, paths
+from brokerless.cli.options import as_json, chosen, isolation_level, moment, note_missing, paths
 
 if TYPE_CHECKING:
     from brokerless.log.log import Log
@@ -36,7 +36,7 @@ _WORDS = {
     "earliest-pending-upload).",
 )
 @isolation_level
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_json
 def offsets(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -53,9 +53,9 @@ def offsets(
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z
     brokerless offsets orders-0 --timestamp latest --isolation-level read_committed
-    brokerless offsets data --timestamp earliest --format json
+    brokerless offsets data --timestamp earliest --json
     """
-    for log in chosen(paths, topics, partitions):
+    for log in chosen(paths, topics, partitions, internal=False):
         if timestamp == _PENDING_UPLOAD:
             _check_not_tiered(log)
         found = log.offsets_for_times(timestamp, isolation_level)

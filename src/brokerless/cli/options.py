@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import re
 import sys
@@ -124,6 +126,41 @@ bytes_as = click.option(
     help='How keys, values and header values are written. With utf8, one that is not UTF-8 becomes {"base64": ...}.',
 )
 
+
+given_bytes = click.option(
+    "--bytes",
+    "bytes_as",
+    type=click.Choice(["utf8", "base64", "hex"]),
+    default="utf8",
+    show_default=True,
+    help="How keys, prefixes and header values are given.",
+)
+
+
+def parse_bytes(text: bytes, bytes_as: str) -> bytes:
+    """Parse bytes that are given as text, in the form that `given_bytes` says."""
+    try:
+        if bytes_as == "base64":
+            return base64.b64decode(text, validate=True)
+        return bytes.fromhex(text.decode()) if bytes_as == "hex" else text
+    except (binascii.Error, ValueError):
+        raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}") from None
+
+
+as_json = click.option(
+    "--json",
+    "form",
+    is_flag=True,
+    callback=lambda _context, _option, is_given: "json" if is_given else "text",
+    help="Print JSON lines.",
+)
+
+new_directory = click.option(
+    "--output",
+    "to",
+    type=click.Path(),
+    help="Write the result to this new directory, of the same kind as PATH, and leave PATH unchanged.",
+)
 
 metadata = click.option(
     "--metadata",

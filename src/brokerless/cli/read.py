@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.reader import LostRange
     from brokerless.log.split import OnCorrupt
 
 _T = TypeVar("_T")
 
-_JSON_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
+_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
 
 
 def _names(_context: click.Context, _option: click.Parameter, value: str | None) -> list[str] | None:
@@ -117,10 +118,8 @@ def read(
     from brokerless.log.reader import Reader
     from brokerless.log_dir.cluster_metadata import Uncommitted
 
-    form = format_of(output, form)
-    if form != "json" and output is None:
-        raise click.UsageError(f"--format {form} needs --output FILE")
-    shown = columns or (_JSON_COLUMNS if form == "json" else None)
+    form = _format(output, form)
+    shown = columns or _COLUMNS
     schema = Reader([], shown).schema
     logs = chosen(paths, topics, partitions, internal=False)
     uncommitted = Uncommitted(logs, paths, metadata)
@@ -142,6 +141,8 @@ def read(
                 on_corrupt=on_corrupt,
             )
             _note(uncommitted.of(log, splits))
+            if end_offset is None:
+                _note(_unread_end(log))
             reader = Reader(splits, shown, check_crcs=not no_check_crcs)
             for rows in reader:
                 done += rows.num_rows
@@ -163,6 +164,25 @@ def read(
         click.echo(loss, err=True)
     if met:
         raise SystemExit(1)
+
+
+def _format(output: str | None, form: str | None) -> str:
+    form = format_of(output, form)
+    if form != "json" and output is None:
+        raise click.UsageError(f"--format {form} needs --output FILE")
+    return form
+
+
+def _unread_end(log: Log) -> Iterator[str]:
+    """Yield the note that a running broker's log is read up to its high watermark, if rows are above it."""
+    from brokerless.log.offset_range import visible_end
+
+    end = visible_end(log)
+    if end < log.log_end_offset:
+        yield (
+            f"a broker has {log.name} open: read up to offset {end}, the checkpointed high watermark; "
+            f"--end-offset latest reads up to {log.log_end_offset}"
+        )
 
 
 def _note(texts: Iterable[str]) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, broker_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @click.command(short_help="Recover the logs of a directory after a crash.")
@@ -17,12 +22,14 @@ from brokerless.cli.options import Progress, broker_settings
     is_flag=True,
     help="Recover even if a clean directory loses records with that, or records are missing already.",
 )
+@click.option("--verbose", is_flag=True, help="Print every change.")
 @broker_settings
 def recover(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
     dry_run: bool,
     force: bool,
+    verbose: bool,
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
@@ -33,11 +40,11 @@ def recover(
     it starts without a clean-shutdown marker. Replicas on their way to this directory, and stray ones, are recovered
     too. When all logs are recovered the marker is written, so that the broker starts at once.
 
-    The first line says how many records are lost, how much is changed, and whether a broker will start. Then each
-    change is printed. What is cut off at damage stays in the log's directory, in files named set-aside-*, which brokers
-    pass over. A broker recovers nothing in a directory that was shut down cleanly: there, cutting needs --force. So
-    does recovering a log, clean or not, that lacks records which other files tell of: once it is recovered, they do not
-    tell of them any more.
+    The first line says how many records are lost, how much is changed, and whether a broker will start. Then one line
+    per log says how many changes it needs; --verbose prints each. What is cut off at damage stays in the log's
+    directory, in files named set-aside-*, which brokers pass over. A broker recovers nothing in a directory that was
+    shut down cleanly: there, cutting needs --force. A log that lacks records which other files tell of needs --force
+    too, clean or not: once it is recovered, they no longer tell.
 
     Exit code 1: a broker would not start, or would not serve all of the logs, or records are missing and --force is not
     given; the message says why, and names the cure.
@@ -80,10 +87,11 @@ def recover(
             )
             for name, steps in steps_of_all:
                 progress(name)
-                for step in steps:
-                    click.echo(f"{name}: {step}")
+                _print_steps(name, steps, verbose=verbose)
                 changes += len(steps)
-            done = f"{changes} changes {'to be made' if dry_run else 'made'} in {path}"
+            done = f"{changes} changes {'would be made' if dry_run else 'made'} in {path}"
+            if changes and not verbose:
+                done += "; --verbose prints them"
             if not changes and found.is_good:
                 done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
             click.echo(done, err=True)
@@ -91,3 +99,11 @@ def recover(
         click.echo("recovery would be refused: put back what was removed or cut, or use --force", err=True)
     if not found.is_good or (found.missing and not force):
         raise SystemExit(DAMAGE)
+
+
+def _print_steps(name: str, steps: Sequence[str], *, verbose: bool) -> None:
+    if verbose:
+        for step in steps:
+            click.echo(f"{name}: {step}")
+    elif steps:
+        click.echo(f"{name}: {len(steps)} change{'s'[: len(steps) != 1]}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import Progress, broker_settings, int_from
+from brokerless.cli.options import Progress, as_json, broker_settings, int_from, new_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class Where:
 
         if bool(self.to) + self.in_place + self.dry_run != 1:
             raise click.UsageError(
-                "exactly one of --to DIR, --in-place and --dry-run is needed: nothing is changed unasked"
+                "exactly one of --output DIR, --in-place and --dry-run is needed: nothing is changed unasked"
             )
         reports = []
         is_damaged = False
@@ -111,7 +111,7 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
             words["damage"] = [lost._asdict() for lost in result.damage]
         click.echo(json.dumps(words, separators=(",", ":")))
     else:
-        for line in report.lines():
+        for line in report.lines(dry_run=dry_run):
             click.echo(f"{result.name}: {line}")
     for step in result.recovery:
         click.echo(f"{result.name}: before, {step}", err=True)
@@ -129,14 +129,7 @@ def rewriting(function: _Command) -> _Command:
 
     for decorate in (
         broker_settings,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            show_default=True,
-            help="Of the report.",
-        ),
+        as_json,
         click.option(
             "--jobs",
             type=int_from(1),
@@ -146,9 +139,7 @@ def rewriting(function: _Command) -> _Command:
         ),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing."),
         click.option("--in-place", is_flag=True, help="Change the logs themselves."),
-        click.option(
-            "--to", type=click.Path(), help="Leave them, and make this new directory of the same kind as PATH."
-        ),
+        new_directory,
         click.option(
             "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
         ),

@@ -23,6 +23,10 @@ _LARGEST_ENTRY = 12
 _SLICE = 1 << 13
 
 
+DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+"""The kinds of files that kafka-dump-log shows, by their suffixes."""
+
+
 def suffix(path: str) -> str:
     """Return the suffix that tells a file's kind, with the dot; empty if there is none.
 

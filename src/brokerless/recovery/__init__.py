@@ -1,1 +1,10 @@
-"""What a broker does to a partition when it starts: load, recover, truncate."""
+"""What a broker does to a partition when it starts: load, recover, truncate.
+
+Modules:
+    loader.py, load_result.py  what opening a log changes; what it found
+    truncate.py                the same for truncating a log
+    directory_plan.py          the changes, as ordered steps that a crash can interrupt
+    producer_state.py          producers, from snapshots and batches
+    segment_replay.py          a walk over one segment for its producers
+    lost_batches.py            sound batches that recovery cuts off
+"""

@@ -1,1 +1,13 @@
-"""Operations that rewrite logs: delete, truncate, convert, erase, compact."""
+"""Operations that rewrite logs, and how they run over partitions.
+
+Modules:
+    run.py, selection.py       an operation over the partitions named, in place or into a new directory
+    task_steps.py, attempts.py a partition's work in several calls, scheduled; each call may be made twice
+    progress_file.py           which partitions are done
+    retain.py, truncate_to.py  delete old segments; cut a log as it was at some moment
+    convert.py, estimate.py    other formats and codecs; the space that each would take
+    erase.py                   take records out
+    segment_rewrite.py         one old segment, rewritten
+    cleaned_segment.py         the files of a new segment
+    compact/                   keep the last record of each key
+"""

@@ -78,13 +78,14 @@ class ConvertReport:
         """Return the report as a dict for JSON."""
         return asdict(self)
 
-    def lines(self) -> list[str]:
-        """Return the report in words, line by line."""
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return the report in words; for a dry run, what would be done."""
         share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
+        would_be, became = ("would be ", "would become") if dry_run else ("", "became")
         lines = [
-            f"{self.changed_batches} of {self.batches} batches converted",
-            f"{self.bytes_before} bytes became {self.bytes_after}{share}",
-            f"{self.replaced_segments} of {self.segments} segments replaced by {self.new_segments}",
+            f"{self.changed_batches} of {self.batches} batches {would_be}converted",
+            f"{self.bytes_before} bytes {became} {self.bytes_after}{share}",
+            f"{self.replaced_segments} of {self.segments} segments {would_be}replaced by {self.new_segments}",
         ]
         counts = {
             "batches not joined: another replica may end behind them": self.apart_batches,

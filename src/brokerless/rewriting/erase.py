@@ -77,12 +77,14 @@ class EraseReport:
         """Return the report as a dict for JSON."""
         return asdict(self)
 
-    def lines(self) -> list[str]:
-        """Return the report in words, line by line."""
-        done = "lost their value" if self.is_blank else "erased"
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return the report in words; for a dry run, what would be done."""
+        done, replaced = "lost their value" if self.is_blank else "erased", "replaced"
+        if dry_run:
+            done, replaced = "would lose their value" if self.is_blank else "would be erased", "would be replaced"
         lines = [
             f"{self.erased_records} of {self.examined_records} records {done} ({self.erased_bytes} bytes)",
-            f"{self.replaced_segments} of {self.segments} segments replaced",
+            f"{self.replaced_segments} of {self.segments} segments {replaced}",
         ]
         if self.erased_records:
             shown = [str(first) if first == last else f"{first}-{last}" for first, last in self.offset_ranges[:10]]

@@ -53,11 +53,13 @@ class RetainReport:
         """Return the report as a dict for JSON."""
         return asdict(self)
 
-    def lines(self) -> list[str]:
-        """Return the report in words, line by line."""
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return the report in words; for a dry run, what would be done."""
+        deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
+        sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [
-            f"{self.deleted_segments} of {self.segments} segments go, {self.deleted_size:,} of {self.size:,} bytes",
-            f"the log starts at {self.log_start_offset}, and ends at {self.log_end_offset}",
+            f"{self.deleted_segments} of {self.segments} segments {deleted}, {sizes}",
+            f"the log {starts} at {self.log_start_offset}, and ends at {self.log_end_offset}",
         ]
         if self.is_compacted_only:
             words.append('cleanup.policy does not include "delete": limits of time and size do not apply')

@@ -49,13 +49,14 @@ class TruncateReport:
         """Return the report as a dict for JSON."""
         return asdict(self)
 
-    def lines(self) -> list[str]:
-        """Return the report in words, line by line."""
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return the report in words; for a dry run, what would be done."""
         if self.log_end_offset == self.end_before:
             lines = [f"nothing is cut: the log ends at {self.end_before}"]
         else:
-            sizes = f"{self.cut_size:,} of {self.size:,} bytes go"
-            lines = [f"ends at {self.log_end_offset}, not at {self.end_before}: {sizes}"]
+            ends = "would end" if dry_run else "ends"
+            sizes = f"{self.cut_size:,} of {self.size:,} bytes {'would be cut' if dry_run else 'cut'}"
+            lines = [f"{ends} at {self.log_end_offset}, not at {self.end_before}: {sizes}"]
         if self.open_transactions:
             ended = "ended with ABORT markers" if self.are_aborted else "left out, with all behind the first of them"
             lines.append(f"open transactions at that moment: {self.open_transactions}, {ended}")

@@ -19,6 +19,7 @@ from brokerless.spark.sink import sink_options
 from brokerless.spark.sink.sink import Writer, written_columns
 from brokerless.spark.sink.stream_sink import StreamWriter
 from brokerless.spark.source import batches, findings, records, sums
+from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import keep_modules
 from brokerless.spark.stream.stream import stream_reader
@@ -58,6 +59,7 @@ _VIEWS: dict[str, _View] = {"records": records, "batches": batches, "findings": 
 class BrokerlessSource(DataSource):
     """Kafka log directories as DataFrames, with the columns and options of Spark's Kafka source."""
 
+    @concise_errors
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         # Here and not later: a mistyped option shows at load(), and options without effect are named once.
@@ -68,11 +70,13 @@ class BrokerlessSource(DataSource):
         """Return the name for `format`."""
         return "brokerless"
 
+    @concise_errors
     def schema(self) -> StructType:
         """Return the columns of the view, or those that option `columns` names."""
         view = _VIEWS[self._options.view]
         return from_arrow_schema(_wanted(view, self._options.columns or view.default_columns(self._options)))
 
+    @concise_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the columns of `schema`, which may be the user's choice of ours.
 
@@ -88,6 +92,7 @@ class BrokerlessSource(DataSource):
         """
         return stream_reader(lambda: (self._options, self._chosen(schema)))
 
+    @concise_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns: see `brokerless.spark.sink.sink`.
 
@@ -98,6 +103,7 @@ class BrokerlessSource(DataSource):
         write = sink_options.parse(self.options, overwrite=overwrite)
         return Writer(write, written_columns(schema, write))
 
+    @concise_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """Return a writer of a stream's rows with these columns: see `brokerless.spark.sink.stream_sink`.
 
@@ -131,12 +137,14 @@ class _Reader(DataSourceReader):
         self._options = options
         self._wanted = wanted
 
+    @concise_errors
     def partitions(self) -> Sequence[InputPartition]:
         keep_modules()
         return _VIEWS[self._options.view].plan(self._options)
 
+    @concise_errors
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
-        return _VIEWS[self._options.view].read(partition, self._options, self._wanted)
+        yield from _VIEWS[self._options.view].read(partition, self._options, self._wanted)
 
 
 def _wanted(view: _View, columns: Sequence[str]) -> pa.Schema:

@@ -47,14 +47,14 @@ def test_in_place(data, run):
 
 
 def test_a_copy(data, run, tmp_path):
-    result = run("compact", data, "--topic", "t", "--to", tmp_path / "new", "--memory", "1KiB")
+    result = run("compact", data, "--topic", "t", "--output", tmp_path / "new", "--memory", "1KiB")
     assert result.code == 0
     assert offsets(data) == {"t-0": [0, 1, 2, 3, 4], "t-1": [0, 1, 2, 3, 4]}
     assert offsets(tmp_path / "new") == {"t-0": [3, 4], "t-1": [3, 4]}
 
 
 def test_a_dry_run_in_json(data, run):
-    result = run("compact", data, "--topic", "t", "--dry-run", "--format", "json")
+    result = run("compact", data, "--topic", "t", "--dry-run", "--json")
     first = json.loads(result.out.splitlines()[0])
     assert (first["topic"], first["dry_run"], first["keys"], first["is_due"]) == ("t", True, 2, True)
     assert [segment["superseded"] for segment in first["segments"]] == [3, 0]
@@ -93,7 +93,7 @@ def test_why_a_record_is_still_there(data, run):
         "offset 2 (segment 0) goes: superseded by offset 3",
         "offset 3 (segment 3) stays: the newest with its key",
     ]
-    lines = explained(run, data, "62", "--hex")
+    lines = explained(run, data, "62", "--bytes", "hex")
     assert lines[0] == "offset 1 (segment 0) goes: superseded by offset 4"
     assert lines[1].startswith("offset 4 (segment 3) stays: a tombstone without a delete horizon; the next pass sets ")
     assert explained(run, data, "c") == ["no record with key b'c'"]
@@ -125,7 +125,7 @@ def test_why_a_record_is_not_compacted_yet(data, run):
     ]
     (found,) = [
         json.loads(line)
-        for line in run("explain", data, "b", "--topic", "t", "--partition", 0, "--format", "json").out.splitlines()
+        for line in run("explain", data, "b", "--topic", "t", "--partition", 0, "--json").out.splitlines()
     ]
     assert [(record["offset"], record["goes"]) for record in found["records"]] == [(1, True), (4, False)]
     assert found["settings"]["delete_retention_ms"] == {"value": 86_400_000, "source": "default"}

@@ -47,11 +47,11 @@ def test_in_place(data, run):
 
 def test_what_would_be_lost_is_refused_and_then_told(data, run, tmp_path):
     arguments = ("convert", data, "--topic", "x", "--magic", 1)
-    refused = run(*arguments, "--to", tmp_path / "new")
+    refused = run(*arguments, "--output", tmp_path / "new")
     assert (refused.code, refused.out) == (2, "")
     assert "the batch at offset 0 is of producer 7, which magic 1 does not know: drop producers" in refused.err
     assert not (tmp_path / "new").exists()
-    done = run(*arguments, "--drop", "producers", "--to", tmp_path / "new", "--format", "json")
+    done = run(*arguments, "--drop", "producers", "--output", tmp_path / "new", "--json")
     assert done.code == 0
     report = json.loads(done.out)
     assert (report["dropped_producers"], report["dropped_control_batches"]) == (1, 1)
@@ -60,7 +60,7 @@ def test_what_would_be_lost_is_refused_and_then_told(data, run, tmp_path):
 
 
 def test_an_estimate_says_what_each_form_takes(data, run):
-    result = run("convert", data, "--topic", "t", "--estimate", "--format", "json")
+    result = run("convert", data, "--topic", "t", "--estimate", "--json")
     assert result.code == 0
     report = json.loads(result.out)
     assert (report["sampled_records"], report["sampled_bytes"]) == (2, 1079)
@@ -79,7 +79,7 @@ def test_an_estimate_says_what_each_form_takes(data, run):
     ("options", "message"),
     [
         (["--in-place"], "nothing to convert"),
-        (["--compression", "zstd"], "exactly one of --to DIR, --in-place and --dry-run"),
+        (["--compression", "zstd"], "exactly one of --output DIR, --in-place and --dry-run"),
         (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 knows no zstd"),
         (["--estimate", "--dry-run"], "--estimate only looks"),
     ],

@@ -14,6 +14,8 @@ from damage import flip_bit
 from expected import broker_cases
 from reference import crc32c
 
+JSON_IF = {"json": ["--json"], "text": []}
+
 KINDS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 # What Kafka says when it throws is its own; ours says where and what.
 OUR_ERRORS = {
@@ -68,7 +70,7 @@ def blocks(reports):
 
 def test_one_json_object_a_batch(golden, run):
     path = golden / "logs/kafka-4.1/txn-commit-abort-0/00000000000000000000.log"
-    result = run("dump", path, "--format", "json")
+    result = run("dump", path, "--json")
     batches = [json.loads(line) for line in result.out.splitlines()]
     lines = (golden / "expected/kafka-4.1/txn-commit-abort-0/batches.jsonl").read_text().splitlines()
     expected = [line for line in map(json.loads, lines) if line["file"] == path.name]
@@ -79,7 +81,7 @@ def test_one_json_object_a_batch(golden, run):
 
 def test_json_records(golden, run):
     path = golden / "logs/kafka-4.1/headers-0/00000000000000000000.log"
-    result = run("dump", path, "--format", "json", "--records", "--bytes", "base64")
+    result = run("dump", path, "--json", "--records", "--bytes", "base64")
     records = [record for line in result.out.splitlines() for record in json.loads(line)["records"]]
     lines = (golden / "expected/kafka-4.1/headers-0/consumed.read_uncommitted.jsonl").read_text().splitlines()
     expected = [json.loads(line) for line in lines]
@@ -92,7 +94,7 @@ def test_json_records(golden, run):
 def test_json_entries_say_what_the_text_says(suffix, golden, run):
     path = next((golden / "logs/kafka-4.1/txn-abort-spanning-0").glob(f"*[1-9].{suffix}"))
     text = run("dump", path).out.splitlines()[1:]
-    entries = [json.loads(line) for line in run("dump", path, "--format", "json").out.splitlines()]
+    entries = [json.loads(line) for line in run("dump", path, "--json").out.splitlines()]
     assert len(entries) == len(text) > 0
     for line, entry in zip(text, entries, strict=True):
         assert {int(number) for number in re.findall(r"-?\d+", line)} >= set(list(entry.values())[:2])
@@ -102,7 +104,7 @@ def test_text_files_as_json(golden, run):
     root = golden / "logs/kafka-4.1"
     names = ["replication-offset-checkpoint", "meta.properties", ".kafka_cleanshutdown"]
     names += ["leader-epochs-0/leader-epoch-checkpoint", "leader-epochs-0/partition.metadata"]
-    entries = {name: run("dump", root / name, "--format", "json").out.splitlines() for name in names}
+    entries = {name: run("dump", root / name, "--json").out.splitlines() for name in names}
     assert '{"topic":"codec-mixed","partition":0,"offset":605}' in entries[names[0]]
     assert json.loads(entries[names[1]][0])["node_id"] == 1
     assert list(json.loads(entries[names[2]][0])) == ["broker_epoch"]
@@ -169,7 +171,7 @@ def segment(copied):
     return copied("kafka-4.1", "txn-abort-spanning-0")
 
 
-@pytest.mark.parametrize("options", [[], ["--print-data-log"], ["--format", "json", "--records"]])
+@pytest.mark.parametrize("options", [[], ["--print-data-log"], ["--json", "--records"]])
 def test_a_wrong_checksum_is_not_exit_0(options, run, tmp_path):
     path = building.write_segment(tmp_path, 0, [building.batch(i, [b"value"]) for i in range(3)])
     before = run("dump", path, *options)
@@ -194,19 +196,19 @@ def test_records_that_hold_the_words_of_a_wrong_checksum_are_no_damage(run, tmp_
     words = b'crc: 1 isvalid: false\nisvalid: false "is_valid":false'
     path = building.write_segment(tmp_path, 0, [building.batch(0, [words])])
     assert run("dump", path, "--print-data-log").code == 0
-    assert run("dump", path, "--format", "json", "--records").code == 0
+    assert run("dump", path, "--json", "--records").code == 0
 
 
 @pytest.mark.parametrize("state", [".deleted", ".swap", ".cleaned"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_state_of_a_file_does_not_hide_its_kind(state, form, run, segment, tmp_path):
     files = sorted(file for file in segment.iterdir() if file.suffix in KINDS)
-    expected = [run("dump", file, "--format", form).out for file in files]
+    expected = [run("dump", file, *JSON_IF[form]).out for file in files]
     renamed = tmp_path / "renamed"
     renamed.mkdir()
     for file in files:
         shutil.copy(file, renamed / (file.name + state))
-    found = [run("dump", renamed / (file.name + state), "--format", form) for file in files]
+    found = [run("dump", renamed / (file.name + state), *JSON_IF[form]) for file in files]
     assert [result.out.replace(state, "").replace(str(renamed), str(segment)) for result in found] == expected
     assert {result.code for result in found} == {0}
 
@@ -218,9 +220,9 @@ def test_a_file_that_cannot_be_shown_does_not_stop_the_rest(form, run, segment):
     log = min(segment.glob("*.log"))
     texts = ["leader-epoch-checkpoint", "partition.metadata"] if form == "text" else []
     ignored = [segment / name for name in (".lock", "foo.bar", *texts)]
-    result = run("dump", *ignored, log, "--format", form)
+    result = run("dump", *ignored, log, *JSON_IF[form])
     assert result.code == 0
-    assert result.out.endswith(run("dump", log, "--format", form).out)
+    assert result.out.endswith(run("dump", log, *JSON_IF[form]).out)
     assert result.err.count("Ignoring") == len(ignored)
     assert all(str(path) in result.err for path in ignored)
 
@@ -241,7 +243,7 @@ def test_a_name_beyond_all_offsets_is_no_traceback(suffix, form, run, tmp_path):
     path.write_bytes(bytes(24))
     path.with_suffix(".index").write_bytes(bytes(24))
     path.with_suffix(".log").write_bytes(b"")
-    result = run("dump", path, "--format", form)
+    result = run("dump", path, *JSON_IF[form])
     assert result.code == 2
     assert str(path.with_suffix("")) in result.err
     assert "Traceback" not in result.err
@@ -298,8 +300,8 @@ def test_an_entry_that_points_before_the_file_does_not_stop_the_rest(run, tmp_pa
 
 @pytest.mark.parametrize("option", ["--verify-index-only", "--index-sanity-check", "--print-data-log"])
 def test_json_does_not_pass_over_what_it_cannot_do(option, run, segment):
-    result = run("dump", min(segment.glob("*.index")), "--format", "json", option)
-    assert (result.code, f"{option} goes with --format text" in result.err) == (2, True)
+    result = run("dump", min(segment.glob("*.index")), "--json", option)
+    assert (result.code, f"{option} does not go with --json" in result.err) == (2, True)
 
 
 def test_the_largest_time_of_a_batch_may_be_that_of_its_last_record(run, tmp_path):
@@ -310,3 +312,18 @@ def test_the_largest_time_of_a_batch_may_be_that_of_its_last_record(run, tmp_pat
     path.with_suffix(".timeindex").write_bytes(last)
     result = run("dump", path.with_suffix(".timeindex"))
     assert (result.code, result.err) == (0, "")
+
+
+def test_a_directory_and_kafkas_own_option_name_the_same_files(golden, run):
+    directory = golden / "logs/kafka-4.1/codec-zstd-0"
+    files = sorted(path for path in directory.iterdir() if path.suffix in (".log", ".index", ".timeindex", ".snapshot"))
+    expected = run("dump", *files)
+    assert expected.out.count("Dumping ") == len(files)
+    for arguments in ([directory], ["--files", ",".join(map(str, files))]):
+        found = run("dump", *arguments)
+        assert (found.code, found.out) == (expected.code, expected.out)
+
+
+def test_a_directory_without_a_file_to_show_is_refused(run, tmp_path):
+    refused = run("dump", tmp_path)
+    assert (refused.code, "has no file of a kind that dump knows" in refused.err) == (2, True)

@@ -77,7 +77,7 @@ def test_produce_and_erase_agree_on_other_replicas(is_ours, tmp_path, run):
 )
 def test_a_file_of_keys_a_line_each(data, run, tmp_path, content, form):
     (tmp_path / "keys").write_bytes(content)
-    options = ["--keys-from", tmp_path / "keys", "--bytes", form, "--in-place", "--format", "json"]
+    options = ["--keys-from", tmp_path / "keys", "--bytes", form, "--in-place", "--json"]
     result = run("erase", data, "--topic", "t", *options)
     report = json.loads(result.out)
     assert (report["erased_records"], report["offset_ranges"], report["remaining_records"]) == (2, [[0, 1]], 0)
@@ -93,7 +93,7 @@ def test_a_byte_order_mark_that_may_be_a_keys_is_not_guessed_about(data, run, tm
 
 
 def test_a_dry_run_proves_nothing(data, run):
-    result = run("erase", data, "--topic", "t", "--key", "anna", "--dry-run", "--format", "json")
+    result = run("erase", data, "--topic", "t", "--key", "anna", "--dry-run", "--json")
     report = json.loads(result.out)
     assert (report["erased_records"], report["remaining_records"]) == (1, None)
 

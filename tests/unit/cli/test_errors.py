@@ -25,7 +25,8 @@ from brokerless.cli import group
         (["read", "{}/codec-zstd-0", "--start-timestamp", "yesterday"], "ISO 8601"),
         (["offsets", "{}/codec-zstd-0"], "Missing option '--timestamp'"),
         (["offsets", "{}/codec-zstd-0", "--timestamp", "newest"], "max-timestamp"),
-        (["dump", "{}/codec-zstd-0"], "is a directory"),
+        (["dump", "{}/codec-zstd-0/partition.metadata", "--files", "{}/none.log"], "does not exist"),
+        (["dump"], "no file: name files"),
     ],
 )
 def test_could_not_run(arguments, message, golden, run):
@@ -171,3 +172,12 @@ def test_an_interrupt_of_an_import_is_no_traceback(module, golden, tmp_path):
     command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1"]
     result = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, b"", b"")
+
+
+def test_messages_name_options_as_they_are_typed():
+    from brokerless.cli.group import _with_flags
+
+    assert _with_flags("say sole_replica if none counts") == "say --sole-replica if none counts"
+    # Neither parts of paths nor what is no option of any verb.
+    for text in ("/data/sole_replica/x", "sole_replica.log", "next_producer_id=7", "max_message_bytes is 69"):
+        assert _with_flags(text) == text

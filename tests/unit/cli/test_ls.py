@@ -10,9 +10,11 @@ import brokerless as bl
 from damage import overwrite
 from expected import read_json_lines
 
+JSON_IF = {"json": ["--json"], "text": []}
+
 
 def test_json(golden, run):
-    result = run("ls", golden / "logs/kafka-4.1", "--format", "json")
+    result = run("ls", golden / "logs/kafka-4.1", "--json")
     assert (result.code, result.err) == (0, "")
     found = {(line["topic"], line["partition"]): line for line in map(json.loads, result.out.splitlines())}
     assert len(found) == len(list((golden / "logs/kafka-4.1").glob("*-*/")))
@@ -24,7 +26,7 @@ def test_json(golden, run):
     assert found["trimmed-delete-records", 0]["log_start_offset"] == 117
     assert found["txn-open", 0]["last_stable_offset"] < found["txn-open", 0]["log_end_offset"]
     assert found["empty-topic", 0]["max_timestamp"] is None
-    assert found["no-timestamps", 0]["first_timestamp"] is None
+    assert found["no-timestamps", 0]["first_record_timestamp"] is None
 
 
 def test_text(golden, run):
@@ -38,7 +40,7 @@ def test_text(golden, run):
 def test_what_is_remote_is_said(golden, run):
     result = run("ls", golden / "logs/kafka-4.1-tiered", "--topic", "tiered-zstd")
     assert "not here" in result.out
-    result = run("ls", golden / "logs/kafka-4.1-tiered", "--topic", "tiered-zstd", "--format", "json")
+    result = run("ls", golden / "logs/kafka-4.1-tiered", "--topic", "tiered-zstd", "--json")
     found = json.loads(result.out)
     assert [found[name] for name in ("log_start_offset", "local_log_start_offset", "log_end_offset")] == [0, 672, 720]
 
@@ -60,7 +62,7 @@ def test_replicas_and_leftovers(copied, run):
     properties = other / "meta.properties"
     properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
     shutil.move(other / "nulls-0", other / f"nulls-0.{'0' * 32}-delete")
-    result = run("ls", root, other, "--format", "json")
+    result = run("ls", root, other, "--json")
     rows = [(row["topic"], row["node_id"], row["is_read"]) for row in map(json.loads, result.out.splitlines())]
     assert sorted(row[0] for row in rows) == ["codec-gzip", "codec-gzip", "nulls"]
     assert [row[2] for row in rows] == [True, False, True]
@@ -93,10 +95,10 @@ def test_a_directory_without_its_clusters_metadata_is_named(copied, run):
 
 def test_a_delete_horizon_is_no_first_time(golden, run):
     partition = golden / "logs/kafka-4.1-compacted/compact-delete-0"
-    row = json.loads(run("ls", partition, "--format", "json").out)
+    row = json.loads(run("ls", partition, "--json").out)
     first = read_json_lines(golden / "expected/kafka-4.1-compacted/compact-delete-0/batches.jsonl")[0]
     assert (first["deleteHorizonMs"] is not None, first["countOrNull"]) == (True, 1)
-    assert row["first_timestamp"] == first["maxTimestamp"]
+    assert row["first_record_timestamp"] == first["maxTimestamp"]
 
 
 @pytest.mark.parametrize("name", ["nulls-0/leader-epoch-checkpoint", "meta.properties"])
@@ -108,7 +110,7 @@ def test_replicas_that_cannot_be_compared_are_listed_all_the_same(name, copied, 
     properties = other / "meta.properties"
     properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
     (other / name).write_text("version=x\n")
-    result = run("ls", root, other, "--format", "json")
+    result = run("ls", root, other, "--json")
     assert result.code == 1
     assert f"{other}/{name}" in result.err
     rows = [json.loads(line) for line in result.out.splitlines()]
@@ -147,7 +149,7 @@ def dangling_segment(root):
 def test_one_bad_file_does_not_stop_the_listing(harm, form, copied, run):
     root = copied("kafka-4.1", "codec-gzip-0", "codec-none-0", "codec-zstd-0")
     harm(root)
-    result = run("ls", root, "--format", form)
+    result = run("ls", root, *JSON_IF[form])
     assert result.code == 1
     assert result.err.startswith("damaged: ")
     said = [line for line in result.err.splitlines() if not line.startswith(("hint: ", "note: "))]
@@ -164,9 +166,9 @@ def test_one_bad_file_does_not_stop_the_listing(harm, form, copied, run):
 def test_the_first_time_is_that_of_the_first_record(golden, run, partition):
     """With LogAppendTime not the producer's, and not that of records below the log start."""
     path = golden / "logs" / "kafka-4.1" / partition
-    (found,) = json.loads("[" + run("ls", path, "--format", "json").out + "]")
+    (found,) = json.loads("[" + run("ls", path, "--json").out + "]")
     first = json.loads(run("read", path, "--limit", 1).out)
-    assert found["first_timestamp"] == first["timestamp"]
+    assert found["first_record_timestamp"] == first["timestamp"]
 
 
 def test_a_log_that_ends_below_its_checkpoints_is_damaged(copied, run):
@@ -174,7 +176,7 @@ def test_a_log_that_ends_below_its_checkpoints_is_damaged(copied, run):
     newest = max(directory.glob("*.log"))
     *_, last = (row for rows in bl.Log(directory).segments[-1].scan() for row in rows.to_pylist())
     os.truncate(newest, last["position"])
-    result = run("ls", directory, "--format", "json")
+    result = run("ls", directory, "--json")
     (listed,) = (json.loads(line) for line in result.out.splitlines())
     assert (result.code, listed["log_end_offset"], listed["high_watermark"]) == (1, 333, 350)
     assert "codec-none-0 ends at 333; recovery-point-offset-checkpoint says 350" in result.err

@@ -17,7 +17,7 @@ def test_golden(partition, golden, run):
             "offsets",
             golden / "logs/kafka-4.1" / partition,
             *("--timestamp", WORDS.get(line["query"], line["query"])),
-            *("--isolation-level", line["isolation"], "--format", "json"),
+            *("--isolation-level", line["isolation"], "--json"),
         )
         topic, _, number = partition.rpartition("-")
         answer = {name: line[name] for name in ("offset", "timestamp", "leaderEpoch")}
@@ -56,3 +56,10 @@ def test_of_a_tiered_log_it_says_where_a_broker_would_look_too(golden, run):
     assert (by_time.code, by_time.out) == (0, "tiered-txn-0\t182\n")
     assert by_time.err == "note: tiered-txn-0 has no offsets 0 to 181 here: remote or deleted\n"
     assert run("offsets", path, "--timestamp", "latest").err == ""
+
+
+def test_internal_topics_are_looked_up_only_by_name(golden, run):
+    data = golden / "logs/kafka-4.1"
+    assert "__" not in run("offsets", data, "--timestamp", "latest").out
+    named = run("offsets", data, "--topic", "__consumer_offsets", "--timestamp", "latest")
+    assert named.out.startswith("__consumer_offsets-")

@@ -54,13 +54,13 @@ def test_a_copy_with_its_offsets_reads_as_the_original(golden, run, tmp_path, fo
 
 @pytest.mark.parametrize("form", ["arrow", "json"])
 def test_leader_epochs_that_the_input_lacks_are_not_lost_without_a_word(golden, run, tmp_path, form):
-    """The default columns of `read --format arrow` are those of Spark's source: there is no leaderEpoch."""
     file, columns = tmp_path / f"rows.{form}", "offset,timestamp,key,value"
     lines = run("read", golden / "logs/kafka-4.1/leader-epochs-0", "--format", form, "--columns", columns).out
     if form == "json":
         file.write_text(lines)
     else:
-        run("read", golden / "logs/kafka-4.1/leader-epochs-0", "--format", form, "--output", file)
+        options = ["--format", form, "--output", file, "--columns", columns]
+        run("read", golden / "logs/kafka-4.1/leader-epochs-0", *options)
     for name, options in {"copy": ["--keep-offsets"], "sent": [], "old": ["--keep-offsets", "--magic", 1]}.items():
         done = run("produce", tmp_path / name, "--topic", "t", "--input", file, *options)
         assert done.code == 0, done.err
@@ -195,9 +195,16 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
         r"\d+ records lost behind damage in 1 logs, and what the damage hit; \d+ changes; a broker will start",
         planned.out.splitlines()[0],
     )
-    assert "truncate 00000000000000000282.log" in planned.out
-    assert "crc mismatch" in planned.out
-    assert "to be made" in planned.err
+    line = planned.out.splitlines()[-1]
+    assert re.fullmatch(r"crash-zstd-0: \d+ changes", line)
+    assert "would be made" in planned.err
+    assert "--verbose prints them" in planned.err
+    verbose = run("recover", path, "--dry-run", "--verbose")
+    assert verbose.out.splitlines()[0] == planned.out.splitlines()[0]
+    steps = [step for step in verbose.out.splitlines() if step.startswith("crash-zstd-0: ")]
+    assert line == f"crash-zstd-0: {len(steps)} changes"
+    assert "truncate 00000000000000000282.log" in verbose.out
+    assert "crc mismatch" in verbose.out
     assert {file.name: file.read_bytes() for file in (path / "crash-zstd-0").iterdir()} == before
     done = run("recover", path)
     assert done.out == planned.out

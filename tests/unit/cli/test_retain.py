@@ -30,7 +30,7 @@ def test_in_place(data, run):
     result = run("retain", data, "--topic", "t", "--partition", 1, "--retention-bytes", 100, "--in-place")
     assert result.code == 0
     assert result.out.splitlines() == [
-        "t-1: 1 of 3 segments go, 70 of 210 bytes",
+        "t-1: 1 of 3 segments deleted, 70 of 210 bytes",
         "t-1: the log starts at 1, and ends at 3",
         "t-1: settings: cleanup_policy=delete (default); retention_bytes=100 (option)",
     ]
@@ -53,18 +53,27 @@ def test_the_release_whose_rules_count(run, tmp_path):
 
 def test_a_copy_as_it_was(data, run, tmp_path):
     result = run(
-        "retain", data, "--topic", "t", "--until", "2023-11-14T22:13:22", "--to", tmp_path / "new", "--jobs", 2
+        "truncate",
+        data,
+        "--topic",
+        "t",
+        "--timestamp",
+        "2023-11-14T22:13:22",
+        "--output",
+        tmp_path / "new",
+        "--jobs",
+        2,
     )
     assert (result.code, result.err.splitlines()) == (0, [f"2 partitions written to {tmp_path}/new"])
     assert sorted(result.out.splitlines()) == [
-        f"t-{partition}: ends at 2, not at 3: 70 of 210 bytes go" for partition in range(2)
+        f"t-{partition}: ends at 2, not at 3: 70 of 210 bytes cut" for partition in range(2)
     ]
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
     assert offsets(tmp_path / "new") == {"t-0": [0, 1], "t-1": [0, 1]}
 
 
 def test_a_dry_run_in_json(data, run):
-    result = run("retain", data, "--topic", "t", "--before-offset", "latest", "--dry-run", "--format", "json")
+    result = run("retain", data, "--topic", "t", "--before-offset", "latest", "--dry-run", "--json")
     assert (result.code, result.err.splitlines()) == (0, ["2 partitions looked at, nothing changed"])
     (first, _) = map(json.loads, result.out.splitlines())
     assert first == {
@@ -84,27 +93,24 @@ def test_a_dry_run_in_json(data, run):
 
 
 def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
-    result = run("retain", data / "t-0", "--before-offset", 1, "--to", tmp_path / "t-5")
+    result = run("retain", data / "t-0", "--before-offset", 1, "--output", tmp_path / "t-5")
     assert (result.code, result.err.splitlines()) == (0, [f"1 partition written to {tmp_path}/t-5"])
     log = bl.LogWriter.open(str(data / "t-1"), config=bl.TopicConfig(), is_clean=True)
     log.append(batch(0, [b"03", b"04"]))
     log.close()
-    result = run("retain", data / "t-1", "--before-offset", 4, "--to", tmp_path / "t-6")
+    result = run("retain", data / "t-1", "--before-offset", 4, "--output", tmp_path / "t-6")
     assert "t-1: starts at offset 4, and no file beside it says so" in result.err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--retention-ms", 1], "exactly one of --to DIR, --in-place and --dry-run is needed"),
+        (["--retention-ms", 1], "exactly one of --output DIR, --in-place and --dry-run is needed"),
         (
             ["--retention-ms", 1, "--in-place", "--dry-run"],
-            "exactly one of --to DIR, --in-place and --dry-run is needed",
+            "exactly one of --output DIR, --in-place and --dry-run is needed",
         ),
         (["--in-place"], "no limit"),
-        (["--until", 1, "--in-place"], "need --to"),
-        (["--until", 1, "--until-offset", 1, "--dry-run"], "stand alone"),
-        (["--until", 1, "--retention-ms", 1, "--dry-run"], "stand alone"),
         (["--before-offset", 4, "--dry-run"], "cannot delete records before offset 4"),
         (["--retention-ms", -1, "--in-place"], "-1 is not in the range"),
     ],
@@ -116,13 +122,28 @@ def test_what_is_refused(data, run, options, message):
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--timestamp", 1, "--in-place"], "truncate needs --output"),
+        (["--timestamp", 1, "--offset", 1, "--dry-run"], "one of --timestamp and --offset is needed"),
+        (["--dry-run"], "one of --timestamp and --offset is needed"),
+    ],
+)
+def test_truncations_that_are_refused(data, run, options, message):
+    result = run("truncate", data, "--topic", "t", *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
+
+
 def test_nothing_that_was_not_named(data, run):
     result = run("retain", data, "--retention-bytes", 0, "--in-place")
     assert (result.code, result.err.count("no topic named")) == (2, 1)
 
 
 def test_a_copy_is_not_made_inside_a_partition(data, run):
-    result = run("retain", data, "--topic", "t", "--before-offset", 1, "--to", data / "t-0/sub")
+    result = run("retain", data, "--topic", "t", "--before-offset", 1, "--output", data / "t-0/sub")
     assert (result.code, result.out) == (2, "")
     assert "it would be in a partition's directory" in result.err
     assert not (data / "t-0/sub").exists()

@@ -67,7 +67,7 @@ def test_json_on_a_terminal_is_the_same_json_without_a_control_character(data):
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_dump_on_a_terminal(data, form):
     log = data / "t-0/00000000000000000000.log"
-    options = ["--records", "--format", "json"] if form == "json" else ["--print-data-log"]
+    options = ["--records", "--json"] if form == "json" else ["--print-data-log"]
     shown = on_a_terminal("dump", log, *options)
     assert is_harmless(shown)
     assert shown.count(WRITTEN_OUT) == (3 if form == "text" else 4)
@@ -81,7 +81,7 @@ def test_names_on_a_terminal(data):
     odd = data / "odd\x1b[2J\nt-1\t99-0"
     odd.mkdir()
     (odd / f"{0:020}.log").touch()
-    for verb in (["offsets", data, "--timestamp", "latest"], ["ls", data], ["ls", data, "--format", "json"]):
+    for verb in (["offsets", data, "--timestamp", "latest"], ["ls", data], ["ls", data, "--json"]):
         shown = on_a_terminal(*verb)
         assert is_harmless(shown)
         assert "odd\\u001B[2J\\nt-1\\t99-0".casefold() in shown.casefold()

@@ -19,7 +19,7 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture(params=DOCUMENTS, ids=lambda path: path.name)
+@pytest.fixture(params=DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def text(request):
     return request.param.read_text()
 
@@ -105,8 +105,21 @@ def test_the_layers_are_those_that_are_checked():
 
 def test_every_guide_is_found():
     nav = (ROOT / "mkdocs.yml").read_text()
-    guides = {f"guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")}
-    assert set(re.findall(r"guides/\S+", nav)) == guides
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert set(re.findall(r"\S+\.md", nav)) == pages
+
+
+def test_every_package_names_its_modules():
+    """A newcomer finds the file by the package's docstring: none may be missing there, and none be gone."""
+    for package in (ROOT / "src/brokerless").rglob("__init__.py"):
+        docstring = package.read_text().split('"""')[1]
+        if "Modules:" in docstring:
+            modules = {path.name for path in package.parent.glob("[!_]*.py")}
+            assert set(re.findall(r"\b\w+\.py\b", docstring)) == modules, package
+
+
+def test_the_architecture_is_a_page_that_is_read_at_once():
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 150
 
 
 # They are not made by users, and stand under the name of their module.

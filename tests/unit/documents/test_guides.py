@@ -97,8 +97,9 @@ def test_the_guide_to_rewriting(tmp_path, monkeypatch):
 
 def test_the_producer_of_the_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (block,) = [block for block in blocks("README.md", "python") if "Producer" in block]
-    exec(block, {"bl": bl})
+    (session,) = [block for block in blocks("README.md", "pycon") if "Producer" in block]
+    source = "\n".join(line[4:] for line in session.splitlines() if line.startswith((">>> ", "... ")))
+    exec(source, {"bl": bl})
     assert bl.LogDirs("new-data").topics() == ["orders"]
 
 

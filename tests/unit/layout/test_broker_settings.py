@@ -477,7 +477,7 @@ def test_the_command_line_names_the_sources(data, metadata, tmp_path, run):
         "cleanup_policy=compact (topic); min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=9223372036854775807 "
         f"(default); segment_bytes=1048576 ({file})"
     )
-    result = run("retain", data, "--topic", "plain", "--retention-ms", 1, "--dry-run", "--format", "json", *options)
+    result = run("retain", data, "--topic", "plain", "--retention-ms", 1, "--dry-run", "--json", *options)
     assert json.loads(result.out)["settings"] == {
         "cleanup_policy": {"value": "compact", "source": "topic"},
         "retention_ms": {"value": 1, "source": "option"},

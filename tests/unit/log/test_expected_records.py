@@ -200,7 +200,7 @@ def test_a_dump_of_the_newest_segment_says_what_is_missing_behind_it(data, run):
     newest = data / "t-0" / f"{6:020d}.log"
     assert run("dump", newest).code == 0
     lose_the_end(data)
-    result = run("dump", newest, "--format", "json")
+    result = run("dump", newest, "--json")
     assert (result.code, len(result.out.splitlines())) == (1, 2)
     assert "t-0 ends at 8; recovery-point-offset-checkpoint says 9" in result.err
     assert run("dump", data / "t-0" / f"{3:020d}.log").code == 0
@@ -300,16 +300,16 @@ def test_a_copy_says_which_damage_it_has(data, tmp_path, damage, verb):
 def test_a_copy_that_has_damage_ends_with_its_exit_code(data, tmp_path, run):
     newest = data / "t-0" / f"{6:020d}.log"
     DAMAGE["a flipped bit"](newest, newest.stat().st_size // 3)
-    retain = ["retain", data, "--topic", "t", "--before-offset", "3", "--to"]
+    retain = ["retain", data, "--topic", "t", "--before-offset", "3", "--output"]
     result = run(*retain, tmp_path / "new")
     assert result.code == 1
     assert f"t-0: damage was carried over: lost: offsets 6 to 6 at {tmp_path}/new/t-0/{newest.name}:0: " in result.err
-    result = run(*retain, tmp_path / "newer", "--format", "json")
+    result = run(*retain, tmp_path / "newer", "--json")
     (words,) = map(json.loads, result.out.splitlines())
     assert [lost["position"] for lost in words["damage"]] == [0]
     # What is sound is copied without a word of damage.
     shutil.rmtree(tmp_path / "new")
-    assert run("retain", data, "--topic", "t", "--until-offset", "6", "--to", tmp_path / "new").code == 0
+    assert run("truncate", data, "--topic", "t", "--offset", "6", "--output", tmp_path / "new").code == 0
 
 
 def test_what_a_copy_leaves_out_is_told_by_offsets_that_rise(data, tmp_path):

@@ -214,5 +214,5 @@ def test_a_directory_that_is_no_export(exported, tmp_path):
 
 
 def test_an_export_that_is_not_there_is_told_before_spark_starts(run, tmp_path):
-    result = run("spark", "restore", tmp_path / "nothing", "--to", tmp_path / "d", "--master", "no such thing")
+    result = run("spark", "restore", tmp_path / "nothing", "--output", tmp_path / "d", "--master", "no such thing")
     assert (result.code, "nothing' does not exist" in result.err) == (2, True)

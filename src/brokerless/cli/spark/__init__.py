@@ -27,8 +27,8 @@ def spark() -> None:
     brokerless spark check /kafka/data1 /kafka/data2
     brokerless spark profile /kafka/data1 --by topic --by hour
     brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --resume-file done.jsonl
-    brokerless spark export /kafka/data1 --to /exports/all --topic orders
-    brokerless spark restore /exports/all --to /restored/kafka-data
+    brokerless spark export /kafka/data1 --output /exports/all --topic orders
+    brokerless spark restore /exports/all --output /restored/kafka-data
     brokerless spark check s3://backup/kafka --master yarn --conf spark.executor.instances=20
 
     Exit codes are those of the other verbs: 0 done, 1 damage, 2 could not run.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import existing_path
+from brokerless.cli.options import as_json, existing_path
 from brokerless.cli.spark.session import on_spark, task_progress
 from brokerless.cli.table import print_table
 
@@ -24,7 +24,7 @@ _HEADINGS = ("TOPIC", "REPLICAS", "SEGMENTS", "BYTES", *_KINDS.values())
 @click.command(short_help="Check every batch and record.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_json
 @on_spark
 def check(spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], form: str) -> None:
     """Check every batch and record of log directories: checksums, framing, structure, offsets. Nothing is changed.
@@ -38,7 +38,7 @@ def check(spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], 
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2
-    brokerless spark check s3://backup/kafka --topic orders --format json
+    brokerless spark check s3://backup/kafka --topic orders --json
     """
     from brokerless.spark import check as job
     from brokerless.spark.jobs.reading import replicas

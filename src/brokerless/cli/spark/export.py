@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import existing_path, isolation_level, moment
+from brokerless.cli.options import as_json, existing_path, isolation_level, moment
 from brokerless.cli.spark.pairs import pair
-from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
+from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ _OPTIONS = {
 
 @click.command(short_help="Export records to Parquet or JSON files.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@click.option("--to", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before.")
+@click.option(
+    "--output", "to", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before."
+)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
 @click.option(
     "--format",
@@ -50,7 +52,7 @@ _OPTIONS = {
 @click.option(
     "--option", "others", type=pair, multiple=True, metavar="NAME=VALUE", help="Of the Spark source. Repeatable."
 )
-@report_form
+@as_json
 @on_spark
 def export(
     spark: SparkSession,
@@ -68,9 +70,9 @@ def export(
     Tasks write the files themselves. A run after a failure does what is left; _SUCCESS is there when all is.
 
     \b
-    brokerless spark export /kafka/data --to /exports/orders --topic orders
-    brokerless spark export /kafka/data --to s3://exports/all --isolation-level read_committed --master yarn
-    brokerless spark export /kafka/data --to /exports/day --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
+    brokerless spark export /kafka/data --output /exports/orders --topic orders
+    brokerless spark export /kafka/data --output s3://exports/all --isolation-level read_committed --master yarn
+    brokerless spark export /kafka/data --output /exports/day --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
 
     Exit codes: 0 done, 1 damage was left out (--on-corrupt skip), 2 could not run.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import existing_path
+from brokerless.cli.options import as_json, existing_path
 from brokerless.cli.spark.session import on_spark, task_progress
 from brokerless.cli.table import print_table
 
@@ -44,7 +44,7 @@ _OTHERS = ("MAGIC", "CODECS", "FIRST TIME", "LAST TIME")
     show_default=True,
     help="What is told apart. Repeatable.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_json
 @on_spark
 def profile(
     spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], by: tuple[str, ...], form: str
@@ -58,7 +58,7 @@ def profile(
 
     \b
     brokerless spark profile /kafka/data1 /kafka/data2
-    brokerless spark profile data --topic orders --by partition --by hour --format json
+    brokerless spark profile data --topic orders --by partition --by hour --json
     """
     from brokerless.spark import profile as job
 

@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("TOPIC", "PARTITION", "ROWS", "BYTES", "SECONDS")
 
-report_form = click.option(
-    "--report",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the report.",
-)
-
 
 def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
     """Print a line for each partition, and one for all."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless import _native
-from brokerless.cli.options import existing_path, int_from
+from brokerless.cli.options import as_json, existing_path, int_from
 from brokerless.cli.spark.pairs import pair
-from brokerless.cli.spark.reports import print_lost, print_report, report_form, tasks_in_words
+from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Make logs of an export again.")
 @click.argument("exported", metavar="EXPORT", type=existing_path)
-@click.option("--to", required=True, type=click.Path(file_okay=False), help="A log directory, made if there is none.")
+@click.option(
+    "--output", "to", required=True, type=click.Path(file_okay=False), help="A log directory, made if there is none."
+)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(
     "--topic-id",
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes of a batch.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has replicas of these partitions: do not warn.")
-@report_form
+@as_json
 @on_spark
 def restore(
     spark: SparkSession,
@@ -55,7 +57,7 @@ def restore(
     All topics come into force at one instant. A run after a failure does what is left.
 
     \b
-    brokerless spark restore /exports/orders --to /restored/kafka-data --compression zstd
+    brokerless spark restore /exports/orders --output /restored/kafka-data --compression zstd
 
     Exit codes: 0 done, 1 the export had left out damage (lost), 2 could not run.
     """

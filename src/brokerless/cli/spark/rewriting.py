@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli.compact import size
-from brokerless.cli.options import Progress, broker_settings, int_from
+from brokerless.cli.options import Progress, as_json, broker_settings, int_from
 from brokerless.cli.rewriting import print_result
 from brokerless.cli.spark.session import on_spark
 from brokerless.cli.table import print_table
@@ -108,14 +108,7 @@ def rewriting_on_spark(function: _Command) -> _Command:
     checked: _Command = _checked(on_spark(command))  # type: ignore[assignment] # with other arguments, as below
     for decorate in (
         broker_settings,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            show_default=True,
-            help="Of the reports.",
-        ),
+        as_json,
         click.option(
             "--resume-file", type=click.Path(dir_okay=False), help="A file of what is done: go on after a failure."
         ),

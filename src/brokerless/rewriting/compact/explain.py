@@ -61,7 +61,7 @@ class Explanation:
             "settings": {name: asdict(setting) for name, setting in self.settings.items()},
         }
 
-    def lines(self) -> list[str]:
+    def lines(self, *, dry_run: bool = False) -> list[str]:  # noqa: ARG002 - it never changes a log
         """Return the explanation in words, a line for each record."""
         if not self.records:
             return [f"no record with key {self.key!r}"]

@@ -177,15 +177,16 @@ class CompactionReport:
         """Return the report as a dict for JSON."""
         return {**asdict(self), "segments": [asdict(segment) for segment in self.segments]}
 
-    def lines(self) -> list[str]:
-        """Return the report in words, line by line, the most important first."""
+    def lines(self, *, dry_run: bool = False) -> list[str]:
+        """Return the report in words, the most important line first; for a dry run, what would be done."""
         if self.skip_reason:
             lines = [self.skip_reason]
         else:
             before, after = self.total("bytes"), self.total("cleaned_bytes")
             records = f"{self.total('records')} records to {self.total('kept')}, {self.keys} keys"
             until = f"up to offset {self.first_uncleanable_offset}: {self.limit}"
-            lines = [f"{before} bytes to {after}, {records}, {until}", *map(_line, self.segments)]
+            to = "would become" if dry_run else "to"
+            lines = [f"{before} bytes {to} {after}, {records}, {until}", *map(_line, self.segments)]
         if self.active_bytes and not self.is_rolled:
             active = f"the active segment {self.active_base_offset} stays as it is"
             lines.append(f"{active}: {self.active_bytes} bytes, which a roll (--roll) would add")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from brokerless.arguments import unknown
+from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.tasks import keep_modules
 
 if TYPE_CHECKING:
@@ -61,15 +62,18 @@ class Writer(DataSourceArrowWriter):
         self._columns = columns
         self._staging = write.begin(patience=PATIENCE_BEFORE)
 
+    @concise_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         """Write the parts of a task."""
         return Written(write_parts(self._staging, iterator, self._columns))
 
+    @concise_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Let all rows come into force, in the order of the tasks."""
         parts = (part for message in messages if isinstance(message, Written) for part in message.parts)
         self._write.commit(parts, patience=PATIENCE)
 
+    @concise_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Remove what tasks have written."""
         self._write.abort()

@@ -18,6 +18,7 @@ from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout.streaming_epochs import Epoch
 from brokerless.spark.sink.sink import PATIENCE, write_parts
+from brokerless.spark.source.concise_errors import concise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         except Exception as error:  # noqa: BLE001 - every task raises it
             return error
 
+    @concise_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         """Write the parts of a task.
 
@@ -83,6 +85,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise RuntimeError(f"Spark does not say which query this is: no local property {_QUERY_ID}")
         return Written(query, self._write.attempt, write_parts(self._begun, iterator, self._columns, query))
 
+    @concise_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Let the rows of an epoch come into force, in the order of the tasks, unless they are already."""
         tasks = [message for message in messages if isinstance(message, Written)]
@@ -91,6 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         write = replace(self._write, attempt=tasks[0].attempt)
         write.commit((part for task in tasks for part in task.parts), epoch=epoch, patience=PATIENCE)
 
+    @concise_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Remove what tasks have written. Where none says where, the query's next epoch does."""
         for attempt in {message.attempt for message in messages if isinstance(message, Written)}:

@@ -1,1 +1,11 @@
-"""The batch reader: options, tasks, records."""
+"""Spark reads: options, views, tasks.
+
+Modules:
+    options.py                 the options of reads
+    option_values.py           option syntax that reads and writes share
+    records.py                 the view of rows, the default
+    batches.py, findings.py    the views of batch headers and of damage
+    sums.py                    the view of numbers that the profile job adds up
+    concise_errors.py          errors of workers without their traceback
+    tasks.py, cuts.py          logs packed into tasks; splits cut by offset
+"""

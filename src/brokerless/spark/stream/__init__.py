@@ -1,1 +1,6 @@
-"""The streaming reader."""
+"""Spark streams that read logs while they grow.
+
+Modules:
+    stream.py                  `readStream`
+    follower.py                offsets from one trigger to the next
+"""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from brokerless.spark.source import records
+from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.tasks import Task
 from brokerless.spark.stream.follower import Follower
 
@@ -58,16 +59,20 @@ class _UnlimitedReader(DataSourceStreamReader):
     def _follower(self) -> Follower:
         return Follower(self._options)
 
+    @concise_errors
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
         return dict(self._follower.initial())
 
+    @concise_errors
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as it was before 4.2
         return dict(self._follower.latest({}, is_limited=False))
 
+    @concise_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         tasks: Sequence[InputPartition] = self._follower.plan(start, end)
         return tasks
 
+    @concise_errors
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a Task
         options, wanted = self._checked
         if options.fail_on_data_loss:
@@ -87,19 +92,23 @@ class _UnlimitedReader(DataSourceStreamReader):
 if IS_ADMISSION_CONTROLLED:
 
     class _LimitedReader(_UnlimitedReader, SupportsTriggerAvailableNow):
+        @concise_errors
         def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
             most, least = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
             if most is not None:
                 return ReadMaxRows(most)
             return ReadAllAvailable() if least is None else ReadMinRows(least)
 
+        @concise_errors
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override] # noqa: N802
             # Spark hands back our own limit, which may be two, or asks for all that there is (`Trigger.Once`).
             return dict(self._follower.latest(start, is_limited=not isinstance(limit, ReadAllAvailable)))
 
+        @concise_errors
         def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
             return dict(self._follower.latest({}, is_limited=False))
 
+        @concise_errors
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
             self._follower.freeze()
 

@@ -1,0 +1,48 @@
+"""`brokerless truncate`: a copy of logs as they were at some moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from brokerless.cli.options import moment, offset_or
+from brokerless.cli.rewriting import rewriting
+
+if TYPE_CHECKING:
+    from brokerless.cli.rewriting import Where
+
+
+@click.command(short_help="Copy logs as they were at some moment.")
+@rewriting
+@click.option("--timestamp", type=moment(), help="Leave out what was appended since: ms since 1970, or ISO 8601.")
+@click.option("--offset", type=offset_or(), help="Leave out this offset and all behind it.")
+@click.option(
+    "--open-transactions",
+    type=click.Choice(["abort", "cut"]),
+    default="abort",
+    show_default=True,
+    help="End those open at that moment with ABORT markers, or end the copy before the first of them.",
+)
+def truncate(
+    where: Where, timestamp: int | None, offset: int | None, open_transactions: Literal["abort", "cut"]
+) -> None:
+    """Copy partitions as they were at some moment, without what came later.
+
+    PATH is a log directory, with --topic, or one partition's directory. Truncation is for copies: --output or --dry-run
+    is needed. With --timestamp the first batch that has a record of that time or later is left out, and all behind it.
+
+    No coordinator knows the transactions that were open at that moment, so nobody would end them:
+    --open-transactions says what becomes of them. The report counts them.
+
+    \b
+    brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon
+    brokerless truncate data --topic orders --offset 120000 --dry-run
+    """
+    from brokerless.rewriting.truncate_to import TruncateTo
+
+    if (timestamp is None) == (offset is None):
+        raise click.UsageError("one of --timestamp and --offset is needed: a second run cuts the copy further")
+    if where.in_place:
+        raise click.UsageError("truncate needs --output: what it leaves out are the newest records")
+    where.run(TruncateTo(timestamp=timestamp, offset=offset, open_transactions=open_transactions))

@@ -1,0 +1,52 @@
+"""Errors of Spark's Python workers as one message, without the worker's traceback."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from brokerless.errors import BrokerlessError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def concise_errors(function: _Function) -> _Function:
+    """Decorate a method that Spark calls in a worker: errors that explain themselves come without a traceback.
+
+    A worker ends with the error that it reports (`pyspark.util.handle_worker_exception`). So what is set here for its
+    environment concerns no later task.
+    """
+    if inspect.isgeneratorfunction(function):
+
+        @wraps(function)
+        def generate(*args: Any, **options: Any) -> Iterator[Any]:  # noqa: ANN401 - the method's own
+            try:
+                yield from function(*args, **options)
+            except (BrokerlessError, ValueError, OSError):
+                _hide_traceback()
+                raise
+
+        return generate  # type: ignore[return-value] # of the same signature
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the method's own
+        try:
+            return function(*args, **options)
+        except (BrokerlessError, ValueError, OSError):
+            _hide_traceback()
+            raise
+
+    return call  # type: ignore[return-value] # of the same signature
+
+
+def _hide_traceback() -> None:
+    """Have PySpark report the error alone; not in a user's own process."""
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    if main is not None and main.name.startswith("pyspark."):
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
