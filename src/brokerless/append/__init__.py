@@ -1,9 +1,9 @@
-"""One partition open for writing: appends, rolls, segments that replace others.
+"""A partition open for writing: appending, rolling, and replacing segments.
 
 Modules:
     writer.py                  the partition: append, truncate, replace and delete segments
-    segment_files.py           the partition's files, as an append changes them
+    segment_files.py           the files that the partition writes to
     active_segment.py          the files of the active segment
     operation.py               what every operation on a log has in common: state in, outcome out
-    swap.py                    new segments put in the place of old ones
+    swap.py                    replacing old segments by new ones
 """

@@ -95,7 +95,7 @@ class Report(Protocol):
         """Return the report as a dict for JSON; sizes in bytes, times in ms."""
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return it in words, the most important line first; of a dry run, what would be done."""
+        """Return the report in words, the most important line first; for a dry run, what would be done."""
 
 
 def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple[str, ...]:

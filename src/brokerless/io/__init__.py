@@ -5,5 +5,5 @@ Modules:
     disk.py                    every change to a file system; durable only where it says so
     file_window.py             a file seen through one reused buffer
     workers.py, chunking.py    calls in this process or in others; work divided by bytes
-    clock.py                   the time, in ms
+    clock.py                   the time
 """

@@ -79,7 +79,7 @@ class ConvertReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, line by line; of a dry run, what would be done."""
+        """Return the report in words; for a dry run, what would be done."""
         share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
         would_be, became = ("would be ", "would become") if dry_run else ("", "became")
         lines = [

@@ -78,7 +78,7 @@ class EraseReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, line by line; of a dry run, what would be done."""
+        """Return the report in words; for a dry run, what would be done."""
         done, replaced = "lost their value" if self.is_blank else "erased", "replaced"
         if dry_run:
             done, replaced = "would lose their value" if self.is_blank else "would be erased", "would be replaced"

@@ -54,7 +54,7 @@ class RetainReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, line by line; of a dry run, what would be done."""
+        """Return the report in words; for a dry run, what would be done."""
         deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
         sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [

@@ -50,7 +50,7 @@ class TruncateReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, line by line; of a dry run, what would be done."""
+        """Return the report in words; for a dry run, what would be done."""
         if self.log_end_offset == self.end_before:
             lines = [f"nothing is cut: the log ends at {self.end_before}"]
         else:

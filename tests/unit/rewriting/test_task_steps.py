@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from concurrent.futures import Future
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from brokerless.rewriting.compact import distributed
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite_each
+from brokerless.rewriting.task_steps import PartitionWork, Scheduler
 from building import NOW, batch, marker
 from verbs import Repeating
 
@@ -136,3 +139,61 @@ def test_attempts_at_a_partition_behind_a_link_are_on_its_disk(tmp_path):
     assert Path(place).parent == tmp_path / "disk"
     attempts.remove(place)
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["t-0"]
+
+
+class LastFirst:
+    """A pool of some jobs that makes its calls in the reverse order of their submission."""
+
+    may_retry = True
+
+    def __init__(self, jobs):
+        self.jobs = jobs
+        self.calls = {}
+
+    def submit(self, _name, call):
+        future = Future()
+        self.calls[future] = call
+        return future
+
+    def first_completed(self, futures):
+        assert len(futures) <= self.jobs
+        future = next(future for future in reversed(self.calls) if future in futures)
+        return future, self.calls.pop(future)(progress=lambda _: None)
+
+
+class Partition:
+    """Work in steps of so many calls; the outcome is the results of all steps."""
+
+    def __init__(self, name, steps, events):
+        self.name, self._steps, self._events = name, steps, events
+
+    def begin(self):
+        self._events.append(f"{self.name} begins")
+        return PartitionWork(self._calls())
+
+    def _calls(self):
+        results = []
+        for step, count in enumerate(self._steps):
+            results.append((yield [partial(self._call, step, number) for number in range(count)]))
+        return results
+
+    def _call(self, step, number, *, progress):
+        self._events.append(f"{self.name} {step}.{number}")
+        return number
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 9])
+def test_no_log_is_opened_while_a_call_of_an_opened_one_is_ready(jobs):
+    """Nor does a step begin before the one before has ended, or an outcome lack or mix up results."""
+    events = []
+    steps = {"a": [1, 4, 2], "b": [3], "c": [1, 1]}
+    partitions = [Partition(name, counts, events) for name, counts in steps.items()]
+    outcomes = {partition.name: outcome for partition, outcome in Scheduler(LastFirst(jobs), partitions).run()}
+    assert outcomes == {name: [list(range(count)) for count in counts] for name, counts in steps.items()}
+    for name, counts in steps.items():
+        of_partition = [int(event.split()[1][0]) for event in events if event.startswith(name) and "." in event]
+        assert of_partition == [step for step, count in enumerate(counts) for _ in range(count)]
+    begun = [event for event in events if event.endswith("begins")]
+    assert begun == ["a begins", "b begins", "c begins"]
+    if jobs == 1:
+        assert events == sorted(events, key=lambda event: event[0])

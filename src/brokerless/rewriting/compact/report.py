@@ -178,7 +178,7 @@ class CompactionReport:
         return {**asdict(self), "segments": [asdict(segment) for segment in self.segments]}
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, the most important line first; of a dry run, what would be done."""
+        """Return the report in words, the most important line first; for a dry run, what would be done."""
         if self.skip_reason:
             lines = [self.skip_reason]
         else:
