@@ -677,10 +677,9 @@ class LogWriter:
     def _append_each(self, batches: Buffer, request: dict[str, Any], *, is_encoded_here: bool) -> _native.Appended:
         append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
         appended = self._append_pieces(append, memoryview(batches).cast("B"))
-        error = appended.error
-        if error is not None:
-            self._add_log_name(error)
-            raise error
+        if appended.error is not None:
+            # No local name for it: its traceback leads to this frame, and the cycle would keep the batches.
+            raise self._with_log_name(appended.error)
         return appended
 
     def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
@@ -720,7 +719,7 @@ class LogWriter:
         except Exception as error:
             # If memory ran out, the appender may have decided, and only its answer is lost.
             self._is_broken = isinstance(error, MemoryError)
-            self._add_log_name(error)
+            self._with_log_name(error)
             raise
         yield decision
         self._is_broken = False
@@ -732,10 +731,11 @@ class LogWriter:
             state = "closed" if self.is_closed else "broken by an earlier error: open its directory again to recover"
             raise ValueError(f"log {self.directory} is {state}")
 
-    def _add_log_name(self, error: Exception) -> None:
+    def _with_log_name(self, error: Exception) -> Exception:
         """Add the log's name to a refusal: a caller that writes to many logs cannot tell which one refused."""
         if isinstance(error, AppendError):
             error.log = os.path.basename(self.directory)
+        return error
 
     def _write(self, appended: _native.Appended, moved_from: str | None) -> None:
         if appended.has_new_epochs:
