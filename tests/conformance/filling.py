@@ -7,6 +7,7 @@ from kafka import as_consumed
 
 import brokerless as bl
 from brokerless import _native
+from waiting import until
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -74,3 +75,13 @@ def tier(client, broker, topic):
     while client.offset(broker, topic, 0, EARLIEST_LOCAL) < 40:
         client.produce(broker, topic, 0, 20)
         assert time.monotonic() < deadline, "no segment was moved to the remote storage"
+
+
+def wait_until_moved(client, broker, directory):
+    """Wait until nothing but the active segment of a tiered partition is on the broker's disk: no more will go."""
+    topic, _, partition = directory.name.rpartition("-")
+
+    def active():
+        return max(int(path.stem) for path in directory.glob("*.log"))
+
+    until(lambda: client.offset(broker, topic, int(partition), EARLIEST_LOCAL) == active())

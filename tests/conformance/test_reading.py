@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from filling import EARLIEST_LOCAL, ISOLATION_LEVELS, tier
+from filling import EARLIEST_LOCAL, ISOLATION_LEVELS, tier, wait_until_moved
 from kafka import RELEASES, Broker, OldBroker, as_consumed, tiered
 
 import brokerless as bl
@@ -170,6 +170,7 @@ def test_of_a_tiered_log_what_is_local_is_read(client, tmp_path):
     data = tmp_path / "data"
     with Broker(data, log=tmp_path / "broker.log", **tiered(tmp_path / "remote")) as broker:
         tier(client, broker, "t")
+        wait_until_moved(client, broker, data / "t-0")
         consumed, local_start = client.consume(broker, "t"), client.offset(broker, "t", 0, EARLIEST_LOCAL)
         assert consumed[0]["offset"] == 0
     ours = as_consumed(bl.LogDirs(data), "t")

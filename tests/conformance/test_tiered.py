@@ -4,7 +4,7 @@ import shutil
 import time
 
 import pytest
-from filling import EARLIEST_LOCAL, tier
+from filling import EARLIEST_LOCAL, tier, wait_until_moved
 from kafka import AFTER_A_KILL, Broker, complaints, tiered
 
 import brokerless as bl
@@ -77,8 +77,7 @@ def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epoch
                     client.produce(broker, "t", 0, 20)
             else:
                 tier(client, broker, "t")
-            # The active segment is never uploaded: what is uploaded is told by what is left.
-            time.sleep(ROUNDS_SECONDS)
+            wait_until_moved(client, broker, data / "t-0")
             expected = client.consume(broker, "t")
     assert expected[0]["offset"] == 0
     known = checkpoints.parse_leader_epochs((data / "t-0" / checkpoints.LEADER_EPOCHS).read_bytes())
