@@ -198,7 +198,12 @@ def rewrite_each(
     chosen_pool = Workers[Any](jobs, progress) if pool is None else pool
     if dry_run:
         for source in sources:
-            check_at_rest(source.selection.root)
+            if source.selection.root.is_locked:
+                warnings.warn(
+                    f"in use: a broker, or another writer, holds {source.selection.root.path}; "
+                    "what it writes meanwhile may change the result",
+                    stacklevel=2,
+                )
         yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_pool, None)
     elif to is None:
         checks = pool is None

@@ -130,6 +130,18 @@ def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
     assert bl.LogDirFiles(str(data)).is_clean
 
 
+def test_a_dry_run_reads_a_directory_that_is_in_use(data):
+    """It writes nothing, so a running broker's lock is no reason to refuse it; a warning says what may change."""
+    expected = [one.report for one in rewrite(VERB, data, topics=["t"], dry_run=True)]
+    before = {path: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
+        log_dir.log("t", 0)
+        with pytest.warns(UserWarning, match="in use: a broker, or another writer, holds"):
+            found = rewrite(VERB, data, topics=["t"], dry_run=True)
+    assert [one.report for one in found] == expected
+    assert {path: path.read_bytes() for path in before} == before
+
+
 def test_a_link_to_a_partition_is_the_partition(data, tmp_path):
     """Its lock, its checkpoints and its topic's settings are those of where it is, whatever the link is called."""
     link = tmp_path / "other-7"
