@@ -98,7 +98,7 @@ class EraseReport:
 
 
 @dataclass(frozen=True)
-class Found:
+class SegmentMatches:
     """The records of a segment that go. Picklable.
 
     Attributes:
@@ -228,7 +228,7 @@ class Erase:
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
 
-def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[Found]:
+def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[SegmentMatches]:
     """Find the records that go, segment by segment. Several processes may share the segments.
 
     Raises:
@@ -248,7 +248,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
             progress(consumed)
         of_segment = scan.take()
         found.append(
-            Found(
+            SegmentMatches(
                 segment.base_offset,
                 of_segment.bits,
                 of_segment.records,
@@ -261,7 +261,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
 
 
 def _rewrite(
-    erase: Erase, state: LogState, found: list[Found], *, dry_run: bool, output: str | None
+    erase: Erase, state: LogState, found: list[SegmentMatches], *, dry_run: bool, output: str | None
 ) -> tuple[list[Replacement], int]:
     """Write new segments for those with records that go. Return the replacements, and the size of their batches."""
     rewriter = _native.SegmentErasure(blank=erase.blank, max_batch_bytes=erase.max_batch_bytes)

@@ -25,7 +25,7 @@ _MAX_BATCH = 32 << 20
 
 
 @dataclass(frozen=True)
-class Form:
+class FormatEstimate:
     """The space that records take in one message format and codec, at the codec's default level.
 
     Attributes:
@@ -54,7 +54,7 @@ class SpaceReport:
 
     sampled_records: int
     sampled_bytes: int
-    forms: tuple[Form, ...]
+    forms: tuple[FormatEstimate, ...]
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
@@ -96,7 +96,7 @@ def estimate(logs: Iterable[Log]) -> SpaceReport:
             space = measure.space(magic, codec)
             if space is not None and records:
                 size, content = space
-                forms.append(Form(magic, codec, size / records, (size - content) / records))
+                forms.append(FormatEstimate(magic, codec, size / records, (size - content) / records))
     return SpaceReport(sampled_records=records, sampled_bytes=sampled, forms=tuple(forms))
 
 
