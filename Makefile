@@ -56,7 +56,7 @@ lint: setup tools/prose/node_modules/.installed
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, an S3 server, Delta Lake and Iceberg, against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE) loadgroup
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE) loadfile
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jobs scale" or some of them
 	@tools/prerequisites maven

@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 from kafka import Broker
 
-# One test process makes what all tests of this file look at.
-pytestmark = pytest.mark.xdist_group("connector")
-
 JOB = Path(__file__).parent / "connector_job.py"
 
 

@@ -184,10 +184,6 @@ def offsets(rows):
     return [row["offset"] for row in rows]
 
 
-# One test process makes what all tests of this file look at.
-pytestmark = pytest.mark.xdist_group("damage")
-
-
 @pytest.fixture(scope="module")
 def cases(client, tmp_path_factory):
     """The damaged topics of a directory that a broker left cleanly, by name."""

@@ -14,9 +14,6 @@ from brokerless.log_dir.recover import Forecast, forecast, recovered
 from damage import overwrite
 from waiting import until
 
-# One test process makes what all tests of this file look at.
-pytestmark = pytest.mark.xdist_group("recovering")
-
 
 @pytest.fixture(scope="module")
 def left(client, tmp_path_factory):

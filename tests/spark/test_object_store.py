@@ -10,8 +10,7 @@ from kafka import BUILD, JAVA, free_ports
 
 import brokerless as bl
 
-# One test process starts the server.
-pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.xdist_group("object store")]
+pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 
 WAIT_SECONDS = 60
 
