@@ -1,6 +1,7 @@
-"""What a manifest has to say before a restore goes by it: it comes with the export, from anywhere.
+"""Validation of a manifest before a restore uses it: an export can come from anywhere.
 
-Names become paths, numbers sizes and offsets: so each is what an export writes, or the manifest is refused.
+Names become paths, and numbers become sizes and offsets. A manifest is refused unless each is a value that an export
+writes.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
 
 _MAX = (1 << 63) - 1
 _MAX_EPOCH = (1 << 31) - 1
-# More than a cluster has of all topics: each becomes a directory.
+# More partitions than a whole cluster has: each becomes a directory.
 _MOST_PARTITIONS = 200_000
 
 
 def check(manifest: Manifest) -> None:
-    """Check all that a manifest says.
+    """Check every value of a manifest.
 
     Raises:
-        TypeError: something in it is of another kind.
-        ValueError: something in it cannot be.
+        TypeError: a value has the wrong type.
+        ValueError: a value is invalid.
     """
     if manifest.form not in ("parquet", "json"):
         raise ValueError(f"form {manifest.form!r}")
@@ -47,7 +48,7 @@ def check(manifest: Manifest) -> None:
 
 def _check_topic(name: str, topic: ExportedTopic) -> None:
     file_names.check_topic_name(name)
-    # The metadata log has one of the ids that Kafka reserves, and is never restored.
+    # The metadata log has an id that Kafka reserves, and is never restored.
     if topic.topic_id is not None and name != file_names.METADATA_TOPIC:
         checkpoints.check_topic_id(topic.topic_id)
     if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
