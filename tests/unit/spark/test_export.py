@@ -227,7 +227,7 @@ def test_a_directory_that_a_task_does_not_see(numbers, tmp_path):
     def gone(argument):
         (tmp_path / "e/_manifest.json").unlink()
 
-    with pytest.raises(ValueError, match=r"_manifest\.json is not to be seen on"):
+    with pytest.raises(ValueError, match=r"_manifest\.json is not visible on"):
         export(Here(gone), numbers, str(tmp_path / "e"))
 
 
