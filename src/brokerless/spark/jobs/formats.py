@@ -46,8 +46,8 @@ _ROW_GROUP = 64 << 20
 # Spark's timestamps are microseconds in 64 bits.
 _LAST_MILLIS = (1 << 63) // 1000
 # Columns of numbers that differ little from row to row, and columns whose values often repeat. Parquet gives up a
-# dictionary that reaches this size: larger than usual, so that some thousand values of 1 KB fit. Keys get no dictionary:
-# they rarely repeat, and it takes more space than a compressed column of rising keys.
+# dictionary that reaches this size: larger than usual, so that some thousand values of 1 KB fit. Keys get none: they
+# rarely repeat, and a dictionary takes more space than a compressed column of rising keys.
 _RISING = ("offset", "timestamp", "sequence")
 _DICTIONARY = 4 << 20
 _REPEATED = (
@@ -178,7 +178,7 @@ def _finished(pending: Sequence[tuple[pa.RecordBatch, str]], schema: pa.Schema) 
 
 
 def _times(times: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
-    """Return the times, null where Spark cannot hold them, and the ms of only those."""
+    """Return the times, null where Spark cannot hold them, and in a second column the ms of these nulls."""
     millis: Any = times.view(pa.int64())
     bounds: Any = pc.min_max(millis)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
@@ -227,7 +227,7 @@ def _json_rows(content: io.RawIOBase, path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows as format 2 can hold them. Rows of format 0 have no timestamp type, and get the one a broker gives.
+    """Return rows as format 2 can hold them. Rows of format 0 have no time: they get CreateTime, as from a broker.
 
     Raises:
         ValueError: a column has a null that an export never writes.

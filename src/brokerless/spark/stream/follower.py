@@ -224,7 +224,7 @@ class Follower:
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
         """Return the target, updated for logs that were missing or shorter when it was set.
 
-        They may have been so only briefly, and Spark asks for the start of a new query only after it has set the target.
+        They may have been so only briefly, and Spark asks for the start of a new query only after setting the target.
         """
         doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
         if doubtful:

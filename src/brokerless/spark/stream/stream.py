@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _UnlimitedReader(DataSourceStreamReader):
-    """A reader without batch limits. Its first call checks options and columns: PySpark hides errors of a constructor."""
+    """A reader without batch limits. Its first call checks options and columns: PySpark hides constructor errors."""
 
     def __init__(self, check: Callable[[], tuple[Options, pa.Schema]]) -> None:
         self._check = check
