@@ -89,7 +89,7 @@ class StagedCopy:
         disk.sync_directory(to)
 
     def add_root(self, root: str, partitions: Collection[tuple[str, int]]) -> None:
-        """Copy a log directory's own files and its metadata log. Checkpoints keep only the lines of these partitions."""
+        """Copy a log directory's own files and its metadata log. Checkpoints keep only these partitions' lines."""
         names = set(storage.list_directory(root))
         for name in _ROOT_FILES:
             if name in names:

@@ -170,7 +170,7 @@ class RootWriter:
         return self.cluster.replication(key, self.high_watermarks.get(key))
 
     def topic_ids(self, *, only: str | None = None) -> dict[str, str]:
-        """Return the ids of all topics that have one, or of topic `only`, from the metadata written here or the files."""
+        """Return the ids of all topics that have one, or of topic `only`, from the metadata here or the files."""
         known = {name: topic.topic_id for name, topic in self.bootstrap.topics.items()} if self.bootstrap else {}
         for (topic, _), name in self.partitions.items():
             path = self._file(f"{name}/{checkpoints.PARTITION_METADATA}")
@@ -234,7 +234,7 @@ class RootWriter:
         self.bootstrap_file = self._file(checkpoints.BOOTSTRAP)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
-        """Raise each leader epoch in the metadata to its log's highest: a leader with a lower epoch forgets higher ones."""
+        """Raise leader epochs in the metadata to the highest of each log: a leader with a lower one forgets the rest."""
         if self.bootstrap is None:
             return
         before = self.bootstrap.format(timestamp=0)

@@ -150,7 +150,7 @@ class Manifest:
     is_complete: bool = False
 
     def write(self, directory: ExportDirectory) -> None:
-        """Write the manifest into an export's directory: a new file, or if it is complete, a replacement and `_SUCCESS`.
+        """Write the manifest into an export's directory: a new file, or if complete, a replacement and `_SUCCESS`.
 
         Raises:
             FileExistsError: the manifest is incomplete, and the directory has one already.

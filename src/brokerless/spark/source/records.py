@@ -62,7 +62,7 @@ def plan(options: Options) -> list[Task[Split]]:
 
 
 def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Piece[Split]]:
-    """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several at once: an index is a request."""
+    """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at once."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
         with ThreadPoolExecutor(_REQUESTS) as threads:
