@@ -39,7 +39,7 @@ _SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 
 
 def bootstrap_file(path: str, journal: Journal | None) -> str:
-    """Return the file of the metadata that a new cluster starts with. It depends on the Kafka release that formatted it.
+    """Return the file of the metadata that a new cluster starts with. It depends on the release that formatted it.
 
     Args:
         path: the log directory.

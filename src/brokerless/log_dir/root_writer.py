@@ -234,7 +234,7 @@ class RootWriter:
         self.bootstrap_file = self._file(checkpoints.BOOTSTRAP)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
-        """Raise leader epochs in the metadata to the highest of each log: a leader with a lower one forgets the rest."""
+        """Raise leader epochs in the metadata to each log's highest: a leader with a lower one forgets later epochs."""
         if self.bootstrap is None:
             return
         before = self.bootstrap.format(timestamp=0)

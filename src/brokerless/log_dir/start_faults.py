@@ -70,7 +70,7 @@ def damaged_quorum_files(path: str) -> Iterator[str]:
 def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator[str]:
     """Yield a sentence for each id that keeps one broker from starting on all of these log directories.
 
-    As `MetaPropertiesEnsemble.verify`: all directories share the cluster and node id, and each has its own directory id.
+    As `MetaPropertiesEnsemble.verify`: all directories share the cluster and node id; each has its own directory id.
 
     Args:
         found: the ids of each directory, by path.
