@@ -7,7 +7,7 @@ FAILURE = 2
 
 
 class Ended(KeyboardInterrupt):
-    """A signal that asks the process to end. As an interrupt, it triggers the same cleanup; its argument is the number."""
+    """A signal that asks the process to end; its argument is the number. As an interrupt, it triggers the cleanup."""
 
 
 def of_interrupt(interrupt: KeyboardInterrupt) -> int:

@@ -188,7 +188,7 @@ def _ending() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Open closed standard streams as /dev/null: after `2>&-`, native code would write stderr to the next opened file."""
+    """Open closed standard streams as /dev/null: after `2>&-`, native code would write stderr to the next open file."""
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:

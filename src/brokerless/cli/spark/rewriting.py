@@ -1,4 +1,4 @@
-"""The shared part of the verbs that rewrite logs on Spark: the options, the progress line, the reports and the table."""
+"""The shared part of the verbs that rewrite logs on Spark: options, progress line, reports and table."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _after_start() -> Iterator[None]:
-    """Delay an interrupt until Spark has started: a JVM abandoned earlier would stay forever. A second one acts at once.
+    """Delay an interrupt until Spark has started: an abandoned JVM would stay forever. A second one acts at once.
 
     The old handlers are restored afterwards: PySpark's own SIGINT handler calls the JVM, even during another call.
     """
