@@ -250,14 +250,14 @@ class Cluster:
                 "settings of topics" if self._config is None else "the topics' own settings, and those set at runtime,"
             )
             return (
-                f"{what} are not known, and Kafka's defaults are taken for them: {self.missing_metadata()}; name the "
+                f"{what} are not known, and Kafka's defaults replace them: {self.missing_metadata()}; name the "
                 "directory that has it (--metadata, or metadata= in Python)"
             )
         unnamed = ", ".join(sorted(topic for topic in topics if not self.knows(topic)))
         if not unnamed or (self.image is None and self._config is None):
             return ""
         where = "there is no metadata log" if self.image is None else f"the metadata log in {self._metadata} has none"
-        return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults are taken for them: {where}"
+        return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
 
     def unserved(self, key: tuple[str, int], topic_id: str | None) -> str:
         """Explain why a broker that starts here will not serve a partition; "": it will, or the metadata are not known.

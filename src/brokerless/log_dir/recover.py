@@ -211,8 +211,8 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
 def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> None:
     if missing:
         raise CorruptRecordError(
-            f"{when}records are missing: {'; '.join(missing)}. A broker goes on without them, and without a word. "
-            "Nothing was changed; put back what was removed or cut, or --force takes the logs as they are",
+            f"{when}records are missing: {'; '.join(missing)}. A broker continues without them, and reports nothing. "
+            "Nothing was changed; put back what was removed or cut, or use --force to accept the logs as they are",
             path=root.path,
         )
 
@@ -311,8 +311,8 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
         found.missing_ids.append(missing)
     else:
         found.notes.append(
-            f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; one of "
-            "ZooKeeper's times makes it anew"
+            f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; a broker with "
+            "ZooKeeper recreates it"
         )
     found.faults += damaged_quorum_files(root.path)
     found.has_metadata = root.bootstrap is not None or root.cluster.image is not None

@@ -56,7 +56,7 @@ def damaged_quorum_files(path: str) -> Iterator[str]:
             checkpoints.check_quorum_state,
             "the only controller of a cluster starts without it",
         ),
-        (checkpoints.PARTITION_METADATA, _check_metadata_id, "a broker makes it anew"),
+        (checkpoints.PARTITION_METADATA, _check_metadata_id, "a broker recreates it"),
     ):
         file = f"{path}/{METADATA}/{name}"
         if storage.exists(file):

@@ -128,7 +128,9 @@ def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, st
         if other == topic:
             raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
         if other is not None:
-            raise ValueError(f"topic id {new.topic_id} is that of topic {other!r}: of two, a broker loads one")
+            raise ValueError(
+                f"topic id {new.topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
+            )
     elif needs_id:
         raise ValueError(
             f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "

@@ -85,7 +85,9 @@ class TransactionalIds:
         if known is None:
             known = _State(new_producer_id() if producer_id is None else producer_id, -1)
         elif producer_id not in (None, known.producer_id):
-            raise ValueError(f"transactional id {transactional_id!r} stands for producer id {known.producer_id}")
+            raise ValueError(
+                f"transactional id {transactional_id!r} has producer id {known.producer_id}, not {producer_id}"
+            )
         if known.producer_epoch >= _MAX_EPOCH - 1:
             # the last epoch is reserved for the markers of the open transaction
             self._states[transactional_id] = known
@@ -197,4 +199,4 @@ def _integer(value: object, low: int, high: int) -> int:
 def _outcome(value: object) -> Literal["open", "commit", "abort"]:
     if value == "commit" or value == "abort" or value == "open":  # noqa: PLR1714 - what mypy understands
         return value
-    raise ValueError(f"{value!r} is no outcome")
+    raise ValueError(f"{value!r} is no outcome: open, commit or abort expected")

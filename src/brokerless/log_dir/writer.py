@@ -130,8 +130,8 @@ class LogDirWriter:
             if sole_replica is False and (others := self._other_replicas()):
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
                 warnings.warn(
-                    f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader has "
-                    "what is written here truncated; say sole_replica if none counts",
+                    f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
+                    "truncate records written here; say sole_replica if none counts",
                     stacklevel=3,  # the caller of open_log_dir
                 )
             if sole_replica is not None:
@@ -233,7 +233,9 @@ class LogDirWriter:
             checkpoints.check_topic_id(topic_id)
             for other, known in self._root.topic_ids().items():
                 if known == topic_id:
-                    raise ValueError(f"topic id {topic_id} is that of topic {other!r}: of two, a broker loads one")
+                    raise ValueError(
+                        f"topic id {topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
+                    )
         own = TopicConfig().with_keywords(config)
         if self._root.bootstrap is not None:
             topic_id = topic_id or checkpoints.random_id()
@@ -674,12 +676,12 @@ def open_or_create(
     name = os.fspath(path)
     if not storage.exists(name) or _is_unused(name):
         if metadata is not None:
-            raise ValueError(f"{path} is to be a new cluster's: it has no metadata log in {metadata}")
+            raise ValueError(f"{path} is a new cluster's: it has no metadata log in {metadata}; leave metadata out")
         # Another process may create it at the same time.
         with contextlib.suppress(FileExistsError):
             return create_log_dir(name, broker_config=broker_config, release=release or "4.0")
     if release is not None:
-        raise ValueError(f"release {release}: {path} exists, and is as it was made: leave the release out")
+        raise ValueError(f"release {release}: {path} exists, and its release cannot be changed: leave release out")
     return LogDirWriter(name, sole_replica=sole_replica, broker_config=broker_config, metadata=metadata)
 
 

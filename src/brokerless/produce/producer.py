@@ -132,7 +132,9 @@ class Producer:
         NewTopic(partitions=partitions, topic_id=topic_id, config=config)
         elsewhere = {"broker_config": broker_config, "metadata": metadata}
         if release is not None and isinstance(path, LogDirWriter):
-            raise ValueError(f"release {release}: {path.path} exists, and is as it was made: leave the release out")
+            raise ValueError(
+                f"release {release}: {path.path} exists, and its release cannot be changed: leave release out"
+            )
         self.topic = topic
         self.transactional_id = transactional_id
         self._owns_dir = not isinstance(path, LogDirWriter)

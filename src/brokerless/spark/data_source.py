@@ -121,7 +121,7 @@ class BrokerlessSource(DataSource):
         """
         write = sink_options.parse(self.options, overwrite=overwrite)
         if overwrite and any(new.topic_id for new in write.topics.values()):
-            raise ValueError("option topicId: in output mode complete each epoch makes the topic anew, with another id")
+            raise ValueError("option topicId: in output mode complete each epoch recreates the topic with another id")
         return StreamWriter(write, written_columns(schema, write), sink_options.checkpoint(self.options))
 
     @property

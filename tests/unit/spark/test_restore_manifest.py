@@ -124,7 +124,7 @@ def of_file(name, value):
 )
 def test_a_manifest_that_says_what_cannot_be(exported, tmp_path, change, message):
     spoiled(exported, change)
-    with pytest.raises(ValueError, match=r"_manifest\.json is not what an export says of itself: ") as caught:
+    with pytest.raises(ValueError, match=r"_manifest\.json is not a valid manifest: ") as caught:
         restore(Here(), exported, str(tmp_path / "d"))
     assert message in str(caught.value)
     assert not (tmp_path / "d").exists()
@@ -199,17 +199,17 @@ def say_less(fields):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), [(say_more, "'zz' is nothing that Manifest has$"), (say_less, "'rows' is missing$")]
+    ("change", "message"), [(say_more, "'zz' is not a field of Manifest$"), (say_less, "'rows' is missing$")]
 )
 def test_what_a_manifest_says_too_much_or_not_at_all_is_named(exported, tmp_path, change, message):
     spoiled(exported, change)
-    with pytest.raises(ValueError, match=rf"_manifest\.json is not what an export says of itself: {message}"):
+    with pytest.raises(ValueError, match=rf"_manifest\.json is not a valid manifest: {message}"):
         restore(Here(), exported, str(tmp_path / "d"))
 
 
 def test_a_directory_that_is_no_export(exported, tmp_path):
     (tmp_path / "e/_manifest.json").unlink()
-    with pytest.raises(ValueError, match=r"e is no export: there is no _manifest\.json in it"):
+    with pytest.raises(ValueError, match=r"e is no export: it has no _manifest\.json in it"):
         restore(Here(), exported, str(tmp_path / "d"))
 
 

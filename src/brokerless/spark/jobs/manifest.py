@@ -178,7 +178,7 @@ class Manifest:
             fields: dict[str, Any] = json.loads(directory.read(MANIFEST))
             version = fields.pop("version")
             if version != _VERSION:
-                raise ValueError(f"version {version}, and {_VERSION} is read here")
+                raise ValueError(f"version {version} found, {_VERSION} expected")
             topics = {
                 name: ExportedTopic(
                     topic_id=topic["topic_id"],
@@ -195,7 +195,7 @@ class Manifest:
             return manifest
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{directory.path}/{MANIFEST} is not what an export says of itself: {what}") from error
+            raise ValueError(f"{directory.path}/{MANIFEST} is not a valid manifest: {what}") from error
 
 
 def _made(kind: type[_T], said: dict[str, Any]) -> _T:
@@ -207,7 +207,7 @@ def _made(kind: type[_T], said: dict[str, Any]) -> _T:
     known = _known(kind)  # type: ignore[arg-type] # a class is hashable
     for name in said:
         if name not in known:
-            raise ValueError(f"{name!r} is nothing that {kind.__name__} has")
+            raise ValueError(f"{name!r} is not a field of {kind.__name__}")
     for name, parameter in known.items():
         if name not in said and parameter.default is parameter.empty:
             raise ValueError(f"{name!r} is missing")

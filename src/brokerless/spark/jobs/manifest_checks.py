@@ -31,10 +31,10 @@ def check(manifest: Manifest) -> None:
     if manifest.form not in ("parquet", "json"):
         raise ValueError(f"form {manifest.form!r}")
     if not all(isinstance(name, str) for name in manifest.columns):
-        raise ValueError("columns that are no names")
+        raise ValueError("a column's name is not a string")
     for text in (manifest.id, manifest.plan):
         if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{32,64}", text):
-            raise ValueError(f"{text!r} is no id")
+            raise ValueError(f"{text!r} is no id: 32 to 64 hex digits expected")
     if not isinstance(manifest.is_complete, bool):
         raise TypeError(f"is_complete {manifest.is_complete!r}")
     for what, value in (("tasks", manifest.tasks), ("replaced_keys", manifest.replaced_keys)):
@@ -52,7 +52,7 @@ def _check_topic(name: str, topic: ExportedTopic) -> None:
     if topic.topic_id is not None and name != file_names.METADATA_TOPIC:
         checkpoints.check_topic_id(topic.topic_id)
     if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
-        raise ValueError(f"configs of topic {name!r} that are no texts")
+        raise ValueError(f"a setting of topic {name!r} is not a string")
     TopicConfig.from_configs(topic.configs)
     if not topic.partitions:
         raise ValueError(f"topic {name!r} has no partition")
@@ -84,4 +84,4 @@ def _check_file(file: ExportedFile, manifest: Manifest) -> None:
 
 def _check_integer(what: str, value: object, least: int, greatest: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
-        raise ValueError(f"{what} {value!r}, and {least} to {greatest} can be")
+        raise ValueError(f"{what} {value!r} found, {least} to {greatest} expected")

@@ -186,9 +186,9 @@ def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) 
 
 def _read(directory: ExportDirectory) -> Manifest:
     if not directory.holds(MANIFEST):
-        raise ValueError(f"{directory.path} is no export: there is no {MANIFEST} in it; give what was exported to")
+        raise ValueError(f"{directory.path} is no export: it has no {MANIFEST}; give the directory of an export")
     if not directory.holds(SUCCESS):
-        raise ValueError(f"{directory.path} is no whole export: there is no {SUCCESS} in it")
+        raise ValueError(f"{directory.path} is no whole export: it has no {SUCCESS}; run the export again")
     manifest = Manifest.read(directory)
     if not (manifest.is_complete and Manifest.is_whole(directory)):
         raise ValueError(

@@ -295,13 +295,13 @@ class Follower:
 
     def _shorter(self, key: Partition, log_end: int, begin: int) -> None:
         self._lost(
-            f"{_name(key)} ends at offset {log_end}, and is to be read from {begin} on: it was cut or made anew, or "
-            "the start that was given is behind its end"
+            f"{_name(key)} ends at offset {log_end}, but the next batch starts at {begin}: it was truncated or "
+            "recreated, or the given start is above its end"
         )
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what}; failOnDataLoss=false goes on without it")
+            raise DataLossError(f"{what}; failOnDataLoss=false continues without it")
         warnings.warn(f"some data may be lost (failOnDataLoss is false): {what}", stacklevel=3)
 
 
