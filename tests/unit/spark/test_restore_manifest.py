@@ -209,7 +209,7 @@ def test_what_a_manifest_says_too_much_or_not_at_all_is_named(exported, tmp_path
 
 def test_a_directory_that_is_no_export(exported, tmp_path):
     (tmp_path / "e/_manifest.json").unlink()
-    with pytest.raises(ValueError, match=r"e is no export: it has no _manifest\.json in it"):
+    with pytest.raises(ValueError, match=r"e is no export: it has no _manifest\.json; give the directory"):
         restore(Here(), exported, str(tmp_path / "d"))
 
 
