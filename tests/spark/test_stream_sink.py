@@ -120,7 +120,7 @@ def test_mode_complete_makes_the_topic_anew_each_time(run, source, tmp_path):
     run(counted, mode="complete", partitions=2)
     assert values(tmp_path / "d") == [43, 43, 44]
     assert bl.LogDirs(tmp_path / "d").log("t", 0).topic_id != before
-    with pytest.raises(Exception, match="each epoch makes the topic anew"):
+    with pytest.raises(Exception, match="each epoch recreates the topic"):
         run(counted, mode="complete", topicId="AAECAwQFBgcICQoLDA0ODw", checkpointLocation=str(tmp_path / "another"))
 
 

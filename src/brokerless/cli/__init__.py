@@ -1,9 +1,10 @@
-"""The `brokerless` command: one function a verb, each in the file of its name, no logic of its own.
+"""The `brokerless` command: one function per verb, each in the file of its name, without logic of its own.
 
-Data goes to stdout, words to stderr. Exit codes: 0 done, 1 damage or findings, 2 could not run; and of what a signal
-ended, 128 and its number.
-The library is imported inside the verbs: `--help` and a mistyped option answer at once. So are the verbs inside `main`:
-an interrupt meanwhile is no traceback.
+Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 damage or findings, 2 could not run, and 128 plus the
+number of a signal that ended the command.
+
+Verbs import the library inside their functions, so that `--help` and mistyped options answer at once. `main` imports
+the verbs inside its function too, so that an interrupt during the import shows no traceback.
 """
 
 from __future__ import annotations

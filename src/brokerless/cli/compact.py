@@ -21,7 +21,7 @@ _UNITS = {"KiB": 10, "MiB": 20, "GiB": 30}
 
 
 def size(text: str) -> int:
-    """Parse bytes: a number, with KiB, MiB or GiB behind it.
+    """Parse a number of bytes, with an optional suffix KiB, MiB or GiB.
 
     >>> size("512MiB")
     536870912
@@ -29,7 +29,7 @@ def size(text: str) -> int:
     digits, shift = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 0))
     if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
         raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
-    # Python refuses numbers of thousands of digits in words of its own.
+    # Python refuses numbers of thousands of digits with its own message.
     number = int(digits.lstrip("0")[:20]) << shift
     if number > LONG_MAX:
         raise click.BadParameter(f"{text!r} is more than {LONG_MAX} bytes")
@@ -37,7 +37,7 @@ def size(text: str) -> int:
 
 
 def compaction(function: _Command) -> _Command:
-    """The options that say what a compaction does."""
+    """Add the options that `compact` and `explain` share."""
 
     @wraps(function)
     def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
@@ -69,7 +69,7 @@ def compaction(function: _Command) -> _Command:
 
 
 def compact_options(function: _Command) -> _Command:
-    """All options of `Compact`."""
+    """Add all options of `Compact`."""
     for decorate in (
         click.option(
             "--memory",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def convert_options(function: _Command) -> _Command:
-    """All options of `Convert`, which the command gets as its argument `settings`."""
+    """Add all options of `Convert`; the command receives them as its argument `settings`."""
 
     @wraps(function)
     def command(

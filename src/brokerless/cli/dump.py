@@ -86,7 +86,7 @@ def dump(
                 try:
                     piece = next(pieces, None)
                 except (CorruptRecordError, UnsupportedFormatError, OSError) as error:
-                    # What is wrong with one file, or missing beside it, is no reason not to show the others.
+                    # A damaged or missing file must not hide the others.
                     sys.stdout.flush()
                     click.echo(f"brokerless: {error}", err=True)
                     is_damaged = True
@@ -124,13 +124,13 @@ def _files(paths: tuple[str, ...], listed: str | None) -> list[str]:
 
 
 def _say_missing(path: str) -> bool:
-    """Say which records are missing behind a `.log` by the other files of its directory; tell whether there are any."""
+    """Report the records missing behind a `.log` by the other files of its directory; return whether there are any."""
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.log.log import Log
 
     if not path.endswith(".log"):
         return False
-    # Damage is said already, and one may dump what is no segment.
+    # Damage has been reported, and a dumped file need not be a segment.
     with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, OSError, ValueError):
         log = Log(path)
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What the command ends with: 0 for done, or one of these."""
+"""The exit codes of the command: 0 for done, or one of these."""
 
 import signal
 
@@ -7,9 +7,9 @@ FAILURE = 2
 
 
 class Ended(KeyboardInterrupt):
-    """A signal that asks a process to end, with its number: what cleans up after an interrupt does so after it too."""
+    """A signal that asks the process to end; its argument is the number. As an interrupt, it triggers the cleanup."""
 
 
 def of_interrupt(interrupt: KeyboardInterrupt) -> int:
-    """Return what a shell says of a process that was ended by that signal."""
+    """Return the exit code that a shell reports for a process ended by this signal."""
     return 128 + (interrupt.args[0] if isinstance(interrupt, Ended) else signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`brokerless explain`: why a record is still there."""
+"""`brokerless explain`: why the log still has a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group of verbs, and what their errors come to: a line on stderr and an exit code, never a traceback."""
+"""The group of verbs. Their errors become a line on stderr and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _STDERR = 2
-# What timeout, systemd, docker and Kubernetes end a process with; and a terminal that goes away.
+# The signals of timeout, systemd, docker and Kubernetes, and of a closed terminal.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -71,24 +71,24 @@ for command in (ls, read, offsets, dump, produce, recover, retain, truncate, com
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    # Not cli.main: it answers a broken pipe with 1, which here means damage.
+    # Not cli.main: it exits with 1 after a broken pipe, which here means damage.
     try:
         with cli.make_context("brokerless", list(sys.argv[1:] if arguments is None else arguments)) as context:
             cli.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
     finally:
-        sys.stdout.flush()  # data before words, where both go to one place
+        sys.stdout.flush()  # data before messages, if both go to one place
     return 0
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Leave out the line of code, which Python shows too."""
+    """Print a warning without the line of code that Python adds."""
     click.echo(f"warning: {_with_flags(str(message))}", err=True)
 
 
 def _with_flags(text: str) -> str:
-    """Name options as they are typed: the library's messages name its parameters (`sole_replica`)."""
+    """Replace parameter names in the library's messages (`sole_replica`) by the command's options."""
     flags = {
         parameter.name: parameter.opts[0]
         for command in _commands(cli)
@@ -109,7 +109,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
     Raises:
-        SystemExit: a verb has one of its own.
+        SystemExit: a verb exits with its own code.
     """
     _open_closed()
     with terminal.harmless():
@@ -123,9 +123,9 @@ def _run_to_its_end(arguments: Sequence[str] | None) -> int:
             warnings.showwarning = _show_warning
             return _run(arguments)
     except BrokenPipeError as error:
-        # Whoever read us (`| head`) has what it wanted. A pipe that was named is another matter.
+        # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.
         return 0 if error.filename is None else _told(error)
-    except Exception as error:  # noqa: BLE001 - a traceback tells no user what to do
+    except Exception as error:  # noqa: BLE001 - a traceback does not help a user
         return _told(error)
     finally:
         _settle(sys.stdout)
@@ -133,11 +133,11 @@ def _run_to_its_end(arguments: Sequence[str] | None) -> int:
 
 
 def _told(error: Exception) -> int:
-    """Say what went wrong, and return the exit code of that."""
+    """Print an error, and return its exit code."""
     interrupt = _interrupt_behind(error)
     if interrupt is not None:
         return of_interrupt(interrupt)
-    # Where nobody can be told, the exit code still says it.
+    # If stderr is unwritable, the exit code still reports the error.
     with suppress(OSError):
         if isinstance(error, click.ClickException):
             error.show()
@@ -159,7 +159,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt that came to an error: within an import, or of what was being stopped."""
+    """Return the interrupt behind an error, such as one during an import or a shutdown; None: there was none."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error
@@ -167,13 +167,13 @@ def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """Let a signal that would end this process at once be an interrupt. One that is ignored (`nohup`) stays so."""
+    """Turn signals that would end this process at once into interrupts. An ignored signal (`nohup`) stays ignored."""
     # Python lets only the main thread set handlers.
     is_main = threading.current_thread() is threading.main_thread()
     taken = [number for number in _ENDING if is_main and signal.getsignal(number) is signal.SIG_DFL]
 
     def end(number: int, _frame: object) -> None:
-        # Once: what cleans up is not to be interrupted. `timeout` sends two.
+        # Only once, so that a second signal does not interrupt the cleanup. `timeout` sends two.
         for other in taken:
             signal.signal(other, signal.SIG_IGN)
         raise Ended(number)
@@ -188,7 +188,7 @@ def _ending() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Let nothing lead nowhere: with `2>&-`, what is opened next would be taken for stderr by all but Python."""
+    """Open closed standard streams as /dev/null: after `2>&-`, native code would write stderr to the next open file."""
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
@@ -200,7 +200,7 @@ def _open_closed() -> None:
 
 
 def _settle(stream: TextIO) -> None:
-    """Drop unwritable output: the interpreter would fail on it once more at its end."""
+    """Drop unwritable output, on which the interpreter would fail again at exit."""
     try:
         stream.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where `produce` takes its rows from: JSON lines, an Arrow file or stream, or a Parquet file; stdin for all."""
+"""The input of `produce`: JSON lines, an Arrow file or stream, or a Parquet file, each also from stdin."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
     """Yield the rows of `source` ("-": stdin).
 
     Raises:
-        ValueError: a line is not what `read` writes, or a batch of an Arrow or Parquet file is damaged; the message
-            names it.
+        ValueError: a line does not have the form that `read` writes, or a batch of an Arrow or Parquet file is
+            damaged. The message names the line or batch.
     """
     if form == "json":
         if source == "-":
@@ -32,14 +32,14 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
             with open(source, "rb") as file:
                 yield from _json(file, bytes_as)
         return
-    # Not mapped: what was checked must not change, and a file that is cut meanwhile would end the process.
+    # Not mapped into memory: checked bytes must not change, and truncating a mapped file would end the process.
     content = pa.BufferReader(sys.stdin.buffer.read()) if source == "-" else pa.OSFile(source, "rb")
     with content:
         yield from _checked(_parquet(content) if form == "parquet" else _arrow(content), form)
 
 
 def _checked(batches: Iterator[pa.RecordBatch], form: str) -> Iterator[pa.RecordBatch]:
-    """Pass on batches that Arrow can read, and whose offsets and strings hold: its readers believe what a file says."""
+    """Yield batches whose offsets and strings are valid: Arrow's readers do not check them."""
     for number in count():
         try:
             batch = next(batches, None)
@@ -76,7 +76,7 @@ def _arrow(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
 
 def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of whole lines, some megabytes at a time."""
-    # Blocks of a line that goes on: joined once, since a line may be as long as a value.
+    # Blocks of an unfinished line. They are joined only once, since a line may be as long as a value.
     begun: list[bytes] = []
     line = 1
     while block := file.read(_BLOCK):
@@ -93,5 +93,5 @@ def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
 
 
 def _timed(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Leave out the times of lines that have none at all."""
+    """Drop the timestamp column if no line has a timestamp."""
     return rows if rows["timestamp"].null_count < rows.num_rows else rows.drop_columns("timestamp")

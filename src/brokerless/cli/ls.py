@@ -1,4 +1,4 @@
-"""`brokerless ls`: what a log directory holds, by the headers of its batches."""
+"""`brokerless ls`: the topics and partitions of a log directory, from the headers of its batches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
             click.echo(f"not read: {terminal.name(leftover.path, err=True)} ({leftover.kind})", err=True)
     # A file of the log directory is damaged for every partition.
     damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
-    # What a read goes on without, and only warns of, is a finding here.
+    # Damage that a read only warns about is a finding here.
     damages |= dict.fromkeys(str(warning.message) for warning in warned)
     for damage in damages:
         click.echo(f"damaged: {damage}", err=True)
@@ -109,7 +109,7 @@ def _replicas(
 def _uncompared(
     log_dirs: list[LogDirs], topics: tuple[str, ...], partitions: tuple[int, ...]
 ) -> list[tuple[Log, bool | None]]:
-    """Return all replicas where damage does not let one tell which would be read: None for those that have others."""
+    """Return all replicas when damage hides which one a read would use: `is_read` is None if there are several."""
     logs = [
         log
         for log_dir in log_dirs
@@ -122,7 +122,7 @@ def _uncompared(
 
 
 def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
-    """Return what there is to say of a log: all of it, or as far as damage lets one see."""
+    """Return the description of a log; facts that damage hides are None."""
     damage: list[str] = []
 
     def known(look: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
@@ -163,13 +163,13 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
 
 
 def _clusters(log_dirs: list[LogDirs]) -> Iterator[Cluster]:
-    """Yield what each log directory says of its cluster, for those that a broker may start on: it runs on others."""
+    """Yield the cluster of each log directory that no broker has open."""
     from brokerless.io.remote import is_remote
     from brokerless.log_dir.cluster_metadata import Cluster, metadata_among
 
     roots = {root.path: root for log_dir in log_dirs for root in log_dir.roots if not is_remote(root.path)}
     for path, root in roots.items():
-        # What is damaged was named already.
+        # Damage has been reported.
         with contextlib.suppress(*_DAMAGE):
             if not root.is_locked:
                 yield Cluster.of(path, root.node_id, metadata=metadata_among(roots, path))
@@ -189,7 +189,7 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
 
 
 def _name_faults(clusters: list[Cluster]) -> None:
-    """Name what keeps a broker from starting on log directories, or from serving anything."""
+    """Report faults that keep a broker from starting on log directories, or from serving anything."""
     from brokerless.log_dir.start_faults import damaged_quorum_files, missing_ids
 
     for cluster in clusters:
@@ -199,7 +199,7 @@ def _name_faults(clusters: list[Cluster]) -> None:
         [missing_ids(cluster.path) for cluster in clusters],
         [cluster.missing_metadata() for cluster in clusters],
     ):
-        # One of a broker's disks has them.
+        # One disk of a broker with the files is enough.
         for said in missing if all(missing) else ():
             click.echo(f"note: {said}", err=True)
 

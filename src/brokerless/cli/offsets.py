@@ -75,12 +75,12 @@ def offsets(
             }
             click.echo(json.dumps(answer, separators=(",", ":")))
         else:
-            # click leaves escape sequences out of a pipe, and with them a part of the name.
+            # Without color=True, click strips escape sequences in a pipe, and so changes the name.
             click.echo(f"{terminal.name(log.name)}\t{found.offset}", color=True)
 
 
 def _check_not_tiered(log: Log) -> None:
-    """Refuse what a log's own files do not tell, and the cluster's metadata beside them may."""
+    """Refuse a log that the cluster's metadata declare tiered, even if its own files do not show it."""
     from brokerless.log.timestamps import pending_upload_unknown
     from brokerless.log_dir.cluster_metadata import Cluster
 

@@ -1,4 +1,4 @@
-"""What several verbs share: PATH with --topic and --partition, times, isolation, and a line of progress."""
+"""Options that several verbs share: PATH with --topic and --partition, times, isolation; and a progress line."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PROGRESS_SECONDS = 0.2
-# Kafka's int and long: no larger number means anything in a log.
+# The largest Kafka int and long; a log has no larger numbers.
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 def int_from(least: int) -> click.IntRange:
-    """Make an option's type: a Kafka int that is not below `least`."""
+    """Return an option type: a Kafka int of at least `least`."""
     return click.IntRange(least, INT_MAX)
 
 
 def long_from(least: int) -> click.IntRange:
-    """Make an option's type: a Kafka long that is not below `least`."""
+    """Return an option type: a Kafka long of at least `least`."""
     return click.IntRange(least, LONG_MAX)
 
 
 def moment(**words: int) -> Callable[[str], int]:
-    """Make an option's type: ms since the epoch, or ISO 8601 (UTC unless it says otherwise), or one of `words`."""
+    """Return an option type: ms since the epoch, ISO 8601 (UTC by default), or one of `words`."""
     known = {word.replace("_", "-"): number for word, number in words.items()}
 
     def time(text: str) -> int:
@@ -56,7 +56,7 @@ def moment(**words: int) -> Callable[[str], int]:
 
 
 def offset_or(*words: str) -> Callable[[str], int | str]:
-    """Make an option's type: an offset, or one of `words`."""
+    """Return an option type: an offset, or one of `words`."""
 
     def offset(text: str) -> int | str:
         if text in words:
@@ -70,7 +70,7 @@ def offset_or(*words: str) -> Callable[[str], int | str]:
 
 
 def known_release(text: str) -> str:
-    """Parse an option: a release of Kafka."""
+    """Parse a Kafka release."""
     try:
         return str(Release.parse(text))
     except ValueError as error:
@@ -97,7 +97,7 @@ existing_path, existing_file = _PathOrUrl(exists=True), _PathOrUrl(exists=True, 
 
 
 def paths(function: _Command) -> _Command:
-    """PATH... with --topic and --partition."""
+    """Add PATH... with --topic and --partition."""
     for decorate in (
         click.option(
             "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
@@ -138,7 +138,7 @@ given_bytes = click.option(
 
 
 def parse_bytes(text: bytes, bytes_as: str) -> bytes:
-    """Parse bytes that are given as text, in the form that `given_bytes` says."""
+    """Parse bytes from text in the form that `given_bytes` chooses."""
     try:
         if bytes_as == "base64":
             return base64.b64decode(text, validate=True)
@@ -170,7 +170,7 @@ metadata = click.option(
 
 
 def broker_settings(function: _Command) -> _Command:
-    """Where settings of topics are that the log directory does not have."""
+    """Add the options that name sources of topic settings outside the log directory."""
     for decorate in (
         metadata,
         click.option(
@@ -185,10 +185,10 @@ def broker_settings(function: _Command) -> _Command:
 
 
 def format_of(path: str | None, form: str | None) -> str:
-    """Return the format of a file of rows: what is asked for, else what its name says, else json.
+    """Return the format of a file of rows: the given one, else by its name, else json.
 
     Raises:
-        click.UsageError: its name says another format.
+        click.UsageError: the name has the suffix of an unsupported format.
     """
     suffix = os.path.splitext(path or "")[1].removeprefix(".").lower()
     if form is None and suffix in _OTHER_FORMATS:
@@ -198,15 +198,15 @@ def format_of(path: str | None, form: str | None) -> str:
     return form or (suffix if suffix in ("arrow", "parquet") else "json")
 
 
-# Names under which nobody looks for JSON lines.
+# Suffixes that no file of JSON lines has.
 _OTHER_FORMATS = {"avro", "bz2", "csv", "feather", "gz", "orc", "tsv", "xls", "xlsx", "xml", "xz", "yaml", "zip", "zst"}
 
 
 class Progress:
-    """A line on stderr that overwrites itself, if stderr is a terminal.
+    """A progress line on stderr that overwrites itself, if stderr is a terminal.
 
     Args:
-        prints: whether the verb prints meanwhile: then no line comes between, where stdout is a terminal too.
+        prints: whether the verb prints meanwhile. Then no progress is shown if stdout is a terminal too.
     """
 
     def __init__(self, *, prints: bool) -> None:
@@ -218,12 +218,12 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave an empty line for what comes next."""
+        """Clear the line for later output."""
         if self._width:
             self._write("")
 
     def __call__(self, text: str) -> None:
-        """Show `text`, unless something else was shown just now."""
+        """Show `text`, unless the line changed less than 0.2 seconds ago."""
         now = time.monotonic()
         if self._is_shown and now - self._last >= _PROGRESS_SECONDS:
             self._last = now
@@ -235,7 +235,7 @@ class Progress:
 
 
 def note_missing(log: Log) -> None:
-    """Say on stderr which offsets belong to a log but are not here, if there are such."""
+    """Print a note about offsets that belong to a log but are not here, if there are any."""
     if log.missing_offsets:
         first, end = log.missing_offsets
         click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
@@ -244,9 +244,9 @@ def note_missing(log: Log) -> None:
 def chosen(
     paths: Sequence[str], topics: Sequence[str], partitions: Sequence[int], *, internal: bool = True
 ) -> list[Log]:
-    """Return the logs that PATH..., --topic and --partition name.
+    """Return the logs that PATH..., --topic and --partition select.
 
-    With `internal=False` Kafka's own topics only count if they are named, by --topic or by their directory.
+    With `internal=False`, Kafka's internal topics are included only if --topic or a path names them.
     """
     from brokerless.log_dir.log_dirs import LogDirs
 

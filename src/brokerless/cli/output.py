@@ -1,4 +1,4 @@
-"""Where `read` puts its rows: JSON lines, an Arrow IPC file or a Parquet file. A file appears when it is finished."""
+"""The output of `read`: JSON lines, an Arrow IPC file or a Parquet file. A file appears when it is finished."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OPENED = re.compile(r"/dev/stdout|/dev/stderr|(?:/dev|/proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError)
-# Rows come in pieces of some 2 MB: far too small for row groups.
+# Rows arrive in batches of some 2 MB, which are far too small for row groups.
 _ROW_GROUP_BYTES = 64 << 20
 _NAME_BYTES = 200
 
@@ -40,7 +40,7 @@ _WriterT = TypeVar("_WriterT", bound=_Closable)
 
 @contextmanager
 def open_sink(form: str, output: str | None, bytes_as: str, schema: pa.Schema) -> Iterator[Write]:
-    """Yield a function that writes rows."""
+    """Return a context manager whose value is a function that writes rows."""
     if output is None or (output, form) == ("-", "json"):
         yield _json_writer(sys.stdout.buffer, bytes_as)
         return
@@ -89,14 +89,14 @@ def _parquet_writer(file: BufferedWriter, schema: pa.Schema) -> Iterator[Write]:
 
 @contextmanager
 def _finished(writer: _WriterT) -> Iterator[_WriterT]:
-    """Close a writer, so that its file can be read: also after damage. The first error is raised."""
+    """Close a writer at the end of a block, also after damage, so that its file is readable. Raise the first error."""
     try:
         yield writer
     except _DAMAGE:
         writer.close()
         raise
     except BaseException:
-        # The disk is full, say: then a writer fails once more, with less to say.
+        # For example, the disk is full: closing fails again, with a less useful error.
         with suppress(Exception):
             writer.close()
         raise
@@ -105,10 +105,10 @@ def _finished(writer: _WriterT) -> Iterator[_WriterT]:
 
 @contextmanager
 def _whole_file(path: str) -> Iterator[BufferedWriter]:
-    """Open a file that takes the name `path` at the end.
+    """Open a file for writing that takes the name `path` at the end of the block.
 
-    After damage it has the rows before it, and takes the name only if nothing is there that it would make shorter.
-    A link stays, and what it leads to is replaced. What is no regular file (/dev/null, a FIFO) is written to.
+    After damage it holds the rows before the damage, and takes the name only if no file exists there. A link stays, and
+    its target is replaced. A path that is no regular file (/dev/null, a FIFO) is written to directly.
     """
     if path.endswith("/"):
         raise IsADirectoryError(errno.EISDIR, "the name of a directory, and a file is written", path)
@@ -116,17 +116,17 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
     before = _mode(path)
     opened = _OPENED.fullmatch(path)
     if opened or (before is not None and not stat.S_ISREG(before)):
-        # What the shell has opened goes on where it is: opened again, it would begin anew.
+        # Duplicate a descriptor of the shell, which keeps its position: opening the file again would start at 0.
         source = os.dup(int(opened[1] or _STANDARD[path])) if opened else path
         with _open(source, path, "wb" if opened else "ab") as file:
             yield file
         return
     directory, name = os.path.split(target)
-    # Of a long name the beginning: a file's name has at most 255 bytes.
+    # Only the beginning of a long name: a file name has at most 255 bytes.
     begun = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
     temporary = os.path.join(directory, f".{begun}.{secrets.token_hex(8)}.partial")
     try:
-        # Nobody else has that name: whatever comes in between, it is for us to remove.
+        # The name is unique, so it is ours to remove after any error.
         with _open(temporary, path, "xb") as file:
             if before is not None:
                 os.chmod(temporary, stat.S_IMODE(before))
@@ -146,7 +146,7 @@ def _whole_file(path: str) -> Iterator[BufferedWriter]:
 
 
 def _mode(path: str) -> int | None:
-    """Return the mode of what is there, behind links; None: nothing."""
+    """Return the mode of a path, following links; None: it does not exist."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:
@@ -158,7 +158,7 @@ def _open(path: str | int, shown: str, mode: str) -> BufferedWriter:
 
 
 class _Named(io.FileIO):
-    """A file whose errors have its name: what the system says of a full disk does not."""
+    """A file whose errors name it. The system's error about a full disk does not."""
 
     def __init__(self, path: str | int, shown: str, mode: str) -> None:
         try:

@@ -92,7 +92,7 @@ def produce(
     from brokerless.produce.producer import Producer
 
     settings = _settings(configs, path, topic)
-    # The first rows that cannot be read are said before anything is made.
+    # Read the first rows before anything is created, so that unreadable input changes nothing.
     batches = _rows(source, form, bytes_as)
     first = list(islice(batches, 1))
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
@@ -156,7 +156,7 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
     for config in configs:
         name, equals, value = config.partition("=")
         if not equals:
-            raise click.UsageError(f"--config {config}: NAME=VALUE is wanted, such as retention.ms=-1")
+            raise click.UsageError(f"--config {config}: NAME=VALUE is expected, such as retention.ms=-1")
         given[name.strip()] = value
     if given and os.path.isdir(path) and os.listdir(path) and topic in LogDirs(path).topics():
         raise click.UsageError(

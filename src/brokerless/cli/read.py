@@ -125,7 +125,7 @@ def read(
     uncommitted = Uncommitted(logs, paths, metadata)
 
     def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
-        """Yield rows, each with all that was lost before; none at the end."""
+        """Yield batches of rows, each with all losses so far, and an empty batch at the end."""
         done = 0
         lost: list[LostRange] = []
         for log in logs:
@@ -174,7 +174,7 @@ def _format(output: str | None, form: str | None) -> str:
 
 
 def _unread_end(log: Log) -> Iterator[str]:
-    """Yield the note that a running broker's log is read up to its high watermark, if rows are above it."""
+    """Yield a note if a running broker's log has rows above its high watermark, where the read ends."""
     from brokerless.log.offset_range import visible_end
 
     end = visible_end(log)
@@ -191,7 +191,7 @@ def _note(texts: Iterable[str]) -> None:
 
 
 def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
-    """Decode one piece ahead in a second thread: both decoding and writing release the interpreter lock."""
+    """Decode one batch ahead in a second thread: both decoding and writing release the interpreter lock."""
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, rows, None)
         while (batch := following.result()) is not None:
@@ -202,7 +202,7 @@ def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
 def _limited(
     found: Iterator[tuple[pa.RecordBatch, list[LostRange]]], limit: int | None
 ) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
-    """Stop after `limit` rows. What is lost behind them may be known by then, read ahead, and is left out."""
+    """Stop after `limit` rows. Losses after them, known from reading ahead, are left out."""
     remaining = limit
     while remaining != 0 and (pair := next(found, None)) is not None:
         rows, lost = pair

@@ -1,4 +1,4 @@
-"""`brokerless recover`: after a crash, what a broker does to its logs when it starts."""
+"""`brokerless recover`: recover logs after a crash, as a starting broker does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs that rewrite logs share: which partitions, where to, the line of progress and the report."""
+"""The shared part of the verbs that rewrite logs: the options, the progress line and the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """The options of `rewriting`: what a verb's work is done on, and what becomes of it."""
+    """The options of `rewriting`: the logs of an operation, and the place of its result."""
 
     path: str
     topics: tuple[str, ...]
@@ -38,11 +38,11 @@ class Where:
     metadata: str | None = None
 
     def run(self, operation: RewriteOperation[PlanT, ReportT]) -> list[ReportT]:
-        """Do a verb's work there, print what came of it, and return the reports.
+        """Run an operation on the logs, print its results, and return the reports.
 
         Raises:
-            click.UsageError: neither a new directory, nor in place, nor a dry run; or more than one of them.
-            SystemExit: all is done, and damage that was there before is there still.
+            click.UsageError: not exactly one of --output, --in-place and --dry-run is given.
+            SystemExit: the operation succeeded, but earlier damage remains.
         """
         from brokerless.rewriting.run import rewrite_each
 
@@ -89,7 +89,7 @@ class Where:
 
 @contextmanager
 def way_around_damage() -> Iterator[None]:
-    """Add to an error about damage how to get a log that the verb takes."""
+    """Add a hint to errors about damage: how to make a copy that the verb accepts."""
     from brokerless.errors import CorruptRecordError
 
     try:
@@ -103,7 +103,7 @@ def way_around_damage() -> Iterator[None]:
 
 
 def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) -> None:
-    """Print what was done to a partition, as text or JSON."""
+    """Print the result for one partition, as text or JSON."""
     report = result.report
     if form == "json":
         words = {"topic": result.topic, "partition": result.partition, "dry_run": dry_run, **report.to_dict()}
@@ -120,7 +120,7 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
 
 
 def rewriting(function: _Command) -> _Command:
-    """PATH with the options of `Where`, which the command gets as its argument `where`."""
+    """Add PATH and the options of `Where`; the command receives them as its argument `where`."""
     names = [field.name for field in fields(Where)]
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""A table of texts."""
+"""Tables on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str], err: bool = False
 ) -> None:
-    """Print rows under their headings; columns of numbers are set to the right."""
+    """Print rows under their headings; columns of numbers are right-aligned."""
     table = [headings, *([terminal.name(text, err=err) for text in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
     for row in table:

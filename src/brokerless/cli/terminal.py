@@ -1,7 +1,7 @@
-"""What a terminal is given: text in which no control character does anything. Pipes and files get bytes as they are.
+"""Output to a terminal, with control characters escaped. Pipes and files get the original bytes.
 
-Keys, values, header keys and names of directories are other people's: an escape sequence among them moves the cursor,
-renames the window or rewrites what stands above.
+Keys, values, header keys and directory names are foreign data: an escape sequence in them could move the cursor, rename
+the window or overwrite earlier lines.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-# C0 but for line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), and bytes that are no UTF-8.
+# C0 except line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), and bytes that are not UTF-8.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
 
 
 def escaped(text: str) -> str:
-    r"""Return text with its control characters written out, so that it is still JSON if it was.
+    r"""Return text with its control characters escaped. JSON stays JSON.
 
     >>> print(escaped("\x1b[2J"))
     \u001B[2J
@@ -36,13 +36,13 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def name(text: str, *, err: bool = False) -> str:
-    """Return a name as part of a line on stdout or stderr: on a terminal its line ends are written out too."""
+    """Return a name for a line on stdout or stderr; on a terminal its line ends and tabs are escaped too."""
     stream = sys.stderr if err else sys.stdout
     return escaped(text).replace("\n", "\\n").replace("\t", "\\t") if stream.isatty() else text
 
 
 class _Escaping(io.BufferedIOBase):
-    """Bytes of UTF-8 to a terminal. Characters are never divided between two writes here."""
+    """A stream of UTF-8 bytes to a terminal. No character is split between two writes."""
 
     def __init__(self, terminal: TextIO) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class _Escaping(io.BufferedIOBase):
 
 @contextmanager
 def harmless() -> Iterator[None]:
-    """Escape control characters where stdout or stderr is a terminal; pass the bytes of names on everywhere else."""
+    """Escape control characters if stdout or stderr is a terminal; otherwise pass the bytes of names unchanged."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _stream(sys.stdout), _stream(sys.stderr)
     try:
@@ -83,7 +83,7 @@ def harmless() -> Iterator[None]:
 def _stream(stream: TextIO) -> TextIO:
     if stream.isatty():
         escaping: Any = _Escaping(stream)
-        # Every write goes through at once, as a terminal's lines do.
+        # Write through at once, like a terminal's line buffering.
         return io.TextIOWrapper(escaping, encoding="utf-8", errors="surrogateescape", write_through=True)
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="surrogateescape")
@@ -91,7 +91,7 @@ def _stream(stream: TextIO) -> TextIO:
 
 
 def overwrite(text: str, width: int) -> None:
-    """Write a line to stderr over one of this width, and stay in it."""
+    """Overwrite a line of this width on stderr, and leave the cursor in it."""
     stream = sys.stderr
     if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, _Escaping):
         stream = stream.buffer.terminal

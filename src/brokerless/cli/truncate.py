@@ -1,4 +1,4 @@
-"""`brokerless truncate`: a copy of logs as they were at some moment."""
+"""`brokerless truncate`: a copy of logs as they were at an earlier time."""
 
 from __future__ import annotations
 

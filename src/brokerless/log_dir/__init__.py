@@ -1,13 +1,13 @@
-"""Whole log directories: topics and their logs, written, recovered, copied.
+"""Read, write, recover and copy whole log directories.
 
 Modules:
     log_dirs.py                log directories, read: topics, partitions, replicas
     writer.py, root_writer.py  one log directory open for writing; its own files
-    topics.py                  topics and partitions as a write will have them
-    transactional_ids.py       which producer has a transactional id, and what it has open
-    cluster_metadata.py        what a directory says of its cluster
-    recover.py                 recover a directory, or forecast what that would do
+    topics.py                  topics and partitions of a write, before it is made
+    transactional_ids.py       the producer and the open transaction of each transactional id
+    cluster_metadata.py        the cluster's metadata, as a directory holds them
+    recover.py                 recover a directory, or forecast the result
     start_faults.py            faults that keep a broker from starting
-    copying.py                 copies of partitions, with what a broker needs to start from them
-    restoration.py             what makes a write a restore
+    copying.py                 copies of partitions that a broker can start from
+    restoration.py             the extra files that a restore commits with its rows
 """

@@ -1,7 +1,7 @@
-"""What a log directory itself says of its cluster: what a new one starts with, or its metadata log.
+"""The cluster's metadata in a log directory: the metadata that a new cluster starts with, or the metadata log.
 
-A broker with several log directories has the metadata log in one of them (`metadata.log.dir`): for the others, it is
-named.
+A broker with several log directories has the metadata log in one of them (`metadata.log.dir`). For the others, callers
+name that directory.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 
 
 def bootstrap_file(path: str, journal: Journal | None) -> str:
-    """Return where the metadata stand that a new cluster starts with, if it has any: it depends on who formatted it.
+    """Return the file of the metadata that a new cluster starts with. It depends on the release that formatted it.
 
     Args:
         path: the log directory.
-        journal: that of a write in force; partitions that its metadata name may have been moved to their place already.
+        journal: the journal of a commit in force. Partitions that its metadata name may be in place already.
 
     Raises:
         CorruptRecordError: a file is damaged.
@@ -59,21 +59,21 @@ def bootstrap_file(path: str, journal: Journal | None) -> str:
 
 
 def formatted_snapshot(path: str) -> str:
-    """Return the name of the snapshot that formatting makes: with the voters, since 4.4 with all records (KIP-1170)."""
+    """Return the path of the snapshot that formatting writes: the voters, and since 4.4 all records (KIP-1170)."""
     return f"{path}/{file_names.METADATA_TOPIC}-0/{0:020d}-{0:010d}.checkpoint"
 
 
 def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Bootstrap | None:
-    """Return what the cluster of a log directory will start with; None if it has started, or there is none.
+    """Return the metadata that a new cluster starts with; None: it has started, or there are none.
 
     Args:
         path: the log directory.
-        node_id: the broker's.
-        file: where it is; None: wherever `bootstrap_file` finds it.
+        node_id: the broker's `node.id`.
+        file: the file of the metadata; None: the result of `bootstrap_file`.
 
     Raises:
-        CorruptRecordError: it is damaged.
-        UnsupportedFormatError: it gives a partition other replicas than this node.
+        CorruptRecordError: the file is damaged.
+        UnsupportedFormatError: a partition has replicas on other nodes.
     """
     if node_id is None or _was_started(path):
         return None
@@ -83,21 +83,21 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
     with located(file):
         found = Bootstrap.parse(storage.read_all(file), node_id)
         for name in found.topics:
-            # It becomes that of a directory.
+            # The name becomes part of a directory name.
             try:
                 file_names.check_topic_name(name)
             except ValueError as error:
                 raise CorruptRecordError(str(error)) from error
-    # Without topics it may as well be a second disk of a broker that ran, and was killed.
+    # Without topics, it may also be the second disk of a broker that ran and was killed.
     is_new = bool(found.topics) or not (has_topic_ids(path) or storage.exists(f"{path}/{checkpoints.RECOVERY_POINTS}"))
     return found if is_new else None
 
 
 def _was_started(path: str) -> bool:
-    """Tell whether a broker ran on a log directory: no controller looks at its snapshot any more.
+    """Return whether a broker ran on a log directory: then no controller reads the formatted snapshot any more.
 
-    The metadata log may be on another disk of the broker: formatting puts a snapshot on each. And it begins where the
-    cluster's own last snapshot lets it.
+    The metadata log may be on another disk of the broker, since formatting writes a snapshot on each disk. And its
+    first offset depends on the cluster's own last snapshot.
     """
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
     if storage.exists(metadata) and any(
@@ -109,29 +109,29 @@ def _was_started(path: str) -> bool:
     epochs = [
         checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)
     ]
-    # what is left here by others than a broker has -1
+    # markers that a broker did not write have -1
     return any(epoch is not None and epoch >= 0 for epoch in epochs)
 
 
 def has_topic_ids(path: str) -> bool:
-    """Tell whether there are partitions with the id that a cluster gave their topic."""
+    """Return whether any partition has a topic id from its cluster."""
     names = (name for name in storage.list_subdirectories(path) if name != f"{file_names.METADATA_TOPIC}-0")
     return any(storage.exists(f"{path}/{name}/{checkpoints.PARTITION_METADATA}") for name in names)
 
 
 class Cluster:
-    """What a log directory says of the cluster that it is of: what a new one starts with, or its metadata log.
+    """The cluster of a log directory, as the metadata of a new cluster or the metadata log describe it.
 
     Args:
         path: the log directory.
-        node_id: the broker's; None: it does not say.
-        bootstrap: what a new cluster starts with; None: it has started, or there is nothing.
+        node_id: the broker's `node.id`; None: the directory does not record it.
+        bootstrap: the metadata that a new cluster starts with; None: it has started, or there are none.
         broker_config: the broker's configuration file; None: it is not known.
-        metadata: the metadata log, or the log directory that has it; None: it is in `path`, if anywhere.
+        metadata: the metadata log, or the log directory that has it; None: look only in `path`.
 
     Raises:
-        ValueError: `metadata` is not such a directory, or of another cluster; or `broker_config` is another broker's,
-            or has a value that cannot be.
+        ValueError: `metadata` has no metadata log, or that of another cluster; or `broker_config` belongs to another
+            broker, or has an invalid value.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Cluster:
         if None not in (node_id, given) and node_id != given:
             raise ValueError(f"{broker_config} is of broker {given}, and {path} of broker {node_id}")
         self._metadata = path if metadata is None else _metadata_of(os.fspath(metadata), path)
-        # Who names a metadata log has a cluster that has started.
+        # A caller that names a metadata log has a started cluster.
         self.bootstrap = bootstrap if metadata is None else None
 
     @classmethod
@@ -159,59 +159,60 @@ class Cluster:
         """Return the cluster of a log directory.
 
         Raises:
-            CorruptRecordError: what says so is damaged.
+            CorruptRecordError: the metadata are damaged.
             ValueError: `broker_config` or `metadata` does not fit.
         """
         return cls(path, node_id, bootstrap(path, node_id), broker_config=broker_config, metadata=metadata)
 
     @cached_property
     def image(self) -> ClusterImage | None:
-        """What the metadata log says, if it is known where that is."""
+        """The state in the metadata log; None: its place is not known."""
         return cluster_image(self._metadata)
 
     @property
     def next_producer_id(self) -> int | None:
-        """The first producer id that the cluster has not given to a broker; None: that is not known."""
+        """The first producer id that the cluster has not allocated to a broker; None: it is not known."""
         return None if self.image is None else self.image.next_producer_id
 
     @property
     def other_brokers(self) -> list[int] | None:
         """The cluster's other brokers; None: they are not known.
 
-        Each has ids that it was given, and gives them to producers until it stops.
+        Each broker has a block of producer ids, and hands them out until it stops.
         """
         if self.image is None or not self.image.is_whole or self.node_id not in self.image.registered:
             return None
         return sorted(self.image.registered - {self.node_id})
 
     def knows(self, topic: str) -> bool:
-        """Whether a topic is described."""
+        """Return whether the metadata describe a topic."""
         return topic in self._described or (self.image is not None and topic in self.image.topics)
 
     def config_of(self, topic: str) -> TopicConfig:
-        """Return a topic's settings, each with its source; the broker's, and Kafka's defaults, where it has none.
+        """Return a topic's settings, each with its source: the topic's own, the broker's, or Kafka's defaults.
 
-        Where nothing names the topic, its own are not known, and `UNKNOWN` is the source of what no layer gives.
+        If no metadata name the topic, its own settings are not known. A setting that no layer gives then has source
+        `UNKNOWN`.
 
         Raises:
-            CorruptRecordError: what says so is damaged.
-            ValueError: a setting has a value that it cannot have.
+            CorruptRecordError: the metadata are damaged.
+            ValueError: a setting has an invalid value.
         """
         if topic in self._described:
             return layered(self._described[topic].configs, self._layers)
         configs = self.image.topics.get(topic) if self.image is not None else None
         config = layered(configs or {}, self._layers)
         if configs is None:
-            # Its own may differ from those of all layers below.
+            # The topic's own settings may differ from those of all layers below.
             sources = {**dict.fromkeys(SYNONYMS, UNKNOWN), **config.sources}
             config = replace(config, sources=sources, are_guessed=self._config is None)
         is_whole = configs is not None and self.image is not None and self.image.is_whole
-        # Where the end is missing, the log's own files tell whether it is tiered.
+        # If the end of the metadata is missing, the log's own files show whether it is tiered.
         return config if is_whole else replace(config, remote_storage_enable=None)
 
     @cached_property
     def has_lost_metadata(self) -> bool:
-        """Whether the directory is a KRaft broker's and nobody says where its metadata log is."""
+        """Whether the directory belongs to a KRaft broker, and the place of its metadata log is not known."""
         return (
             self.bootstrap is None
             and (self._is_kraft or storage.exists(f"{self.path}/{checkpoints.BOOTSTRAP}"))
@@ -219,7 +220,7 @@ class Cluster:
         )
 
     def _topic_id(self, topic: str) -> str | None:
-        """Return the id that the metadata have for a topic."""
+        """Return a topic's id by the metadata; None: they have none."""
         if topic in self._described:
             return self._described[topic].topic_id
         names = self.image.names if self.image is not None else {}
@@ -230,7 +231,7 @@ class Cluster:
         return LogDirFiles(self.path).is_kraft
 
     def missing_metadata(self) -> str:
-        """Describe what a KRaft broker does without its cluster's metadata; "": they are known."""
+        """Describe what a KRaft broker does without the cluster's metadata; "": they are known."""
         if not self.has_lost_metadata:
             return ""
         return (
@@ -239,34 +240,34 @@ class Cluster:
         )
 
     def missing_settings(self, topics: Iterable[str] = ()) -> str:
-        """Describe which settings of topics are unknown, and what is taken for them; "": all are known.
+        """Describe which settings of topics are unknown, and what replaces them; "": all are known.
 
         Args:
-            topics: those that matter, each by itself; of a directory that lacks the metadata of all, that is said.
+            topics: the topics that matter. If the metadata of all topics are missing, the text says that instead.
         """
         if self.has_lost_metadata:
             what = (
                 "settings of topics" if self._config is None else "the topics' own settings, and those set at runtime,"
             )
             return (
-                f"{what} are not known, and Kafka's defaults are taken for them: {self.missing_metadata()}; name the "
+                f"{what} are not known, and Kafka's defaults replace them: {self.missing_metadata()}; name the "
                 "directory that has it (--metadata, or metadata= in Python)"
             )
         unnamed = ", ".join(sorted(topic for topic in topics if not self.knows(topic)))
         if not unnamed or (self.image is None and self._config is None):
             return ""
         where = "there is no metadata log" if self.image is None else f"the metadata log in {self._metadata} has none"
-        return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults are taken for them: {where}"
+        return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
 
     def unserved(self, key: tuple[str, int], topic_id: str | None) -> str:
-        """Explain why a broker that starts here will not serve a partition; "": it will, or nothing here tells.
+        """Explain why a broker that starts here will not serve a partition; "": it will, or the metadata are not known.
 
-        A broker goes by the topic's id and not by its name, and renames a stray partition's directory
+        A broker identifies a topic by its id, not by its name, and renames a stray partition's directory
         (`LogManager.isStrayKraftReplica`).
 
         Args:
             key: the partition.
-            topic_id: as its `partition.metadata` has it; None: there is no such file.
+            topic_id: the id in its `partition.metadata`; None: the file does not exist.
         """
         if not self._is_kraft:
             return ""
@@ -314,42 +315,42 @@ class Cluster:
         return [*dynamic_layers(brokers, node_id), self._config.layer]
 
     def replicas(self, key: tuple[str, int]) -> tuple[int, ...] | None:
-        """Return the nodes that have a replica of a partition; None: they are not known."""
+        """Return the nodes with a replica of a partition; None: they are not known."""
         if key[0] in self._described and self.node_id is not None:
             return (self.node_id,)
         return self.image.replicas.get(key) if self.image is not None and self.image.is_whole else None
 
     def is_sole(self, key: tuple[str, int]) -> bool:
-        """Whether no other node has a replica of a partition; False: it is not known.
+        """Return whether no other node has a replica of a partition; False if it is not known.
 
-        This decides what is safe to do, and whether to warn of other replicas.
+        The answer decides which operations are safe, and whether to warn about other replicas.
         """
         replicas = self.replicas(key)
         if replicas is None:
             return self._is_unclaimed
-        # A copy of a partition without its log directory is of the only one that there is.
+        # For a copy of a partition without its log directory, the single replica is the original.
         return len(replicas) == 1 and self.node_id in (None, *replicas)
 
     @property
     def is_new(self) -> bool:
-        """Whether no broker has started on the directory, as far as it tells."""
+        """Whether no broker has started on the directory, as far as its files show."""
         return self.bootstrap is not None or self._is_unclaimed
 
     @cached_property
     def _is_unclaimed(self) -> bool:
-        """Whether the directory is of no cluster yet: a broker writes down the id of its own (since 0.10.1)."""
+        """Whether the directory belongs to no cluster yet: a broker writes its cluster's id there (since 0.10.1)."""
         root = LogDirFiles(self.path)
         return root.node_id is not None and root.cluster_id is None
 
     def replication(self, key: tuple[str, int], high_watermark: int | None) -> Replication:
-        """Return what is known of a partition's other replicas.
+        """Return the known state of a partition's other replicas.
 
-        Those that are in sync have all up to the high watermark, also up to an older one. Where one is not in sync, or
-        the metadata are not here, it may end anywhere.
+        Replicas in sync have every record up to the high watermark, and so up to an older one. A replica that is not in
+        sync, or not known from metadata, may end anywhere.
 
         Args:
             key: the partition.
-            high_watermark: as checkpointed.
+            high_watermark: the checkpointed high watermark.
         """
         if self.is_sole(key):
             return SOLE
@@ -357,7 +358,7 @@ class Cluster:
         in_sync = self.image.in_sync.get(key, ()) if self.image is not None else ()
         are_in_sync = replicas is not None and set(replicas) <= set(in_sync)
         if replicas is not None and high_watermark is None and LogDirFiles(self.path).is_there:
-            # A broker starts from 0 then. A copy without a log directory has lost it: nothing tells.
+            # A broker then starts from 0. A copy without its log directory has lost the high watermark.
             high_watermark = 0
         return Replication(high_watermark or 0 if are_in_sync else 0, high_watermark)
 
@@ -367,9 +368,9 @@ class Cluster:
 
 
 def has_metadata_log(path: str) -> bool:
-    """Tell whether a log directory has the metadata log of a cluster that has started.
+    """Return whether a log directory has the metadata log of a started cluster.
 
-    Formatting puts the first snapshot on each disk of a broker.
+    The first snapshot does not count: formatting writes it on each disk of a broker.
     """
     directory = f"{path}/{file_names.METADATA_TOPIC}-0"
     first = os.path.basename(formatted_snapshot(path))
@@ -378,11 +379,11 @@ def has_metadata_log(path: str) -> bool:
 
 
 def metadata_among(paths: Iterable[str], path: str) -> str | None:
-    """Return the one of several log directories that has the metadata log of another one; None: none has it.
+    """Return the path among several that has the metadata log of a log directory; None: no path has it.
 
     Args:
-        paths: log directories, and others.
-        path: the log directory without.
+        paths: log directories and other paths.
+        path: the log directory without a metadata log.
     """
     cluster_id = LogDirFiles(path).cluster_id
     if cluster_id is None or has_metadata_log(path):
@@ -391,14 +392,14 @@ def metadata_among(paths: Iterable[str], path: str) -> str | None:
 
 
 def _metadata_of(metadata: str, path: str) -> str:
-    """Return the log directory that has a metadata log.
+    """Return the log directory that holds a metadata log.
 
     Args:
-        metadata: this directory, or that of the log in it.
-        path: the log directory that it is wanted for.
+        metadata: this log directory, or the metadata log's own directory in it.
+        path: the log directory that needs the metadata.
 
     Raises:
-        ValueError: it is none, or of another cluster.
+        ValueError: there is no metadata log, or it belongs to another cluster.
     """
     absolute = os.path.abspath(metadata)
     found = os.path.dirname(absolute) if os.path.basename(absolute) == f"{file_names.METADATA_TOPIC}-0" else metadata
@@ -414,9 +415,9 @@ def _metadata_of(metadata: str, path: str) -> str:
 
 
 def cluster_image(path: str) -> ClusterImage | None:
-    """Return what the metadata log in a log directory says of the cluster; None: it has none.
+    """Return the cluster's state in a log directory's metadata log; None: it has no metadata log.
 
-    Damage in the log ends it there, as for a broker, which cuts it off: then the image is not whole.
+    The log is read up to damage, where a broker cuts it off. The image is then not whole.
 
     Raises:
         CorruptRecordError: a snapshot is damaged.
@@ -428,7 +429,7 @@ def cluster_image(path: str) -> ClusterImage | None:
     start = log.local_log_start_offset
     snapshots = sorted(name for name in storage.list_directory(directory) if _SNAPSHOT.fullmatch(name))
     if snapshots:
-        # Of what comes before it, the log may have the end of a topic's life and not the beginning.
+        # Before the snapshot, the log may have a topic's deletion without its creation.
         start = min(max(start, int(snapshots[-1].partition("-")[0])), log.log_end_offset)
         file = f"{directory}/{snapshots[-1]}"
         with located(file):
@@ -447,23 +448,23 @@ def cluster_image(path: str) -> ClusterImage | None:
 
 
 class Uncommitted:
-    """Which rows may never have been committed: other brokers may not have had them.
+    """Notes about rows that may not be committed: other brokers may not have them.
 
-    Of a replicated partition only what is below the high watermark is sure to be committed. The others are what a
-    leader takes back that comes to follow another one. By default, a live broker's logs are read up to there.
+    In a replicated partition, only rows below the high watermark are certainly committed. A leader that becomes a
+    follower truncates the others. By default, a running broker's logs are read up to the high watermark.
 
     Args:
-        logs: those that are read.
-        paths: what was named: log directories, and others; one may have the metadata log of another one.
-        metadata: the directory that has the cluster's metadata log; None: it is in the log directory, or among `paths`.
+        logs: the logs to read.
+        paths: the named paths: log directories and others; one may have the metadata log of another.
+        metadata: the directory of the cluster's metadata log; None: look in the log directory, then in `paths`.
 
     Raises:
-        ValueError: `metadata` is no such directory, or of another cluster.
+        ValueError: `metadata` has no metadata log, or that of another cluster.
     """
 
     def __init__(self, logs: Iterable[Log], paths: Iterable[str] = (), metadata: Path | None = None) -> None:
         roots = {log.root.path: log.root for log in logs}
-        # Also where a partition of it was named.
+        # Include the log directories of partitions that were named.
         self._paths, self._metadata = (*paths, *roots), metadata
         self._clusters: dict[str, Cluster] = {}
         self._are_lost: set[str] = set()
@@ -471,11 +472,11 @@ class Uncommitted:
             self._cluster(root)
 
     def of(self, log: Log, splits: Iterable[Split]) -> Iterator[str]:
-        """Say which rows of a read are in doubt; of a log directory without metadata, only once that any may be.
+        """Yield notes about rows of a read that may not be committed; once per log directory without metadata.
 
         Args:
-            log: what is read.
-            splits: of it, in order.
+            log: the log to read.
+            splits: its splits, in order.
         """
         present = [split for split in splits if not split.is_absent]
         if log.topic is None or log.partition is None or not present:
@@ -485,7 +486,7 @@ class Uncommitted:
         end = min(max(split.end_offset for split in present), log.log_end_offset)
         if first >= end:
             return
-        # Other verbs need the metadata to be sound; of a read they only tell more.
+        # Other verbs need sound metadata; for a read they only add information.
         with suppress(CorruptRecordError, UnsupportedFormatError):
             cluster = self._cluster(log.root)
             replicas = cluster.replicas((log.topic, log.partition))

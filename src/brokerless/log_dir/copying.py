@@ -1,7 +1,7 @@
-"""A copy of some partitions of a log directory, with what a broker needs to start on it.
+"""A copy of some partitions of a log directory that a broker can start from.
 
-It is built beside where it is to be, under another name: the directory around it may be a broker's, which deletes what
-it finds under that name. It takes its own name when it is whole (`StagedCopy.publish`).
+The copy is built beside its target, under a `-delete` name: if the parent is a broker's log directory, the broker
+deletes an unfinished copy. The finished copy is renamed to its target (`StagedCopy.publish`).
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _ROOT_FILES = (
     transactional_ids.FILE,
     streaming_epochs.FILE,
 )
-# A load drops them. It drops `.cleaned` too, but by these it tells whether the `.swap` files are all there.
+# Loading a log drops these files. It also drops `.cleaned` files, but needs them to detect missing `.swap` files.
 _LEFTOVERS = (file_names.DELETED, ".tmp")
 _BLOCK = 4 << 20
 
 
 class StagedCopy:
-    """A copy that has not its name yet. As a context manager: what was not published is removed.
+    """An unpublished copy. As a context manager, it removes the copy at the end of the block unless it was published.
 
     Args:
-        to: the name it is to have; nothing may be there.
-        is_partition: it is to be a partition's directory, and not a log directory.
+        to: the path of the finished copy, which must not exist.
+        is_partition: whether the copy is a partition directory, not a log directory.
 
     Attributes:
-        path: where it is until then.
+        path: the path of the unfinished copy.
 
     Raises:
-        FileExistsError: there is something at `to`.
-        FileNotFoundError: the directory around it does not exist.
-        ValueError: a broker would stop at such a directory there, or take it for a partition's; or it would be in one.
+        FileExistsError: `to` exists.
+        FileNotFoundError: the parent directory of `to` does not exist.
+        ValueError: `to` is in a partition directory, or a broker would fail on it or mistake it for a partition.
     """
 
     def __init__(self, to: str, *, is_partition: bool) -> None:
         self._to = os.path.abspath(to)
         if storage.exists(self._to):
-            raise FileExistsError(errno.EEXIST, "exists: a copy is made where nothing is yet", to)
+            raise FileExistsError(errno.EEXIST, "exists: a copy needs a new path", to)
         parent, name = os.path.split(self._to)
         if not storage.is_directory(parent):
-            raise FileNotFoundError(errno.ENOENT, "no directory to make the copy in: make it first", parent)
+            raise FileNotFoundError(errno.ENOENT, "the parent directory does not exist: create it first", parent)
         around = storage.list_directory(parent)
         if file_names.is_partition_directory(around):
             raise ValueError(f"cannot make {to}: it would be in a partition's directory; name one elsewhere")
@@ -79,7 +79,7 @@ class StagedCopy:
             disk.remove_tree(self.path)
 
     def add_partition(self, directory: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Copy a partition directory to `to`: the copy itself, or a directory to be made in it."""
+        """Copy a partition directory to `to`: the copy itself, or a new directory in it."""
         if to != self.path:
             disk.make_directory(to)
         for name in sorted(storage.list_directory(directory)):
@@ -89,7 +89,7 @@ class StagedCopy:
         disk.sync_directory(to)
 
     def add_root(self, root: str, partitions: Collection[tuple[str, int]]) -> None:
-        """Copy a log directory's own files, and its metadata log; of checkpoints the lines of these partitions."""
+        """Copy a log directory's own files and its metadata log. Checkpoints keep only these partitions' lines."""
         names = set(storage.list_directory(root))
         for name in _ROOT_FILES:
             if name in names:
@@ -105,7 +105,7 @@ class StagedCopy:
 
     @contextlib.contextmanager
     def told_as(self, source: str) -> Iterator[None]:
-        """Name what was copied in errors: the copy is gone by the time they are read."""
+        """Replace the copy's path by `source` in errors: the copy no longer exists when they are read."""
         try:
             yield
         except Exception as error:
@@ -116,10 +116,10 @@ class StagedCopy:
             raise
 
     def publish(self) -> None:
-        """Give it its name, all of it durable.
+        """Rename the copy to its target, durably.
 
         Raises:
-            FileExistsError: there is something of that name meanwhile.
+            FileExistsError: the target was created meanwhile.
         """
         disk.sync_directory(self.path)
         if storage.exists(self._to):
@@ -129,10 +129,10 @@ class StagedCopy:
 
 
 def check_at_rest(root: LogDirFiles) -> None:
-    """Refuse a log directory that is being written to.
+    """Refuse a log directory that is in use.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
+        LogInUseError: a broker, or another writer, has the directory open.
     """
     if root.is_locked:
         raise LogInUseError(
@@ -141,10 +141,10 @@ def check_at_rest(root: LogDirFiles) -> None:
 
 
 def copy_file(path: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:
-    """Copy a file, durably, with its modification time: a segment without timestamps counts it as its largest.
+    """Copy a file durably, with its modification time: the largest timestamp of a segment whose records have none.
 
     Raises:
-        FileExistsError: there is something at `to`.
+        FileExistsError: `to` exists.
         OSError: `path` is no regular file.
     """
     with storage.File(path) as source, disk.create(to) as output:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from brokerless.log.split import OnCorrupt
 
 
-# How often all is looked at, where a partition was gone as soon as it was listed.
+# Attempts at a complete listing, if listed partitions keep disappearing.
 _LOOKS = 3
 
 
 class InactivePartition(NamedTuple):
-    """A partition directory that no longer, or not yet, counts: `kind` is "delete", "stray" or "future".
+    """A partition directory that is no longer, or not yet, in use: `kind` is "delete", "stray" or "future".
 
     >>> import os
     >>> import brokerless as bl
@@ -46,21 +46,21 @@ class InactivePartition(NamedTuple):
 
 
 class LogDirs:
-    """What is found at some paths: log directories (roots), partition directories, or single `.log` files.
+    """Kafka logs for reading: log directories (roots), partition directories, or single `.log` files.
 
-    The same partition in roots of different brokers (`node.id`) is replicated: the replica that is read is the one
+    Roots of different brokers (`node.id`) may hold replicas of the same partition. Only one replica is read: the one
     with the highest last leader epoch, then the highest log end offset.
 
     Args:
-        paths: at least one.
+        paths: one or more paths.
 
     Attributes:
         roots: the log directories, in the order of the paths.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is none of these, two roots are of different clusters, or two roots of one broker hold the
-            same partition.
+        ValueError: a path is none of these, two roots belong to different clusters, or two roots of one broker hold
+            the same partition.
 
     >>> LogDirs(SAMPLE_DIR).topics()
     ['upgraded-compact']
@@ -95,7 +95,7 @@ class LogDirs:
         return len(self._by_partition)
 
     def topics(self) -> list[str]:
-        """Return the topics, sorted, internal ones (`__consumer_offsets`) included."""
+        """Return the names of all topics, sorted. Internal topics (`__consumer_offsets`) are included."""
         return sorted({log.topic for log in self._logs if log.topic is not None})
 
     def logs(
@@ -105,17 +105,20 @@ class LogDirs:
         *,
         all_replicas: bool = False,
     ) -> list[Log]:
-        """Return one log a partition, by topic and partition; only these topics and partitions, if given.
+        """Return one log per partition, sorted by topic and partition.
 
-        With `all_replicas`, one a replica: those of a partition in the order of the paths, not compared.
+        Args:
+            topics: the topics to return; None: all.
+            partitions: the partition numbers to return; None: all.
+            all_replicas: return every replica of a partition, in the order of the paths, without comparing them.
 
         Raises:
-            ValueError: a topic or partition that is not here.
-            TypeError: a string in place of several topics, or of a partition's number.
+            ValueError: a topic or partition does not exist.
+            TypeError: `topics` is a string, or a partition is not a number.
         """
         check_several("topics", topics)
         check_several("partitions", partitions)
-        # Only what is asked for is compared with its replicas: that opens files, and damage elsewhere is no matter.
+        # Compare the replicas of the chosen partitions only: comparing opens files, and damage elsewhere must not fail.
         chosen = self._by_partition
         if topics is not None:
             wanted = set(topics)
@@ -135,9 +138,9 @@ class LogDirs:
         return [_sorted(replicas)[0] for replicas in chosen]
 
     def readable(self, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None) -> list[Log]:
-        """Return the logs that a read covers: as `logs`, without Kafka's internal topics unless they are named.
+        """Return the logs that a read covers: those of `logs`, without Kafka's internal topics unless they are named.
 
-        A topic is named by `topics`, or by a path that is its partition's directory or file.
+        An internal topic is named in `topics`, or by the path of its partition directory or file.
         """
         logs = self.logs(topics, partitions)
         if topics is not None:
@@ -164,21 +167,21 @@ class LogDirs:
 
         Args:
             topics: the topics to read; None: all but Kafka's internal ones.
-            partitions: only partitions with these numbers; None: all.
-            start_offset: as of `Log.plan`, for each partition; so are the other arguments.
+            partitions: the partition numbers to read; None: all.
+            start_offset: see `Log.plan`; it applies to each partition.
             end_offset: see `Log.plan`.
             start_timestamp: see `Log.plan`.
             end_timestamp: see `Log.plan`.
             isolation_level: see `Log.plan`.
             on_corrupt: see `Log.plan`.
-            columns: the columns, in this order: see `read_split`.
+            columns: the columns to return, in this order; see `read_split`.
             check_crcs: verify checksums.
             limit: stop after this many rows.
 
         Raises:
-            ValueError: a topic or partition that is not here.
-            OffsetOutOfRangeError: an offset that a partition does not have.
-            CorruptRecordError: while reading: damage. The rows before it were handed out.
+            ValueError: a topic or partition does not exist.
+            OffsetOutOfRangeError: a partition does not have the offset.
+            CorruptRecordError: the reader reached damage. It has returned the rows before the damage.
 
         >>> LogDirs(SAMPLE_DIR).read(columns=["topic", "offset"], limit=2).read_all().to_pylist()
         [{'topic': 'upgraded-compact', 'offset': 0}, {'topic': 'upgraded-compact', 'offset': 1}]
@@ -199,39 +202,39 @@ class LogDirs:
         return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
 
     def log(self, topic: str, partition: int) -> Log:
-        """Return one partition's log.
+        """Return the log of one partition.
 
         Raises:
-            ValueError: it is not here.
+            ValueError: the partition does not exist.
         """
         return self.logs([topic], [partition])[0]
 
     def replicas(self, topic: str, partition: int) -> list[Log]:
-        """Return all replicas of a partition, the one that is read first.
+        """Return all replicas of a partition. The first is the one that reads use.
 
         Raises:
-            ValueError: it is not here.
+            ValueError: the partition does not exist.
         """
         self.log(topic, partition)
         return _sorted([log for log in self._logs if (log.topic, log.partition) == (topic, partition)])
 
     def leftovers(self) -> list[InactivePartition]:
-        """Return the directories of deleted, stray and future partitions, which are not read, by path."""
+        """Return the directories of deleted, stray and future partitions, sorted by path. Reads skip them."""
         return sorted(self._leftovers)
 
     @cached_property
     def _by_partition(self) -> list[list[Log]]:
         found: dict[tuple[str, int, str], list[Log]] = {}
         for log in self._logs:
-            # files and directories without a name of their own are nobody's replicas
+            # single files, and directories not named <topic>-<partition>, are not replicas
             alone = "" if log.topic is not None and not log.is_file else log.path
             found.setdefault((log.topic or "", log.partition or 0, alone), []).append(log)
         return [found[key] for key in sorted(found)]
 
     def _add(self, path: str) -> bool:
-        """Add what is at a path. False: a partition that was listed there is gone.
+        """Add the logs at a path. Return False if a listed partition disappeared.
 
-        A running broker deletes topics, and moves partitions to other directories, while we look.
+        A running broker deletes topics, and moves partitions to other directories, during the listing.
         """
         names = _names(path)
         if names is None or file_names.is_partition_directory(names) or (not names and _parsed(path)):
@@ -246,7 +249,7 @@ class LogDirs:
         if not directories and not LogDirFiles.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
         root = self._root(path)
-        # The directories and the checkpoints of one moment.
+        # The directories and the checkpoints must be of the same moment.
         root.journal = pending
         is_complete = True
         for directory, parsed in directories:
@@ -266,7 +269,7 @@ class LogDirs:
         if place not in self._seen:
             self._seen.add(place)
             log = Log(path, root=root)
-            # The log directory around a partition is one for all that is found in it.
+            # All partitions of a log directory share one object for it.
             log.root = root or self._root(log.root.path)
             self._logs.append(log)
 
@@ -295,7 +298,7 @@ class LogDirs:
 
 
 def _names(path: str) -> list[str] | None:
-    """Return what is in a directory; None: it is none, or is being moved to its place by a writer."""
+    """Return the names in a directory; None: the path is no directory, or a writer is moving it into place."""
     try:
         return storage.list_directory(path) if storage.is_directory(path) else None
     except FileNotFoundError:
@@ -310,7 +313,7 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
 
 
 def _sorted(replicas: list[Log]) -> list[Log]:
-    """Sort replicas, the one to be read first. What the last epoch has not seen may be truncated by its leader."""
+    """Sort replicas, the one to read first. The last epoch's leader may truncate records that it does not have."""
 
     def age(log: Log) -> tuple[int, int]:
         return (log.leader_epochs[-1].epoch if log.leader_epochs else -1, log.log_end_offset)

@@ -1,4 +1,4 @@
-"""Recovering a whole log directory, for real or only in words; and what a broker does with it then."""
+"""Recovery of a whole log directory, and a forecast of it: the changes, and what a broker does afterwards."""
 
 from __future__ import annotations
 
@@ -33,29 +33,31 @@ if TYPE_CHECKING:
     from brokerless.recovery.lost_batches import Cut
 
 _ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
-# Of tiered storage (RemoteIndexCache.DIR_NAME).
+# The cache of tiered storage (RemoteIndexCache.DIR_NAME).
 _REMOTE_INDEXES = "remote-log-index-cache"
 _MAKE = "make its directory: the metadata of the new cluster name it"
 
 
 @dataclass
 class Forecast:
-    """What recovering a log directory changes, and what a broker that starts then does.
+    """A forecast of recovery: the changes to a log directory, and what a broker that starts afterwards does.
 
     Attributes:
-        steps: of each log by the name of its directory, in order: what is changed, a line each.
-        cuts: what is taken off logs at damage, with the name of the log.
-        metas: the ids of the directories, by their paths; those without are left out.
-        faults: why a broker will not start, a sentence each.
-        missing_ids: likewise, of a directory without ids; another of the broker's directories may have them.
-        missing_metadata: why a broker will start, and serve nothing; another of its directories may have them.
-        has_metadata: whether the cluster's metadata are here, or were named.
-        partitions: how many there are.
-        unserved: why a broker will start, and not serve a partition, a sentence for each by its directory.
-        unserved_records: how many records are in these, at most.
-        notes: what else it will do, a sentence each.
-        missing: records that other files in the directory tell of, and that a log lacks, a sentence each. Recovered,
-            they say so no more.
+        steps: the changes to each log, one line each, with the name of its directory; in order.
+        cuts: the cuts at damage, each with the name of its log.
+        metas: the ids of the directories, by path; directories without ids are left out.
+        faults: the reasons why a broker will not start, one sentence each.
+        missing_ids: the reasons why a broker will not start on a directory without ids, one sentence each. Another of
+            its directories may have them.
+        missing_metadata: the reasons why a broker will start but serve nothing. Another of its directories may have
+            the metadata.
+        has_metadata: whether the cluster's metadata are in the directory, or were named.
+        partitions: the number of partitions.
+        unserved: the reason why a broker will not serve a partition, one sentence for each, by partition directory.
+        unserved_records: the number of records in these partitions, at most.
+        notes: other actions of the broker, one sentence each.
+        missing: missing records that other files in the directory account for, one sentence each. Recovery erases
+            this evidence.
     """
 
     steps: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -73,32 +75,32 @@ class Forecast:
 
     @property
     def lost_records(self) -> int:
-        """How many records of sound batches are behind damage."""
+        """The number of records in sound batches behind damage."""
         return sum(cut.records for _, cut in self.cuts)
 
     @property
     def changes(self) -> int:
-        """How many changes are made."""
+        """The number of changes."""
         return sum(len(steps) for _, steps in self.steps)
 
     @property
     def stopping(self) -> list[str]:
-        """Why a broker will not start, a sentence each."""
+        """The reasons why a broker will not start, one sentence each."""
         return self.faults + self.missing_ids
 
     @property
     def dropping(self) -> list[str]:
-        """Why it will start, and not serve partitions, a sentence each."""
+        """The reasons why a broker will start but not serve partitions, one sentence each."""
         return self.missing_metadata + list(self.unserved.values())
 
     @property
     def is_good(self) -> bool:
-        """Whether a broker will start, and serve the logs."""
+        """Whether a broker will start and serve the logs."""
         return not (self.stopping or self.dropping)
 
     @classmethod
     def of_all(cls, found: Collection[Forecast]) -> Forecast:
-        """Put together the forecasts for all log directories of one broker: it needs its ids and metadata only once."""
+        """Merge the forecasts for all log directories of one broker. It needs ids and metadata in only one of them."""
         metas = {path: meta for one in found for path, meta in one.metas.items()}
         has_metadata = any(one.has_metadata for one in found)
         return cls(
@@ -117,7 +119,7 @@ class Forecast:
         )
 
     def summary(self) -> str:
-        """Return it in a line."""
+        """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
         damage = f" behind damage in {ends} logs, and what the damage hit" if ends else ""
         damage += "; records are missing already" if self.missing else ""
@@ -144,24 +146,24 @@ def recovered(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    """Recover each log of a log directory, and yield its name and what was changed.
+    """Recover each log of a log directory, and yield its name and its changes.
 
-    What is cut off at damage is set aside in the log's directory, in files that no broker looks at.
+    Data cut off at damage is set aside in the log's directory, in files that brokers ignore.
 
     Args:
         path: the log directory.
-        topics: only these; none: all.
-        force: recover a directory that was shut down cleanly even where a broker would serve what is cut off, and
-            any where records are missing.
+        topics: the topics to recover; empty: all.
+        force: recover even if the directory was shut down cleanly and a broker would serve the data that is cut off,
+            and even if records are missing.
         broker_config: the broker's configuration file; see `LogDirWriter`.
-        metadata: where the cluster's metadata log is; likewise.
+        metadata: the directory of the cluster's metadata log; see `LogDirWriter`.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
-        CorruptRecordError: a broker would not start on a log, and those before it are recovered; or a file of the
-            directory is damaged, and nothing is changed; or, unless forced, it was shut down cleanly and records would
-            be lost, or records are missing.
-        ValueError: an unknown topic, or no log directory.
+        LogInUseError: a broker, or another writer, has the directory open.
+        CorruptRecordError: a broker would not start on a log (earlier logs are recovered); or a file of the directory
+            is damaged (nothing is changed); or, without `force`, records are missing, or the directory was shut down
+            cleanly and records would be lost.
+        ValueError: a topic is unknown, or `path` is no log directory.
     """
     root = _checked(path, topics, broker_config, metadata)
     absent = _absent(root)
@@ -181,7 +183,7 @@ def recovered(
 
 
 def _check_clean(root: RootWriter, found: Forecast) -> None:
-    """Refuse to cut logs that a broker takes as they are, and to forget what they lack."""
+    """Refuse to cut logs that a broker serves unchanged, and to erase evidence of missing records."""
     if found.cuts:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
@@ -194,13 +196,13 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
 
 
 def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
-    """Refuse to forget what logs lack that a crash has left, or the copy of a running broker's files."""
+    """Refuse to erase evidence of missing records after a crash, or in a copy of a running broker's files."""
     there = LogDirFiles(root.path)
     missing = []
     names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
     names += [name for name, (topic, _) in root.leftovers.items() if not topics or topic in topics]
     for name in names:
-        # What is damaged recovery tells.
+        # Recovery reports damage itself.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
             missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).missing]
     _refuse_missing(root, missing)
@@ -209,19 +211,19 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
 def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> None:
     if missing:
         raise CorruptRecordError(
-            f"{when}records are missing: {'; '.join(missing)}. A broker goes on without them, and without a word. "
-            "Nothing was changed; put back what was removed or cut, or --force takes the logs as they are",
+            f"{when}records are missing: {'; '.join(missing)}. A broker continues without them, and reports nothing. "
+            "Nothing was changed; put back what was removed or cut, or use --force to accept the logs as they are",
             path=root.path,
         )
 
 
 def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each log, and what recovering it would change; nothing is.
+    """Yield the name of each log and the changes that recovery would make. Nothing is changed.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
+        LogInUseError: a broker, or another writer, has the directory open.
         CorruptRecordError: a broker would not start on a log, or a file of the directory is damaged.
-        ValueError: an unknown topic, or no log directory.
+        ValueError: a topic is unknown, or `path` is no log directory.
     """
     yield from forecast(path, topics).steps
 
@@ -233,18 +235,20 @@ def forecast(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> Forecast:
-    """Work out what recovering a log directory would change, and what a broker would do then. Nothing is changed.
+    """Return the changes that recovery would make to a log directory, and what a broker would do afterwards.
+
+    Nothing is changed.
 
     Args:
         path: the log directory.
-        topics: only these; none: all.
+        topics: the topics to recover; empty: all.
         broker_config: the broker's configuration file; see `LogDirWriter`.
-        metadata: where the cluster's metadata log is; likewise.
+        metadata: the directory of the cluster's metadata log; see `LogDirWriter`.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
+        LogInUseError: a broker, or another writer, has the directory open.
         CorruptRecordError: a broker would not start on a log, or a file of the directory is damaged.
-        ValueError: an unknown topic, or no log directory.
+        ValueError: a topic is unknown, or `path` is no log directory.
     """
     root = _checked(path, topics, broker_config, metadata)
     found = Forecast()
@@ -269,7 +273,7 @@ def forecast(
         )
         loaded = left = look()
         if root.had_marker:
-            # What recovery would cut off is not missing yet.
+            # Records that recovery would cut off are not missing yet.
             with contextlib.suppress(CorruptRecordError):
                 left = look(is_clean=True)
         _foresee(found, _name(key), loaded)
@@ -296,10 +300,10 @@ def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
 
 
 def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]) -> dict[tuple[str, int], str]:
-    """Foresee what a broker does with the directory's ids and the cluster's metadata log. It alone changes these.
+    """Forecast what a broker does with the directory's ids and the cluster's metadata log, which only it changes.
 
     Returns:
-        Why it will not serve partitions.
+        The reason why it will not serve a partition, by partition.
     """
     if root.meta is not None:
         found.metas[root.path] = root.meta
@@ -307,8 +311,8 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
         found.missing_ids.append(missing)
     else:
         found.notes.append(
-            f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; one of "
-            "ZooKeeper's times makes it anew"
+            f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; a broker with "
+            "ZooKeeper recreates it"
         )
     found.faults += damaged_quorum_files(root.path)
     found.has_metadata = root.bootstrap is not None or root.cluster.image is not None
@@ -335,7 +339,7 @@ def _loaded(
     first_dirty_offset: int | None = None,
     is_clean: bool = False,
 ) -> Loaded:
-    """Work out what recovering a partition directory would change."""
+    """Return the changes that recovery would make to a partition directory."""
     return load(
         f"{root.path}/{name}",
         config,
@@ -349,7 +353,7 @@ def _loaded(
 
 
 def _checked(path: str, topics: Collection[str], broker_config: Path | None, metadata: Path | None) -> RootWriter:
-    """Return a log directory's own files as a writer will find them, or raise what would stop it. Takes no lock."""
+    """Return a log directory's own files as a writer will find them, or raise the error that would stop it. No lock."""
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
         raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
@@ -380,7 +384,7 @@ def _check_topic_id(directory: str) -> None:
 
 
 def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
-    """Refuse what is about to be deleted and a broker does not start on. It is not recovered: nobody reads it again."""
+    """Refuse a `-delete` directory on which a broker does not start. It is not recovered, since nothing reads it."""
     try:
         _check_topic_id(f"{root.path}/{name}")
         with contextlib.suppress(UnsupportedFormatError):
@@ -391,7 +395,7 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
 
 
 def _check_name(path: str, name: str) -> None:
-    """Refuse a directory that is no partition's (LogManager.loadLogs)."""
+    """Refuse a directory that is not a partition directory (LogManager.loadLogs)."""
     if name in (_REMOTE_INDEXES, journal.NAME):
         return
     if not file_names.is_utf8(name):
@@ -408,7 +412,7 @@ def _check_name(path: str, name: str) -> None:
 
 
 def _absent(root: RootWriter) -> set[tuple[str, int]]:
-    """Return the partitions that only the metadata name: a crash in the middle of making a topic leaves them so."""
+    """Return the partitions that only the metadata name, after a crash while a topic was created."""
     return {key for key, name in root.partitions.items() if not storage.exists(f"{root.path}/{name}")}
 
 

@@ -1,4 +1,4 @@
-"""What makes a write a restore: where its logs start, and what was restored, come into force with its rows."""
+"""The extra state of a restore: log start offsets and digests of the restored topics, committed with the rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restoration:
-    """What makes a write a restore: its topics have no other rows, and that they are restored comes into force too.
+    """The extra state of a restore. Its topics have no other rows, and their digests are committed with them.
 
     Attributes:
-        digests: of what is restored, by topic.
-        starts: the log start offsets that logs are to have, by topic and partition.
+        digests: the digest of the restored data, by topic.
+        starts: the log start offsets to set, by topic and partition.
     """
 
     digests: Mapping[str, str]
     starts: Mapping[tuple[str, int], int]
 
     def done(self, found: LogDirs) -> set[str]:
-        """Return the topics that were restored to this log directory like that, and are there."""
+        """Return the existing topics of this log directory that were restored with these digests."""
         (root,) = found.roots
         return {
             topic
@@ -42,7 +42,7 @@ class Restoration:
         """Refuse topics that have records.
 
         Raises:
-            ValueError: one has.
+            ValueError: a topic has records.
         """
         for topic, number in directory.partitions():
             end = directory.log(topic, number).log_end_offset if topic in self.digests else 0
@@ -53,12 +53,12 @@ class Restoration:
                 )
 
     def stage(self, directory: LogDirWriter, staging: str, made: Mapping[str, str | None]) -> None:
-        """Stage where logs start, and what says that the topics are restored.
+        """Stage the log start offsets, and the record of the restored topics.
 
         Args:
             directory: the log directory.
             staging: the path of the staging directory in it.
-            made: the ids of the topics that are made.
+            made: the ids of the new topics.
         """
         found = LogDirs(directory.path)
         known = dict(found.roots[0].restored_topics)
@@ -66,7 +66,7 @@ class Restoration:
         for topic, digest in self.digests.items():
             known[topic] = restored_topics.RestoredTopic(digest, ids.get(topic))
         disk.atomic_write(f"{staging}/{restored_topics.FILE}", restored_topics.content(known))
-        # With what is known of the other logs now.
+        # Include the current offsets of the other logs.
         directory.checkpoint()
         offsets = LogDirFiles(directory.path).log_start_offsets
         starts = {key: offset for key, offset in self.starts.items() if offset > 0}
@@ -75,14 +75,14 @@ class Restoration:
 
 
 def topic_id_of(found: LogDirs, topic: str) -> str | None:
-    """Return the id of a topic; None: it has none, or is not there."""
+    """Return the id of a topic; None: it has none, or does not exist."""
     return topic_ids(found, [topic]).get(topic)
 
 
 def topic_ids(found: LogDirs, topics: Collection[str]) -> dict[str, str | None]:
-    """Return the ids of those of these topics that are there; None: it has none. All logs are gone through once.
+    """Return the ids of the existing topics among these; None: a topic has no id. All logs are visited once.
 
-    Of a new cluster's topic the metadata may be all that is there.
+    A topic of a new cluster may exist only in its metadata.
     """
     described = bootstrap(found.roots[0].path, found.roots[0].node_id)
     ids: dict[str, str | None] = (

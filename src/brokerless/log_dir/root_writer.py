@@ -1,8 +1,8 @@
-"""`RootWriter`: a log directory's own files, as who has it open for writing reads and writes them.
+"""`RootWriter`: the own files of a log directory that is open for writing.
 
-They say whose it is, whether it was shut down cleanly (the marker), how far its logs are written and flushed
-(checkpoints), what a new cluster starts with, and which partitions are there. Unlike for readers (`LogDirFiles`), a
-damaged one is an error: it stops a broker too.
+These files record the directory's owner, a clean shutdown (the marker), how far its logs are written and flushed
+(checkpoints), the metadata of a new cluster, and the partitions. A damaged file is an error, as it is for a broker; for
+readers (`LogDirFiles`) it is not.
 """
 
 from __future__ import annotations
@@ -34,31 +34,33 @@ _T = TypeVar("_T")
 
 
 class RootWriter:
-    """A log directory's own files; nothing is changed before it is asked for. Who uses it has the lock.
+    """The own files of a log directory. Creating it changes nothing. A caller that writes must hold the lock.
 
     Args:
         path: the log directory.
-        journal: what is in force and not yet moved to its place; for who only looks at what a writer would find.
+        journal: a commit in force whose files are not in place yet; for a caller that only reads what a writer would
+            find.
         broker_config: the broker's configuration file; see `Cluster`.
-        metadata: where the cluster's metadata log is; likewise.
+        metadata: the directory of the cluster's metadata log; see `Cluster`.
 
     Attributes:
-        journal: as given.
-        meta: whose it is; None if the directory does not say.
-        had_marker: whether the clean-shutdown marker was there.
-        recovery_points: the checkpoint, by (topic, partition).
-        log_start_offsets: likewise.
-        high_watermarks: likewise.
-        first_dirty_offsets: likewise.
-        partitions: the directory's name of each partition, also of those that only the metadata names yet.
-        leftovers: the partition of each `-future` and `-stray` directory, by its name: a broker that starts recovers
-            these, too.
-        deleted: the topics of `-delete` directories, by name: a broker loads these, too, and then deletes them.
-        made: partitions that were made here: empty, so there is nothing to recover in them.
-        bootstrap: what a new cluster will start with; None if it has started, or there is none.
-        bootstrap_file: where that is read from.
-        cluster: what the directory says of its cluster.
-        config: of the topics that were asked for.
+        journal: the journal, as given.
+        meta: the ids of the cluster, node and directory; None: the directory does not record them.
+        had_marker: whether the clean-shutdown marker existed.
+        recovery_points: the recovery point checkpoint, by (topic, partition).
+        log_start_offsets: the log start offset checkpoint, by (topic, partition).
+        high_watermarks: the high watermark checkpoint, by (topic, partition).
+        first_dirty_offsets: the cleaner checkpoint, by (topic, partition).
+        partitions: the directory name of each partition, including partitions that only the metadata name.
+        leftovers: the partition of each `-future` and `-stray` directory, by directory name. A starting broker
+            recovers these too.
+        deleted: the topics of `-delete` directories, by directory name. A starting broker loads these, then deletes
+            them.
+        made: partitions created here: they are empty, so they need no recovery.
+        bootstrap: the metadata that a new cluster starts with; None: it has started, or there are none.
+        bootstrap_file: the path of these metadata.
+        cluster: the directory's metadata of its cluster.
+        config: the settings of the topics asked for so far.
 
     Raises:
         CorruptRecordError: a file is damaged.
@@ -144,10 +146,10 @@ class RootWriter:
         return self.meta is not None and self.meta.version >= 1
 
     def unknown(self, topic: str, partition: int) -> ValueError:
-        """Return the error that this partition is not here.
+        """Return the error for a partition that does not exist.
 
         Raises:
-            TypeError: a string in place of its number.
+            TypeError: `partition` is not a number.
         """
         check_partition(partition)
         if topic == file_names.METADATA_TOPIC:
@@ -158,17 +160,17 @@ class RootWriter:
         return unknown("topic", topic, (name for name, _ in self.partitions))
 
     def config_of(self, topic: str) -> TopicConfig:
-        """Return a topic's settings: as it was created here, or as the cluster's metadata log has them."""
+        """Return a topic's settings, from its creation here or from the cluster's metadata log."""
         if topic not in self.config:
             self.config[topic] = self.cluster.config_of(topic)
         return self.config[topic]
 
     def replication(self, key: tuple[str, int]) -> Replication:
-        """Return what is known of a partition's other replicas."""
+        """Return the known state of a partition's other replicas."""
         return self.cluster.replication(key, self.high_watermarks.get(key))
 
     def topic_ids(self, *, only: str | None = None) -> dict[str, str]:
-        """Return topics' ids, of all that have one or of one: by the metadata that is written here, or their files."""
+        """Return the ids of all topics that have one, or of topic `only`, from the metadata here or the files."""
         known = {name: topic.topic_id for name, topic in self.bootstrap.topics.items()} if self.bootstrap else {}
         for (topic, _), name in self.partitions.items():
             path = self._file(f"{name}/{checkpoints.PARTITION_METADATA}")
@@ -178,7 +180,7 @@ class RootWriter:
         return known
 
     def unserved(self, topics: Collection[str] = ()) -> dict[tuple[str, int], str]:
-        """Return why a broker will not serve partitions that are here, of these topics or of all; see `Cluster`."""
+        """Return why a broker will not serve existing partitions of these topics (empty: all); see `Cluster`."""
         found = {}
         for key, name in self.partitions.items():
             if (not topics or key[0] in topics) and storage.exists(self._file(name)):
@@ -189,15 +191,15 @@ class RootWriter:
                 except CorruptRecordError as error:
                     found[key] = f"a broker does not start: {error}"
                     continue
-                # Where a new cluster's metadata name it, who opens it puts the file there.
+                # If a new cluster's metadata name the topic, opening the log writes the file.
                 described = self.bootstrap.topics.get(key[0]) if self.bootstrap and metadata is None else None
                 topic_id = described.topic_id if described else metadata.topic_id if metadata else None
                 found[key] = self.cluster.unserved(key, topic_id)
         return {key: why for key, why in found.items() if why}
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
-        """Make a partition's directory, as far as it is not there; it is durable once this directory is."""
-        # It may be there as `t-00`.
+        """Create a partition's directory and metadata if missing; durable once the log directory is synced."""
+        # An existing directory may be named `t-00`.
         name = self.partitions.get((topic, partition), f"{topic}-{partition}")
         if not storage.exists(self._file(name)):
             self._forget((topic, partition))
@@ -209,15 +211,15 @@ class RootWriter:
         self.partitions[topic, partition] = name
 
     def write_bootstrap(self) -> None:
-        """Write what a new cluster will start with, as `bootstrap` is now."""
+        """Write the metadata that a new cluster starts with, as `bootstrap` is now."""
         assert self.bootstrap is not None
         content = self.bootstrap.format(timestamp=now_ms())
         disk.atomic_write(self._file(checkpoints.BOOTSTRAP), content)
 
     def move_bootstrap(self) -> None:
-        """Put what a new cluster will start with where releases before 4.4 have it, and 4.4 takes it from, too.
+        """Move the metadata of a new cluster to the file of releases before 4.4, which 4.4 reads too.
 
-        A commit puts it there, and it cannot put anything into the metadata log's directory.
+        A commit can replace this file, but no file in the metadata log's directory.
         """
         if self.bootstrap is None or self.bootstrap_file == self._file(checkpoints.BOOTSTRAP):
             return
@@ -232,7 +234,7 @@ class RootWriter:
         self.bootstrap_file = self._file(checkpoints.BOOTSTRAP)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
-        """Let the metadata know the highest epoch of each log: a leader of a lower one forgets the higher ones."""
+        """Raise leader epochs in the metadata to each log's highest: a leader with a lower one forgets later epochs."""
         if self.bootstrap is None:
             return
         before = self.bootstrap.format(timestamp=0)
@@ -257,24 +259,24 @@ class RootWriter:
         }
 
     def _forget(self, key: tuple[str, int]) -> None:
-        """Remove the checkpoint entries of a log that was deleted by hand: they would hide new rows."""
+        """Remove the checkpoint entries of a manually deleted log: they would hide new rows."""
         for name, offsets in self._checkpoints.items():
             if offsets.pop(key, None) is not None:
                 self._write_checkpoint(name, offsets)
 
     def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
-        """Write the checkpoints, with what these logs say; the entries of others stay."""
+        """Write the checkpoints with the offsets of these logs. Entries of other logs stay."""
         cleaned = dict(self.first_dirty_offsets)
         for key, log in logs.items():
             if log.first_dirty_offset is not None:
                 cleaned[key] = log.first_dirty_offset
             self._note_log(key, log)
-            # A missing entry is 0 to a broker: where others may have replicas, none is made up.
+            # A broker reads a missing entry as 0. If other brokers may have replicas, do not invent an entry.
             if key in self.high_watermarks or log.replication == SOLE:
                 self.high_watermarks[key] = log.replicated_end
         for name, offsets in {**self._checkpoints, checkpoints.FIRST_DIRTY_OFFSETS: cleaned}.items():
-            # The cleaner's, of its own accord: most directories have none. Without topics there is no other, either: a
-            # directory that a broker has started on, which makes all of them, is told by that.
+            # The cleaner checkpoint is written only if it changed: most directories have none. Without topics, no
+            # checkpoint is created: a directory that has them counts as one that a broker has started on.
             is_changed = name != checkpoints.FIRST_DIRTY_OFFSETS or offsets != self.first_dirty_offsets
             if is_changed and (self.partitions or storage.exists(self._file(name))):
                 self._write_checkpoint(name, offsets)
@@ -286,32 +288,32 @@ class RootWriter:
     def leftover_offsets(self, name: str) -> tuple[int, int | None]:
         """Return the checkpointed recovery point and log start offset of a leftover."""
         key = self.leftovers[name]
-        # A checkpoint has one entry for a partition: that of a future replica, unless the present one is here.
+        # A checkpoint has one entry per partition. It is the future replica's only if the current one is not here.
         if key in self.partitions:
             return 0, None
         return self.recovery_points.get(key, 0), self.log_start_offsets.get(key)
 
     def note_leftover(self, name: str, log: LogWriter) -> None:
-        """Take over into the checkpoints where a recovered leftover starts, and that all of it is durable."""
+        """Record a recovered leftover's start offset and recovery point for the checkpoints."""
         if self.leftovers[name] not in self.partitions:
             self._note_log(self.leftovers[name], log)
 
     def _note_log(self, key: tuple[str, int], log: LogWriter) -> None:
         self.recovery_points[key] = log.recovery_point
-        # As Kafka (LogManager.checkpointLogStartOffsetsInDir): where the first segment's name does not say it, and
-        # always of a tiered log. What is known of a log may not tell that it is one: an entry stays.
-        is_told = log.log_start_offset == log.first_segment_base_offset and not log.is_tiered
-        if not is_told or key in self.log_start_offsets:
+        # As Kafka (LogManager.checkpointLogStartOffsetsInDir): if the first segment's name differs from it, and always
+        # for a tiered log. A log may be tiered without being known as such, so an existing entry stays.
+        is_implied = log.log_start_offset == log.first_segment_base_offset and not log.is_tiered
+        if not is_implied or key in self.log_start_offsets:
             self.log_start_offsets[key] = log.log_start_offset
 
     def move_marker_aside(self) -> None:
-        """Take the clean-shutdown marker back, durably: from here on the directory is as a running broker has it."""
+        """Rename the clean-shutdown marker, durably. From here on the directory looks as under a running broker."""
         if storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN)):
             disk.rename(self._file(checkpoints.CLEAN_SHUTDOWN), self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE))
             disk.sync_directory(self.path)
 
     def write_marker(self) -> None:
-        """Put the marker that was moved aside back, or write one."""
+        """Rename the marker back, or write a new one."""
         if storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE)):
             disk.rename(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE), self._file(checkpoints.CLEAN_SHUTDOWN))
             disk.sync_directory(self.path)

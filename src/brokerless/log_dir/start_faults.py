@@ -20,11 +20,11 @@ _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
-    """Yield what whoever writes to a log directory should know, a sentence each: a broker may not start, or serve it.
+    """Yield a sentence for each reason why a broker may not start on a log directory or serve it.
 
     Args:
-        cluster: the log directory's.
-        topics: those whose settings matter.
+        cluster: the cluster of the log directory.
+        topics: the topics whose settings matter.
     """
     if missing := missing_ids(cluster.path):
         yield missing
@@ -34,9 +34,9 @@ def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
 
 
 def missing_ids(path: str) -> str:
-    """Describe what a KRaft broker does without the ids of a log directory; "": they are there, or it may be another's.
+    """Describe what a KRaft broker does if a log directory lacks its ids; "": it has them, or may not be a KRaft one.
 
-    Without the file itself, only a metadata log or topic ids show that a directory is a KRaft broker's.
+    Without the file, only a metadata log or topic ids show that a directory belongs to a KRaft broker.
     """
     if storage.exists(f"{path}/{checkpoints.META_PROPERTIES}"):
         return ""
@@ -49,14 +49,14 @@ def missing_ids(path: str) -> str:
 
 
 def damaged_quorum_files(path: str) -> Iterator[str]:
-    """Yield a sentence for each small file of the metadata log on which its controller or broker does not start."""
+    """Yield a sentence for each damaged small file of the metadata log that stops its controller or broker."""
     for name, check, cure in (
         (
             checkpoints.QUORUM_STATE,
             checkpoints.check_quorum_state,
             "the only controller of a cluster starts without it",
         ),
-        (checkpoints.PARTITION_METADATA, _check_metadata_id, "a broker makes it anew"),
+        (checkpoints.PARTITION_METADATA, _check_metadata_id, "a broker recreates it"),
     ):
         file = f"{path}/{METADATA}/{name}"
         if storage.exists(file):
@@ -68,12 +68,12 @@ def damaged_quorum_files(path: str) -> Iterator[str]:
 
 
 def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator[str]:
-    """Yield a sentence for each id that does not let one broker start on all of these log directories.
+    """Yield a sentence for each id that keeps one broker from starting on all of these log directories.
 
-    As `MetaPropertiesEnsemble.verify`: the ids of cluster and node are the same in all, each directory's own in none.
+    As `MetaPropertiesEnsemble.verify`: all directories share the cluster and node id; each has its own directory id.
 
     Args:
-        found: the ids that each directory has, by its path.
+        found: the ids of each directory, by path.
     """
     for name, ids in (
         ("cluster.id", {path: meta.cluster_id for path, meta in found.items()}),

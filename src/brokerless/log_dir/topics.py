@@ -1,4 +1,4 @@
-"""Topics that a write goes to: what they are to be if it makes them, and what is there and said of them."""
+"""The topics of a write: the properties of new topics, and checks against existing ones."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NewTopic:
-    """What a topic is to be if a write makes it. Of one that is there: what it has to be already.
+    """The properties of a topic that a write creates. An existing topic must have them already.
 
-    Settings that the log directory itself does not tell, as one of ZooKeeper's times, are taken to be these where the
-    topic is named.
+    Some log directories do not record settings, for example those from ZooKeeper's times. Then the settings given here
+    are used for the topic.
 
     Attributes:
-        partitions: how many; None: as many as the topic has that is overwritten, else 1.
-        topic_id: needed where its cluster has been started on the directory; None: a random one, or none, as
-            `LogDirWriter.create_topic` has it.
-        config: those that differ from Kafka's defaults, as keywords of `TopicConfig`.
+        partitions: the number of partitions; None: that of an overwritten topic, else 1.
+        topic_id: the topic's id, required if its cluster has been started on the directory; None: a random id or none,
+            see `LogDirWriter.create_topic`.
+        config: the settings that differ from Kafka's defaults, as keywords of `TopicConfig`.
 
     Raises:
-        ValueError: a number, an id or a setting that cannot be.
+        ValueError: a number, an id or a setting is invalid.
     """
 
     partitions: int | None = None
@@ -50,27 +50,27 @@ class NewTopic:
         TopicConfig().with_keywords(self.config)
 
     def numbers(self, before: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the partitions of the new topic, given those of an old one."""
+        """Return the partition numbers of the new topic, given those of the old one."""
         return before if before and self.partitions is None else tuple(range(self.partitions or 1))
 
 
 def needs_ids(found: LogDirs) -> bool:
-    """Tell whether a cluster has been started on a log directory: it knows its topics by their ids."""
+    """Return whether new topics need an id: a KRaft cluster has been started on the log directory."""
     (root,) = found.roots
     return root.is_kraft and bootstrap(root.path, root.node_id) is None
 
 
 def check_present(found: LogDirs, topic: str, new: NewTopic, before: tuple[int, ...]) -> None:
-    """Check that a topic is as it would have been made.
+    """Check that an existing topic has the properties of a new one.
 
     Args:
         found: the log directory.
-        topic: one that is there.
-        new: what it would have been.
-        before: its partitions.
+        topic: an existing topic.
+        new: the properties to compare.
+        before: the topic's partitions.
 
     Raises:
-        ValueError: it has something else.
+        ValueError: a property differs.
     """
     if new.partitions not in (None, len(before)):
         raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
@@ -88,18 +88,18 @@ def check_config(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> None:
-    """Check that a topic has the settings given for it, where they are known.
+    """Check that an existing topic has the given settings, as far as its settings are known.
 
     Args:
         path: the log directory.
-        node_id: the broker's.
-        topic: one that is there.
-        config: those given.
+        node_id: the broker's `node.id`.
+        topic: an existing topic.
+        config: the given settings.
         broker_config: the broker's configuration file; see `Cluster`.
-        metadata: where the cluster's metadata log is; likewise.
+        metadata: the directory of the cluster's metadata log; see `Cluster`.
 
     Raises:
-        ValueError: it has others, which only its cluster can change.
+        ValueError: a setting differs; only the topic's cluster can change it.
     """
     if not config:
         return
@@ -111,24 +111,26 @@ def check_config(
 
 
 def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, str], *, needs_id: bool) -> None:
-    """Check that a topic can have the id that it is to have.
+    """Check that a new topic can have its id.
 
     Args:
         found: the log directory.
-        topic: the name.
-        new: what it is to be.
-        ids: the topics that are there, by those that they have.
-        needs_id: a cluster has been started on the directory, and knows it by its id.
+        topic: the topic's name.
+        new: the properties of the new topic.
+        ids: the existing topics, by id.
+        needs_id: whether an id is required; see `needs_ids`.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: another topic has the id, or the required id is missing.
     """
     if new.topic_id is not None:
         other = ids.get(new.topic_id)
         if other == topic:
             raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
         if other is not None:
-            raise ValueError(f"topic id {new.topic_id} is that of topic {other!r}: of two, a broker loads one")
+            raise ValueError(
+                f"topic id {new.topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
+            )
     elif needs_id:
         raise ValueError(
             f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "
@@ -137,13 +139,13 @@ def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, st
 
 
 def topics_by_id(found: LogDirs) -> dict[str, str]:
-    """Return the topics that have an id, by it."""
+    """Return the topics that have an id, by id."""
     first = {log.topic: log for log in reversed(found.logs()) if log.topic is not None}
     return {log.topic_id: topic for topic, log in first.items() if log.topic_id is not None}
 
 
 def partitions_of(found: LogDirs) -> dict[str, tuple[int, ...]]:
-    """Return the partitions that each topic has here, or has by the metadata of a new cluster."""
+    """Return the partitions of each topic, from the directories and the metadata of a new cluster."""
     known = {(log.topic, log.partition) for log in found.logs() if log.topic is not None and log.partition is not None}
     described = bootstrap(found.roots[0].path, found.roots[0].node_id)
     for topic, metadata in described.topics.items() if described is not None else ():
@@ -152,7 +154,7 @@ def partitions_of(found: LogDirs) -> dict[str, tuple[int, ...]]:
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    """Return the partitions of each topic, in order."""
+    """Group partitions by topic, in order."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         found.setdefault(topic, []).append(partition)
@@ -162,19 +164,19 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]
 def stage_topics(
     directory: LogDirWriter, staging: str, made: Mapping[str, NewTopic], partitions: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[str | None, TopicConfig]]:
-    """Stage what the log directory's own files will say of topics that are made.
+    """Stage the log directory's own files for new topics: the metadata and the checkpoints.
 
     Args:
         directory: the log directory.
         staging: the path of the staging directory.
-        made: what each topic is to be.
-        partitions: those of each.
+        made: the properties of each new topic.
+        partitions: the partitions of each new topic.
 
     Returns:
-        Their ids, if they have any, and settings.
+        The id (None: it has none) and the settings of each topic.
 
     Raises:
-        ValueError: an id is another topic's.
+        ValueError: another topic has an id.
     """
     if not made:
         return {}
@@ -190,7 +192,7 @@ def stage_topics(
             epochs = dict.fromkeys(partitions[topic], 0)
             described.topics[topic] = Topic(topic_id, config.to_configs(), epochs)
         disk.atomic_write(f"{staging}/{checkpoints.BOOTSTRAP}", described.format(timestamp=now_ms()))
-    # What is known of old logs, also of some that were removed by hand, is not true of the new ones.
+    # Entries of old logs, including manually removed ones, do not apply to the new logs.
     directory.checkpoint()
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if storage.exists(f"{directory.path}/{name}"):

@@ -1,10 +1,11 @@
-"""The transactional ids of a log directory: who each stands for, and what it has open. The coordinator's part.
+"""The transaction coordinator of a log directory: the producer and the open transaction of each transactional id.
 
-A cluster keeps this in `__transaction_state`; a directory at rest keeps it in one small text beside its checkpoints,
-which a broker leaves alone. Each change is durable before it has an effect: a partition is noted before the first batch
-of a transaction goes there, the outcome before the first marker. So the next `open_log_dir` after a crash finishes a
-commit that was cut short, and aborts a transaction without an outcome: who holds the directory's lock knows that its
-producer is gone. A transaction is aborted, too, when its id is taken again.
+A cluster keeps this state in `__transaction_state`. A directory at rest keeps it in a small text file beside its
+checkpoints, which brokers ignore. Each change is durable before it takes effect: a partition is recorded before the
+transaction's first batch goes there, and the outcome before the first marker.
+
+So after a crash the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome: the
+holder of the directory's lock knows that its producer is gone. A new producer with the same id aborts it too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 FILE = "brokerless-transactional-ids.json"
 _VERSION = 0
 _MAX_EPOCH = (1 << 15) - 1
-# One coordinator, of one epoch: there is nobody else to be fenced.
+# There is one coordinator, with one epoch: no other one needs fencing.
 _COORDINATOR_EPOCH = 0
 
 
@@ -44,11 +45,11 @@ class TransactionalIds:
 
     Args:
         directory: the log directory.
-        writer: gives the log of a partition, open for writing.
-        partitions: what there is; a partition that was deleted needs no marker.
+        writer: returns the log of a partition, open for writing.
+        partitions: returns the existing partitions; a deleted partition needs no marker.
 
     Raises:
-        CorruptRecordError: the file cannot be read.
+        CorruptRecordError: the file is damaged.
     """
 
     def __init__(
@@ -63,30 +64,32 @@ class TransactionalIds:
         self._states = _states(self._path)
 
     def finish(self) -> None:
-        """End what a crash left open: as was decided before it, or else with an abort."""
+        """End the transactions that a crash left open: with their recorded outcome, or else with an abort."""
         for transactional_id in self._states:
             self._abort_open(transactional_id)
 
     def start(self, transactional_id: str, producer_id: int | None = None) -> tuple[int, int]:
-        """Take a transactional id: fence who had it, and abort what that left open.
+        """Acquire a transactional id: fence its previous producer, and abort that one's open transaction.
 
         Args:
             transactional_id: any text.
-            producer_id: for an id that is new; None for a random one.
+            producer_id: the producer id of a new transactional id; None: a random one.
 
         Returns:
-            The producer id, and the epoch to be used from now on.
+            The producer id, and the new epoch.
 
         Raises:
-            ValueError: the id stands for another producer id.
+            ValueError: the transactional id has another producer id.
         """
         known = self._states.get(transactional_id)
         if known is None:
             known = _State(new_producer_id() if producer_id is None else producer_id, -1)
         elif producer_id not in (None, known.producer_id):
-            raise ValueError(f"transactional id {transactional_id!r} stands for producer id {known.producer_id}")
+            raise ValueError(
+                f"transactional id {transactional_id!r} has producer id {known.producer_id}, not {producer_id}"
+            )
         if known.producer_epoch >= _MAX_EPOCH - 1:
-            # its last epoch is kept for the markers of what is open
+            # the last epoch is reserved for the markers of the open transaction
             self._states[transactional_id] = known
             self._abort_open(transactional_id)
             known = _State(new_producer_id(), -1)
@@ -97,20 +100,20 @@ class TransactionalIds:
         return known.producer_id, known.producer_epoch
 
     def epoch(self, transactional_id: str) -> tuple[int, int]:
-        """Return the producer id and epoch of the newest producer."""
+        """Return the producer id and epoch of an id's newest producer."""
         state = self._states[transactional_id]
         return state.producer_id, state.producer_epoch
 
     def add(self, transactional_id: str, topic: str, partition: int) -> None:
-        """Note that the transaction goes to a partition, before it does."""
+        """Record a partition of the transaction, before its first batch goes there."""
         self._states[transactional_id].partitions.append((topic, partition))
         self._write()
 
     def end(self, transactional_id: str, *, is_commit: bool) -> None:
-        """Decide the transaction, and write its marker to each partition that it touched.
+        """Record the outcome of the transaction, and write its marker to each of its partitions.
 
-        An outcome that was decided before, and not carried out to the end, stays.
-        What was appended before must be durable. When this returns, the markers are.
+        An earlier outcome whose markers are not all written stays. The transaction's batches must be durable. When this
+        method returns, the markers are durable too.
         """
         state = self._states[transactional_id]
         if not state.partitions:
@@ -145,10 +148,10 @@ class TransactionalIds:
 
 
 def new_producer_id() -> int:
-    """Return a producer id that no broker gives: they count theirs from 0.
+    """Return a random producer id that no broker allocates: brokers allocate ids from 0.
 
-    A broker that met a new producer of its own with an id of ours would take its first batch for one that it has, and
-    drop it without a word.
+    If a broker's own new producer had the same id, the broker would mistake its first batch for a duplicate, and drop
+    it silently.
 
     >>> new_producer_id() >= 1 << 62
     True
@@ -157,10 +160,10 @@ def new_producer_id() -> int:
 
 
 def check_file(directory: str) -> None:
-    """Raise what opening a log directory would raise at its transactional ids.
+    """Check a log directory's transactional ids as opening it would.
 
     Raises:
-        CorruptRecordError: the file cannot be read.
+        CorruptRecordError: the file is damaged.
     """
     _states(f"{directory}/{FILE}")
 
@@ -196,4 +199,4 @@ def _integer(value: object, low: int, high: int) -> int:
 def _outcome(value: object) -> Literal["open", "commit", "abort"]:
     if value == "commit" or value == "abort" or value == "open":  # noqa: PLR1714 - what mypy understands
         return value
-    raise ValueError(f"{value!r} is no outcome")
+    raise ValueError(f"{value!r} is no outcome: open, commit or abort expected")

@@ -1,11 +1,13 @@
-"""`LogDirWriter`: one log directory open for writing, in a broker's place. `create_log_dir` and `open_log_dir` make it.
+"""`LogDirWriter`: one log directory, open for writing in place of its broker.
 
-While it is open the directory is as a running broker has it: locked, and without the clean-shutdown marker, so that
-whatever happens a broker (or we) will recover the logs. The marker is moved aside, not removed: to a name that brokers
-pass over at start, from where a complete `close` puts it back byte for byte, with the broker epoch in it.
+`create_log_dir` and `open_log_dir` return it. While it is open, the directory looks as under a running broker: locked,
+and without the clean-shutdown marker. After a crash, the next broker or writer therefore recovers the logs.
 
-The order of `close` is Kafka's (`LogManager.shutdown`): the logs are closed, then the checkpoints are written, then the
-marker, which says that all of that was done.
+The marker is not removed but renamed, to a name that brokers ignore at start. A complete `close` renames it back, byte
+for byte, with the broker epoch in it.
+
+`close` follows Kafka's order (`LogManager.shutdown`): it closes the logs, writes the checkpoints, then writes the
+marker, which confirms the first two.
 """
 
 from __future__ import annotations
@@ -38,44 +40,45 @@ if TYPE_CHECKING:
 
     from brokerless.log_dir.cluster_metadata import Path
 
-# So many partitions are named in a warning.
+# The most partitions that a warning names.
 _NAMED = 3
 
 
 class LogDirWriter:
-    """One log directory, open for writing. Also a context manager: leaving it closes it, an exception or not.
+    """A log directory open for writing. It is a context manager: leaving the block closes the directory.
 
-    An error in the caller's block says nothing about the logs: an append is whole or was refused. So the directory is
-    closed cleanly then, too; only a log that cannot be closed leaves it to be recovered.
+    An exception in the block also closes the directory cleanly: each append is either whole or refused, so the error
+    leaves no log half written. The directory needs recovery only if a log cannot be closed.
 
     Args:
-        path: the log directory: what a broker's `log.dirs` names.
-        sole_replica: no other broker has replicas of these partitions, or none that matters. None: nothing will be
-            appended, so no warning is needed of brokers that may have some.
-        recover: recover each log when it is opened, even if the directory was left clean, even if sound batches behind
-            damage are lost with that, which are set aside, and even if records are missing that other files tell of.
-        lock: the directory's, if the caller has it; None: it is taken.
-        next_producer_id: the first producer id that the cluster has not given yet; None: as its metadata log says. See
-            `reserve_producer_id`.
-        broker_config: the broker's configuration file (`server.properties`): settings of topics that have none of
-            their own, below those that were set at runtime.
-        metadata: the directory that has the cluster's metadata log, where `metadata.log.dir` is another one.
+        path: the log directory, an entry of the broker's `log.dirs`.
+        sole_replica: True: no other broker has replicas of these partitions, or none that matters. False: warn about
+            brokers that may have some. None: nothing will be appended, so do not warn.
+        recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
+            ahead even if it cuts off sound batches behind damage (it sets them aside), or if records are missing that
+            other files account for.
+        lock: the directory's lock, if the caller holds it; None: acquire it.
+        next_producer_id: the first producer id that the cluster has not allocated yet; None: read it from the
+            metadata log. See `reserve_producer_id`.
+        broker_config: the broker's configuration file (`server.properties`). Its settings apply to topics that have
+            none of their own, below settings made at runtime.
+        metadata: the directory of the cluster's metadata log, if `metadata.log.dir` is another directory.
 
     Attributes:
-        path: as given.
-        was_clean: whether the last who wrote here shut down cleanly. If not, each log is recovered when it is opened.
-        node_id: the broker's; None if the directory does not say.
-        cluster_id: likewise.
-        directory_id: likewise.
-        transactional_ids: those of the producers that wrote here.
-        rolled_forward: the names of partitions of an interrupted commit that was carried out when this was opened.
+        path: the path, as given.
+        was_clean: whether the last broker or writer shut down cleanly. If not, each log is recovered when it is opened.
+        node_id: the broker's `node.id`; None: the directory does not record it.
+        cluster_id: the cluster's id; None: the directory does not record it.
+        directory_id: the directory's own id; None: the directory does not record it.
+        transactional_ids: the transactional ids of the producers that wrote here.
+        rolled_forward: the partitions of an interrupted commit that opening the directory completed.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
-        ValueError: it is no log directory.
+        LogInUseError: a broker, or another writer, has the directory open.
+        ValueError: `path` is no log directory.
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
-        ValueError: `broker_config` is another broker's, or has a value that cannot be; `metadata` has no metadata log,
-            or another cluster's.
+        ValueError: `broker_config` belongs to another broker or has an invalid value; or `metadata` has no metadata
+            log, or that of another cluster.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as log_dir:
@@ -106,11 +109,11 @@ class LogDirWriter:
             raise ValueError(f"not a log directory: {self.path!r} has none of its files; `create` makes a new one")
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicConfig] = {}
-        # Those that could not be opened, at a point where some of their files may have been changed.
+        # Partitions whose opening failed after it may have changed some of their files.
         self._unsure: set[tuple[str, int]] = set()
-        # The topics that were asked for, of whose partitions it was said which a broker will not serve.
+        # The topics whose unserved partitions were reported already.
         self._judged: set[str] = set()
-        # The names of leftovers that were recovered.
+        # The names of recovered leftovers.
         self._recovered: set[str] = set()
         self._recover = recover
         self._process = os.getpid()
@@ -127,8 +130,8 @@ class LogDirWriter:
             if sole_replica is False and (others := self._other_replicas()):
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
                 warnings.warn(
-                    f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader has "
-                    "what is written here truncated; say sole_replica if none counts",
+                    f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
+                    "truncate records written here; say sole_replica if none counts",
                     stacklevel=3,  # the caller of open_log_dir
                 )
             if sole_replica is not None:
@@ -139,7 +142,7 @@ class LogDirWriter:
             try:
                 self.transactional_ids.finish()
             except BaseException:
-                # What was clean stays so, but for what was being changed.
+                # A clean directory stays clean, except for the log that was being changed.
                 with contextlib.suppress(Exception):
                     self.close()
                 raise
@@ -159,27 +162,27 @@ class LogDirWriter:
         except Exception as closing:
             if error is None:
                 raise
-            # What went wrong first says more.
-            error.add_note(f"{self.path} is left to be recovered: {closing}")
+            # The first error says more.
+            error.add_note(f"{self.path} could not be closed and needs recovery: {closing}")
 
     def __repr__(self) -> str:
         return f"LogDirWriter({self.path!r})"
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, or left to be recovered after an error."""
+        """Whether the directory was closed, or an error left it in need of recovery."""
         return self._lock is None
 
     def partitions(self) -> list[tuple[str, int]]:
-        """Return all (topic, partition) here, sorted; deleted, stray and future ones are left out."""
+        """Return all (topic, partition) pairs, sorted. Deleted, stray and future partitions are left out."""
         return sorted(self._root.partitions)
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of a topic that is here; None: it has none."""
+        """Return a topic's id; None: the topic has none."""
         return self._root.topic_ids(only=topic).get(topic)
 
     def config_of(self, topic: str, partition: int) -> TopicConfig:
-        """Return the settings that a partition is open with; of one that is not, those that its topic has."""
+        """Return the settings that a partition is open with; if it is not open, its topic's settings."""
         return self._opened_with.get((topic, partition)) or self._root.config_of(topic)
 
     def create_topic(
@@ -191,32 +194,38 @@ class LogDirWriter:
         leader_epoch: int = 0,
         **config: object,
     ) -> str | None:
-        """Create a topic: its partitions' directories and, in a new cluster, its metadata.
+        """Create a topic: its partition directories and, in a new cluster, its metadata.
 
-        A KRaft broker takes only topics that its cluster's metadata names, and renames other directories `-stray`. In
-        a directory that no broker has started on yet, the metadata is written here. Else the topic has to be created
-        in its cluster, and `topic_id` is the id that it got there. Before KRaft a broker takes any directory.
+        A KRaft broker serves only topics that its cluster's metadata name, and renames other directories `-stray`. If
+        no broker has started on the directory yet, this method writes the metadata. Otherwise, create the topic in
+        its cluster first and pass its id as `topic_id`. Before KRaft, a broker serves any directory.
 
         Args:
-            name: as Kafka allows.
-            partitions: how many.
-            topic_id: 22 characters of URL-safe base64; None: a random one, where it may be.
-            leader_epoch: of the partitions' leader; not below that of any batch that will be written.
-            config: the topic's (`TopicConfig`); a new cluster's broker is told them.
+            name: a name that Kafka allows.
+            partitions: the number of partitions.
+            topic_id: 22 characters of URL-safe base64; None: a random id, in a new cluster.
+            leader_epoch: the leader epoch of the partitions; at least that of every batch that will be written.
+            config: the topic's settings (`TopicConfig`). The metadata of a new cluster record them.
 
         Returns:
-            The topic's id; None if it has none.
+            The topic's id; None: the topic has none.
 
         Raises:
-            ValueError: the topic exists; Kafka does not allow the name; the cluster's own id is needed, or the id is
-                another topic's.
+            ValueError: the topic exists, Kafka does not allow the name, the id from the cluster is missing, or another
+                topic has the id.
+
+        >>> import brokerless as bl
+        >>> with bl.create_log_dir(NEW) as log_dir:
+        ...     topic_id = log_dir.create_topic("orders", cleanup_policy="compact")
+        ...     log_dir.config_of("orders", 0).cleanup_policy
+        'compact'
         """
         self._check_open()
         present = {topic for topic, _ in self._root.partitions}
         if name in present:
             raise ValueError(f"topic {name!r} exists")
         file_names.check_topic_names([name], present)
-        # A copy of one of Kafka's own topics needs it to be there.
+        # A copy of an internal topic needs the topic.
         file_names.check_writable_topic(name, is_copy=True)
         file_names.check_partitions(name, partitions)
         file_names.check_leader_epoch(name, leader_epoch)
@@ -224,13 +233,15 @@ class LogDirWriter:
             checkpoints.check_topic_id(topic_id)
             for other, known in self._root.topic_ids().items():
                 if known == topic_id:
-                    raise ValueError(f"topic id {topic_id} is that of topic {other!r}: of two, a broker loads one")
+                    raise ValueError(
+                        f"topic id {topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
+                    )
         own = TopicConfig().with_keywords(config)
         if self._root.bootstrap is not None:
             topic_id = topic_id or checkpoints.random_id()
             epochs = dict.fromkeys(range(partitions), leader_epoch)
             self._root.bootstrap.topics[name] = Topic(topic_id, own.to_configs(), epochs)
-            # Before the directories: those of a topic that the metadata does not name become stray.
+            # Before the directories: a broker renames directories -stray if the metadata do not name their topic.
             self._root.write_bootstrap()
         elif topic_id is None and self._root.is_kraft:
             raise ValueError(
@@ -244,22 +255,23 @@ class LogDirWriter:
         return topic_id
 
     def log(self, topic: str, partition: int, *, leader_epoch: int | None = None, **config: object) -> LogWriter:
-        """Open a partition for writing, the first time; recovered, if the directory was not left clean.
+        """Return a partition's log, open for writing.
 
-        One that was closed is opened again.
+        The first call opens the log, and recovers it if the directory was not shut down cleanly. Later calls return
+        the same log. A log that was closed is opened again.
 
         Args:
-            topic: one that is here.
-            partition: likewise.
-            leader_epoch: what appended batches are stamped with; None: that of the topic's metadata, if it is
-                written here, else the last one that the log knows.
-            config: what differs from those the topic has: its own, as it was created here, or as the cluster's
-                metadata log says; else those of its broker; else Kafka's defaults.
+            topic: an existing topic.
+            partition: the number of an existing partition.
+            leader_epoch: the leader epoch of appended batches; None: that of the topic's metadata, if they are
+                written here, else the last one in the log.
+            config: settings that differ from the topic's. The topic's come from its creation here or from the
+                cluster's metadata log, else from its broker, else they are Kafka's defaults.
 
         Raises:
-            ValueError: it is not here; it is open with other settings.
-            CorruptRecordError: a broker would not load it either; or it needs recovery that would lose sound batches
-                behind damage, or lacks records that other files in the directory tell of, and nothing was changed.
+            ValueError: the partition does not exist, or is open with other settings.
+            CorruptRecordError: a broker would not load the log either; or recovery would lose sound batches behind
+                damage; or the log lacks records that other files in the directory account for. Nothing was changed.
         """
         self._check_open()
         if leader_epoch is not None:
@@ -284,13 +296,13 @@ class LogDirWriter:
             first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
             recover=self._recover,
             high_watermark=None if before else self._root.high_watermarks.get(key),
-            # What fails until then leaves the directory as clean as it is.
+            # An earlier failure leaves a clean directory clean.
             before_changes=lambda: self._unsure.add(key),
             reserve_producer_id=self.reserve_producer_id,
             replication=SOLE if self._is_sole else self._root.replication(key),
         )
         if self._root.bootstrap is not None:
-            # Files that somebody else put here may have more than was closed here, and producers that have expired.
+            # Files copied in from elsewhere may hold more than was closed here, and expired producers.
             known = log.highest_cluster_producer_id(self._root.recovery_points.get(key, 0))
             if known is not None:
                 self.reserve_producer_id(known)
@@ -302,8 +314,8 @@ class LogDirWriter:
         return log
 
     def _concerns(self, log: LogWriter, topic: str) -> Iterator[str]:
-        """Yield what opening a log has lost of it, and, the first time for a topic, why a broker will not serve it."""
-        # Of a damaged end, that it was cut off says it all.
+        """Yield the losses of opening a log and, once per topic, why a broker will not serve its partitions."""
+        # A cut at damage also explains the missing records.
         if cuts := [cut for cut in log.cuts if cut.is_damage]:
             yield from (f"{log.directory}: recovery has cut off {cut}; it is set aside there" for cut in cuts)
         elif log.promise is not None:
@@ -315,18 +327,21 @@ class LogDirWriter:
                 yield "; ".join([*unserved[:_NAMED], *more])
 
     def reserve_producer_id(self, producer_id: int) -> None:
-        """Make sure that the cluster never gives this producer id to a producer of its own.
+        """Ensure that the cluster never allocates this producer id to one of its own producers.
 
-        A broker takes the first batches of a new producer for duplicates where a log has another one of the same id: it
-        acknowledges them, and they are lost. The metadata of a new cluster get a record that it goes on above the id.
-        A cluster that exists has to be above it already, and to have no other broker: a controller gives each of them a
-        thousand ids at a time (`ProducerIdControlManager`), which it gives to producers as these come, until it stops.
+        If a log already has batches with the id of a new producer, a broker mistakes that producer's first batches
+        for duplicates. It acknowledges them without storing them: they are lost.
+
+        - In a new cluster, a record is added to the metadata, so that allocation continues above the id.
+        - An existing cluster must have allocated the id already, and must have no other broker. The controller
+          allocates blocks of a thousand ids to each broker (`ProducerIdControlManager`), and a broker hands out the
+          ids of its block until it stops.
 
         Args:
-            producer_id: of batches that will be appended. From 2^62 on no cluster gives one.
+            producer_id: the producer id of batches to append. No cluster allocates ids from 2^62 on.
 
         Raises:
-            ValueError: the cluster may yet give it, or how far it has got is not known.
+            ValueError: the cluster may still allocate the id, or its next producer id is not known.
         """
         self._check_open()
         if producer_id >= _native.FIRST_OWN_PRODUCER_ID:
@@ -363,7 +378,7 @@ class LogDirWriter:
         )
 
     def _other_replicas(self) -> str:
-        """Say which partitions other brokers have, or may have; "": none."""
+        """Describe the partitions that other brokers have, or may have; "": none."""
         root = self._root
         try:
             shared = {
@@ -380,7 +395,7 @@ class LogDirWriter:
         return ", ".join(known[:3]) + more
 
     def _described_epoch(self, topic: str, partition: int, leader_epoch: int | None) -> int | None:
-        """Bring the metadata that is written here to this leader epoch; return it, or the one known if it is None."""
+        """Raise the leader epoch in the metadata written here; return it, or the known epoch if it is None."""
         described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
         if described is None:
             return leader_epoch
@@ -388,7 +403,7 @@ class LogDirWriter:
         if leader_epoch is not None and leader_epoch > known:
             described.leader_epochs[partition] = leader_epoch
             self._root.write_bootstrap()
-        # A crash in the middle of create_topic leaves these to be made.
+        # A crash during create_topic can leave the metadata without the directory.
         if not storage.exists(
             self._file(f"{self._root.partitions[topic, partition]}/{checkpoints.PARTITION_METADATA}")
         ):
@@ -397,19 +412,19 @@ class LogDirWriter:
         return known if leader_epoch is None else leader_epoch
 
     def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
-        """Put staged partition directories in the place of those here, all or none, whatever happens meanwhile.
+        """Replace partition directories by staged ones: all of them or none, even across a crash.
 
-        What fails once they are in force is a warning: whoever took it for a failure would write again. The directory
-        is closed then, and the next who opens it does the rest.
+        An error after the commit is only a warning, since a caller that saw a failure would write the rows again. The
+        directory is closed then, and the next writer that opens it completes the commit.
 
         Args:
-            staging: the name of a directory in this one, with whole, cleanly closed partition directories, and files of
-                the log directory; all durable. The logs they replace are closed.
-            unique: 32 hex digits that no other directory has in its name.
-            gone: names of partition directories that go without another in their place.
+            staging: the name of a directory inside this one. It holds whole, cleanly closed partition directories, and
+                files of the log directory; all are durable. The logs that they replace are closed.
+            unique: 32 hex digits that no other directory name contains.
+            gone: names of partition directories to delete without a replacement.
 
         Raises:
-            OSError: nothing has changed.
+            OSError: the commit failed, and nothing has changed.
         """
         self._check_open()
         self._root.write_checkpoints(self._logs)
@@ -424,11 +439,11 @@ class LogDirWriter:
             self._root.reload(replaced)
             for key in replaced:
                 if key in self._root.partitions:
-                    # The checkpoints say how far they go.
+                    # Opening the log updates the checkpoints.
                     self.log(*key)
         except BaseException as error:
             if is_committed or storage.exists(self._file(journal.NAME)):
-                # Left as it is, without the marker: what is known here of the logs may not be true any more.
+                # Leave it without the marker: the state held here may no longer match the logs.
                 self._unlock()
                 rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
                 if isinstance(error, Exception):
@@ -438,20 +453,20 @@ class LogDirWriter:
             raise
 
     def checkpoint(self) -> None:
-        """Write down how far the open logs are flushed, as a broker does each minute: recovery starts from there."""
+        """Checkpoint how far the open logs are flushed. Recovery starts there; a broker does this every minute."""
         self._check_open()
         self._root.write_checkpoints(self._logs)
 
     def close(self) -> None:
-        """Close all logs, and leave what a broker leaves that shut down cleanly; a second time is harmless.
+        """Close all logs, and leave the directory as a broker does after a clean shutdown.
 
-        The marker of a directory that had none is written only if every log of it was opened, and so recovered. The
-        replicas on their way to it, and stray ones, are recovered then, too. In a process that was forked from the one
-        that opened the directory nothing is done.
+        Idempotent; does nothing in a forked child. If the directory had no clean-shutdown marker, one is written only
+        if every log was opened, and thereby recovered. Future and stray replicas are then recovered as well.
 
         Raises:
-            OSError: a log could not be closed; the directory will be recovered by whoever opens it next.
-            ValueError: likewise, and it had been broken by an error before.
+            OSError: a log could not be closed; the next writer or broker recovers the directory.
+            ValueError: a log that an earlier error broke could not be closed; the next writer or broker recovers the
+                directory.
         """
         if self._lock is None or os.getpid() != self._process:
             return
@@ -468,18 +483,18 @@ class LogDirWriter:
             self._unlock()
 
     def recover_leftovers(self, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
-        """Recover `-future` and `-stray` directories, as a broker does that starts, and close them.
+        """Recover `-future` and `-stray` directories, as a starting broker does, and close them.
 
-        A future replica becomes the partition's as soon as it has caught up; a stray one is kept to be looked into.
+        A future replica replaces the partition's log once it has caught up; a stray one is kept for inspection.
 
         Args:
-            topics: only those of these; none: all.
+            topics: recover only directories of these topics; empty: all.
 
         Yields:
-            The directory's name, and what was changed, a line each.
+            The directory's name, and one line per change.
 
         Raises:
-            CorruptRecordError: a broker would not start on it.
+            CorruptRecordError: a broker would not start on a directory.
         """
         self._check_open()
         for name, (topic, _) in self._root.leftovers.items():
@@ -499,7 +514,7 @@ class LogDirWriter:
                 yield name, steps
 
     def _recovers_leftovers(self) -> bool:
-        """Recover leftovers of a directory that was not left clean; False: one cannot be."""
+        """Recover the leftovers of a directory that was not shut down cleanly; False: one cannot be recovered."""
         try:
             are_any = bool(list(self.recover_leftovers()))
         except CorruptRecordError as error:
@@ -533,22 +548,26 @@ def open_log_dir(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> LogDirWriter:
-    """Open one log directory for writing, in the place of its broker.
+    """Open an existing log directory for writing, in place of its broker.
+
+    The broker must be stopped: the directory's lock admits one writer. Close the directory, or leave the `with` block,
+    before the broker starts again.
 
     Args:
-        path: the log directory: what a broker's `log.dirs` names.
-        sole_replica: no other broker has replicas of these partitions, or none that matters: do not warn of them.
-        recover: recover each log when it is opened, even if the directory was left clean, even if sound batches behind
-            damage are lost with that, which are set aside, and even if records are missing that other files tell of.
-        next_producer_id: the first producer id that the cluster has not given yet; None: as its metadata log says. See
-            `LogDirWriter.reserve_producer_id`.
-        broker_config: the broker's configuration file (`server.properties`): settings of topics that have none of
-            their own, below those that were set at runtime.
-        metadata: the directory that has the cluster's metadata log, where `metadata.log.dir` is another one.
+        path: the log directory, an entry of the broker's `log.dirs`.
+        sole_replica: True: no other broker has replicas of these partitions, or none that matters; do not warn.
+        recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
+            ahead even if it cuts off sound batches behind damage (it sets them aside), or if records are missing that
+            other files account for.
+        next_producer_id: the first producer id that the cluster has not allocated yet; None: read it from the
+            metadata log. See `LogDirWriter.reserve_producer_id`.
+        broker_config: the broker's configuration file (`server.properties`). Its settings apply to topics that have
+            none of their own, below settings made at runtime.
+        metadata: the directory of the cluster's metadata log, if `metadata.log.dir` is another directory.
 
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
-        ValueError: it is no log directory, or `broker_config` or `metadata` does not fit it.
+        ValueError: `path` is no log directory, or `broker_config` or `metadata` does not fit it.
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
 
     >>> import brokerless as bl
@@ -577,25 +596,26 @@ def create_log_dir(
     release: str = "4.0",
     broker_config: Path | None = None,
 ) -> LogDirWriter:
-    """Make a new log directory, for a broker that has not run yet, and open it for writing.
+    """Create a log directory for a broker that has not run yet, and open it for writing.
 
-    A KRaft broker with this `node.id` that is its own and only controller (`controller.quorum.voters`) starts from it
-    as from one that it formatted itself, with all topics that were created in it.
+    A KRaft broker can start from the result as from a directory that it formatted itself, with all topics created in
+    it. It must have this `node.id` and be its own and only controller (`controller.quorum.voters`).
 
     Args:
-        path: a new directory in one that exists; or an empty directory.
-        cluster_id: None: a random one; before KRaft none, the cluster that takes it has one.
+        path: a new directory inside an existing one, or an empty directory.
+        cluster_id: the id of the new cluster; None: a random id. Before KRaft None means no id, and the cluster that
+            adopts the directory writes its own.
         node_id: the broker's `node.id`, or `broker.id` before KRaft.
-        directory_id: the directory's own; None: a random one; before KRaft none.
-        kraft: whether it is for a cluster without ZooKeeper.
-        release: the oldest Kafka that can serve it, from "3.9" on; newer ones can, too. The new cluster has the
-            features of this release until somebody upgrades them (`kafka-features.sh`).
+        directory_id: the directory's own id; None: a random id, or none before KRaft.
+        kraft: whether the cluster runs without ZooKeeper.
+        release: the oldest Kafka release that can serve the directory, "3.9" or later; newer releases can serve it
+            too. The new cluster has the features of this release until they are upgraded (`kafka-features.sh`).
         broker_config: the broker's configuration file (`server.properties`).
 
     Raises:
         FileExistsError: the directory is not empty.
-        LogInUseError: another process is creating it.
-        ValueError: an id or the release is none; or it would be in another log directory, or in a partition's.
+        LogInUseError: another process is creating the directory.
+        ValueError: an id or the release is invalid, or `path` is inside a log directory or a partition directory.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as log_dir:
@@ -617,16 +637,16 @@ def create_log_dir(
     with contextlib.suppress(FileExistsError):
         disk.make_directory(path)
         disk.sync_directory(os.path.dirname(os.path.abspath(path)))
-    # The lock is a file, too: none is made in a directory of anybody's.
+    # The lock is itself a file: do not create one in a directory that is in use.
     _check_unused(path)
     with contextlib.ExitStack() as failing:
         lock = Lock(f"{path}/{checkpoints.LOCK}")
         failing.callback(lock.release)
-        # Whoever had the lock before may have made it.
+        # The lock's previous holder may have created the log directory.
         _check_unused(path)
         if kraft:
             disk.atomic_write(f"{path}/{checkpoints.BOOTSTRAP}", metadata)
-        # Last: it is what makes it a log directory.
+        # Last: this file makes it a log directory.
         disk.atomic_write(f"{path}/{checkpoints.META_PROPERTIES}", meta)
         made = LogDirWriter(path, sole_replica=True, lock=lock, broker_config=broker_config)
         failing.pop_all()
@@ -641,27 +661,27 @@ def open_or_create(
     metadata: Path | None = None,
     release: str | None = None,
 ) -> LogDirWriter:
-    """Open a log directory for writing; make one where there is nothing, or an empty directory.
+    """Open a log directory for writing; create it if the path does not exist or is an empty directory.
 
     Args:
         path: the log directory.
-        sole_replica: as of `LogDirWriter`, and so are the others.
-        broker_config: likewise.
-        metadata: likewise.
-        release: of one that is made: the oldest Kafka that is to serve it (`create_log_dir`).
+        sole_replica: see `LogDirWriter`.
+        broker_config: see `LogDirWriter`.
+        metadata: see `LogDirWriter`.
+        release: the oldest Kafka release that can serve a new directory; see `create_log_dir`.
 
     Raises:
-        ValueError: `release` is given for a directory that exists, or is none; or `metadata` for one that does not.
+        ValueError: `release` is invalid, or given for an existing directory; or `metadata` is given for a new one.
     """
     name = os.fspath(path)
     if not storage.exists(name) or _is_unused(name):
         if metadata is not None:
-            raise ValueError(f"{path} is to be a new cluster's: it has no metadata log in {metadata}")
-        # Somebody else may make it at the same time.
+            raise ValueError(f"{path} is a new cluster's: it has no metadata log in {metadata}; leave metadata out")
+        # Another process may create it at the same time.
         with contextlib.suppress(FileExistsError):
             return create_log_dir(name, broker_config=broker_config, release=release or "4.0")
     if release is not None:
-        raise ValueError(f"release {release}: {path} exists, and is as it was made: leave the release out")
+        raise ValueError(f"release {release}: {path} exists, and its release cannot be changed: leave release out")
     return LogDirWriter(name, sole_replica=sole_replica, broker_config=broker_config, metadata=metadata)
 
 
@@ -671,7 +691,7 @@ def _check_unused(path: str) -> None:
 
 
 def _is_unused(path: str) -> bool:
-    """Tell whether a directory is empty, or as one who makes it into a log directory has it, or a crash leaves it."""
+    """Return whether a directory is empty, or holds only files of an unfinished `create_log_dir`."""
     unfinished = {
         checkpoints.LOCK,
         checkpoints.BOOTSTRAP,

@@ -15,9 +15,9 @@ _MANY_ROWS = 1 << 16
 
 
 def batches(file: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield rows: as many at a time as go by their size in the file, where Arrow takes 65,536 of any size.
+    """Yield rows in batches of about 4 MiB by their size in the file. Arrow's own batches have 65,536 rows of any size.
 
-    A long value that comes again and again is in a file only once: then they take more.
+    A file stores a repeated long value only once, so batches of such rows are larger in memory.
     """
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     rows = [_BYTES * group.num_rows // max(1, group.total_byte_size) for group in groups if group.num_rows]

@@ -1,4 +1,4 @@
-"""Which partition each row goes to: Kafka's rules for a producer."""
+"""The partition of each row, by the rules of Kafka's producer."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from brokerless import _native
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Rows of so many bytes are moved at once; of more, a copy of all would be much memory, and more than 2 GiB of a column
-# is more than Arrow puts together.
+# Up to this many bytes, all rows are reordered in one copy. Beyond it the copy would take much memory, and Arrow cannot
+# concatenate more than 2 GiB of a column.
 _MAX_MOVED = 64 << 20
 _CHOICE = random.Random().choice  # noqa: S311 - no secret: any partition will do
 
 
 class Partitioner:
-    """Divides the rows of one topic.
+    """The partitioner of one topic.
 
-    A row's partition is that of its `partition` column, or else the one that Kafka's murmur2 gives its key; rows
-    without a key go to one partition after the other, a batch each.
+    A row goes to the partition in its `partition` column. Without one, Kafka's murmur2 hash of its key chooses. Rows
+    without a key fill a batch of one partition, then a batch of another.
 
     Args:
-        topic: for messages.
-        partitions: those that are here, ascending.
+        topic: the topic's name, for error messages.
+        partitions: the topic's partitions in this directory, ascending.
         batch_size: bytes of a batch.
 
     Attributes:
-        partitions: as given.
+        partitions: the partitions, as given.
     """
 
     def __init__(self, topic: str, partitions: Sequence[int], batch_size: int) -> None:
@@ -41,13 +41,14 @@ class Partitioner:
         self._sticky_bytes = 0
 
     def check(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Refuse rows that `divide` could give no partition.
+        """Refuse rows for which `divide` could choose no partition.
 
         Args:
-            rows: as `batches_of` yields them.
+            rows: rows as `batches_of` yields them.
 
         Raises:
-            ValueError: the topic has not the partition of a row, or a row has a key, and not all partitions are here.
+            ValueError: a row names a partition that does not exist; or a row must be hashed by its key, and not all
+                partitions are in this directory.
         """
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
@@ -72,7 +73,7 @@ class Partitioner:
                 )
 
     def divide(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Give each row a partition, and yield the rows of each, in order. `check` must have let them pass."""
+        """Choose a partition for each row, and yield the rows of each partition in order. Call `check` first."""
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         numbers = self._keyed(rows)
@@ -86,7 +87,7 @@ class Partitioner:
                 yield number, batch
 
     def _keyed(self, rows: pa.Table) -> pa.Array[Any]:
-        """Return the partition of each row by its key, null where it has none."""
+        """Return the partition of each row by its key; null for a row without a key."""
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         if "key" not in rows.column_names:
@@ -97,7 +98,7 @@ class Partitioner:
         return keyed
 
     def _stick(self, numbers: pa.Array[Any], row_bytes: int) -> pa.Array[Any]:
-        """Give the rows without a partition to the sticky one, which is another one for each full batch."""
+        """Assign rows without a partition to the sticky partition, which changes after each full batch."""
         if not numbers.null_count:
             return numbers
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
@@ -115,7 +116,7 @@ class Partitioner:
 
 
 def _divided(rows: pa.Table, numbers: pa.Array[Any], counts: dict[int, int]) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of each number, of which there are so many."""
+    """Yield the rows of each partition number, given the count of each."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     if len(counts) > 1 and rows.nbytes > _MAX_MOVED:
@@ -131,5 +132,5 @@ def _divided(rows: pa.Table, numbers: pa.Array[Any], counts: dict[int, int]) -> 
 
 
 def join(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Join batches, those of different columns too."""
+    """Concatenate batches, whose columns may differ."""
     return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")

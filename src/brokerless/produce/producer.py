@@ -1,8 +1,7 @@
-"""`Producer`: rows to the partitions of a topic, as Kafka's producer sends them.
+"""`Producer`: sends rows to the partitions of a topic, as Kafka's producer does.
 
-Rows wait until there are enough of them, are divided among the partitions, become batches of about `batch_size`, and
-are appended as produce requests: every check of a broker applies. What was appended is durable after `flush` or
-`close`.
+Rows are buffered, partitioned, encoded in batches of about `batch_size`, and appended as produce requests: every check
+of a broker applies. Appended rows are durable after `flush` or `close`.
 """
 
 from __future__ import annotations
@@ -39,48 +38,48 @@ if TYPE_CHECKING:
     from brokerless.log_dir.cluster_metadata import Path
     from brokerless.produce.rows import Rows
 
-# Rows wait up to this many bytes, so that sending them one by one makes the same batches as sending them together.
+# Rows are buffered up to this many bytes, so that sending them one by one makes the same batches as one `send`.
 _MAX_WAITING = 4 << 20
 
 
 class Producer:
-    """Sends rows to one topic of a log directory, which must not be in use by a broker. Not for several threads.
+    """A producer for one topic of a log directory. No broker may have the directory open. Not thread-safe.
 
-    A row's partition is that of its `partition` column, or else the one that Kafka's murmur2 gives its key; rows
-    without a key go to one partition after the other, a batch each.
+    A row goes to the partition in its `partition` column. Without one, Kafka's murmur2 hash of its key chooses. Rows
+    without a key fill a batch of one partition, then a batch of another.
 
     Args:
-        path: a log directory, made if there is nothing yet; or one that is open for writing, which is left open.
-        topic: made if it is not there.
-        partitions: how many a new topic has; checked against one that is there.
+        path: a log directory, created if it does not exist; or an open `LogDirWriter`, which stays open.
+        topic: the topic, created if it does not exist.
+        partitions: the number of partitions of a new topic; an existing topic must have this number.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
-        compression_level: None for Kafka's default.
-        batch_size: bytes at which a batch is closed. A record larger than that has a batch of its own.
-        idempotent: give batches a producer id and sequences, so that a broker knows one it has.
-        transactional_id: makes the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
-            The id stands for one producer id; a new producer with it fences the one before and aborts what that left
-            open.
-        producer_id: None for a random one in [2^62, 2^63): a broker counts its own from 0, and must never meet ours.
-            A lower one is reserved (`LogDirWriter.reserve_producer_id`).
-        keep_offsets: rows keep their `offset`, `leaderEpoch` and `timestampType`, gaps too: a copy of a log, taken over
-            as a follower does. They need an `offset` and, with several partitions, a `partition` column.
+        compression_level: the codec's level; None: Kafka's default.
+        batch_size: bytes at which a batch is closed. A larger record gets a batch of its own.
+        idempotent: give batches a producer id and sequence numbers, so that a broker detects duplicates.
+        transactional_id: make the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
+            Each transactional id has one producer id. A new producer with the same transactional id fences the old
+            one and aborts its open transaction.
+        producer_id: the producer id; None: a random one in [2^62, 2^63), since brokers allocate ids from 0 and must
+            never meet ours. A lower id is reserved (`LogDirWriter.reserve_producer_id`).
+        keep_offsets: keep the `offset`, `leaderEpoch` and `timestampType` of rows, gaps included: copy a log as a
+            follower does. Rows need an `offset` column and, with several partitions, a `partition` column.
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
-        topic_id: of a new topic, where a cluster has given it one; checked against that of one that is there.
-        sole_replica: no other broker has a replica: do not warn of it (`open_log_dir`).
-        broker_config: the broker's configuration file, for settings that the topic has not of its own (`open_log_dir`).
-        metadata: the directory that has the cluster's metadata log, where it is not `path` (`open_log_dir`).
-        release: the oldest Kafka that is to serve `path`, if that is made (`create_log_dir`).
-        config: the topic's, as keywords (`TopicConfig`); those of one that is there have to be these, where the
-            directory tells them.
+        topic_id: the id that the cluster gave a new topic; an existing topic must have this id.
+        sole_replica: no other broker has a replica: do not warn (`open_log_dir`).
+        broker_config: the broker's configuration file, for settings that the topic itself lacks (`open_log_dir`).
+        metadata: the directory of the cluster's metadata log, if it is not `path` (`open_log_dir`).
+        release: the oldest Kafka release that can serve a new log directory (`create_log_dir`).
+        config: the topic's settings, as keywords (`TopicConfig`). An existing topic must have these values, as far as
+            the directory records them.
 
     Attributes:
-        topic: as given.
-        transactional_id: likewise.
-        records: how many have been appended. Not those that wait, nor those of a transaction that was aborted.
+        topic: the topic, as given.
+        transactional_id: the transactional id, as given.
+        records: the number of appended records, without buffered rows and those of aborted transactions.
 
     Raises:
-        LogInUseError: a broker, or another process, has the directory.
-        ValueError: impossible arguments.
+        LogInUseError: a broker, or another process, has the directory open.
+        ValueError: an argument is invalid, contradicts another, or does not match the existing topic.
 
     >>> with Producer(NEW_DIR, "orders", partitions=2, compression="zstd") as producer:
     ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}])
@@ -125,7 +124,7 @@ class Producer:
             "base_sequence": 0 if has_producer else -1,
             "is_transactional": transactional_id is not None,
         }
-        # What it does not take is refused before anything is made.
+        # Refuse invalid arguments before anything is created.
         placeholder = 0 if has_producer else -1
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         file_names.check_topic_name(topic)
@@ -133,7 +132,9 @@ class Producer:
         NewTopic(partitions=partitions, topic_id=topic_id, config=config)
         elsewhere = {"broker_config": broker_config, "metadata": metadata}
         if release is not None and isinstance(path, LogDirWriter):
-            raise ValueError(f"release {release}: {path.path} exists, and is as it was made: leave the release out")
+            raise ValueError(
+                f"release {release}: {path.path} exists, and its release cannot be changed: leave release out"
+            )
         self.topic = topic
         self.transactional_id = transactional_id
         self._owns_dir = not isinstance(path, LogDirWriter)
@@ -153,10 +154,10 @@ class Producer:
                 raise ValueError(f"topic {topic!r} has the id {held}, not {topic_id}")
             else:
                 check_config(self._dir.path, self._dir.node_id, topic, config, **elsewhere)
-            # The format goes on in an older one only if it is asked for again: a topic's own says 2.
+            # An older format must be asked for again each time: the topic's own settings say 2.
             self._log_settings = config | ({"message_format": magic} if magic < 2 else {})
             self._partitioner = Partitioner(topic, known, batch_size)
-            # All partitions have the topic's settings, but for logs that the caller has opened with others.
+            # All partitions have the topic's settings, except for logs that the caller opened with others.
             self._rules = RowRules(
                 self._dir.config_of(topic, known[0]).with_keywords(self._log_settings),
                 magic=magic,
@@ -170,7 +171,7 @@ class Producer:
                 raise
         self._keep_offsets = keep_offsets
         self._has_times: bool | None = None
-        # Of rows that keep their offsets, by partition.
+        # The last offset of each partition, of rows that keep their offsets.
         self._last_offsets: dict[int, int] = {}
         self._encoders: dict[int, _native.Encoder] = {}
         self._waiting: list[pa.RecordBatch] = []
@@ -179,12 +180,12 @@ class Producer:
         self._touched: set[int] = set()
         self.records = 0
         self._before_transaction = 0
-        # Not the error itself, which leads to the rows.
+        # The text, not the error: its traceback would keep the rows in memory.
         self._failure: str | None = None
         self._is_closed = False
 
     def _identity(self, producer_id: int | None) -> tuple[int, int]:
-        """Return the producer id and epoch to write with."""
+        """Return the producer id and epoch of this producer."""
         if producer_id is not None:
             self._dir.reserve_producer_id(producer_id)
         if self.transactional_id is not None:
@@ -206,39 +207,50 @@ class Producer:
         try:
             self.close()
         except (BrokerlessError, OSError, ValueError) as closing:
-            # What went wrong first says more.
+            # The first error says more.
             error.add_note(f"the producer could not be closed: {closing}")
 
     @property
     def producer_id(self) -> int | None:
-        """Its id, None without idempotence."""
+        """The producer id; None: the producer is not idempotent."""
         return None if self._producer_id < 0 else self._producer_id
 
     def send(self, rows: Rows) -> None:
-        """Send rows: Arrow's in any form, frames of other libraries, or dicts.
+        """Send rows: Arrow data, data frames or dicts.
 
-        Columns are `key`, `value`, `headers`, `timestamp` and `partition`; all but `value` may be missing. Keys and
-        values are binary or string, headers are lists of structs of key and value or maps, all of any width, also as
-        views or dictionaries. A timestamp has any unit and zone. A row without one gets the present time; where rows
-        keep their offsets, none has a time or each.
+        The columns are `key`, `value`, `headers`, `timestamp` and `partition`; only `value` is required. Types:
 
-        Rows are checked before they are accepted. A refused call accepts none of its rows, keeps those of the calls
-        before it, and the producer can be used on. Only of more than 4 MB, which are appended in parts, the parts
-        before stay; the error says how many rows they have.
+        - `key` and `value`: binary or string
+        - `headers`: a map, or a list of structs of key and value
+        - `timestamp`: any unit and time zone. A row without one gets the current time. With `keep_offsets`, either
+          all rows have a timestamp or none has.
+
+        Binary, string and list types may have any width, or be views or dictionaries.
+
+        Rows are checked before they are accepted. A refused call accepts none of its rows. Rows of earlier calls stay
+        accepted, and the producer remains usable. A call of more than 4 MiB is appended in parts: earlier parts stay,
+        and the error reports their number of rows.
 
         Args:
-            rows: anything with Arrow's PyCapsule protocol (pyarrow tables, batches and readers, pandas and Polars
-                frames, DuckDB relations), an iterable of such, or one of dicts.
+            rows: an object with Arrow's PyCapsule protocol (pyarrow tables, batches and readers, pandas and Polars
+                frames, DuckDB relations), an iterable of such objects, or an iterable of dicts.
 
         Raises:
             InvalidRecordError: the topic is compacted, and a row has no key.
-            InvalidTimestampError: a timestamp is out of the range that the topic takes.
-            RecordTooLargeError: a row is larger than a batch of the topic may be.
-            UnexpectedAppendOffsetError: an offset to be kept is below the log end offset.
-            AppendError: another refusal, of rows accepted before: they were appended, and a broker would refuse a
-                batch. Nothing later was appended to that partition, and the producer cannot be used any more.
-            TypeError: these are no rows.
-            ValueError: a column of a type that cannot be sent, an unknown partition, or no transaction was begun.
+            InvalidTimestampError: a timestamp is outside the topic's range.
+            RecordTooLargeError: a row is larger than the topic's largest batch.
+            UnexpectedAppendOffsetError: an offset to keep is below the log end offset.
+            AppendError: a broker would refuse a batch of rows that were accepted before. Nothing later was appended to
+                that partition, and the producer is no longer usable.
+            TypeError: `rows` is none of these types.
+            ValueError: a column's type is not supported, a partition does not exist, or no transaction is open.
+
+        >>> import pyarrow as pa
+        >>> with Producer(NEW_DIR, "orders") as producer:
+        ...     producer.send(pa.table({"key": ["a", "b"], "value": ["1", "2"]}))
+        ...     producer.flush()
+        ...     producer.records
+        2
         """
         self._check_usable()
         if self.transactional_id is not None and not self._is_in_transaction:
@@ -250,7 +262,7 @@ class Producer:
                 self._send_waiting()
 
     def _checked(self, rows: Rows) -> Iterator[tuple[list[pa.RecordBatch], int]]:
-        """Check rows, and yield all of them together, or as many at a time as may wait, with their bytes."""
+        """Check rows, and yield them with their bytes: all at once, or in parts that fill the buffer."""
         part: list[pa.RecordBatch] = []
         size, accepted = 0, 0
         has_times, last_offsets = self._has_times, self._last_offsets
@@ -276,7 +288,7 @@ class Producer:
         yield part, size
 
     def flush(self) -> None:
-        """Append what waits, and make all of it durable."""
+        """Append buffered rows, and make all appended rows durable."""
         self._check_usable()
         self._send_waiting()
         with self._failing():
@@ -299,19 +311,19 @@ class Producer:
         self._before_transaction = self.records
 
     def commit(self) -> None:
-        """End the transaction with a COMMIT marker in each partition that it touched, all durable."""
+        """End the transaction with a durable COMMIT marker in each partition that it wrote to."""
         self._end(is_commit=True)
 
     def abort(self) -> None:
-        """End the transaction with ABORT markers. Rows that were not yet appended are dropped.
+        """End the transaction with ABORT markers, and drop buffered rows.
 
-        It is still possible after `send` or `flush` has failed, and all that is.
+        After a failed `send` or `flush`, `abort` is the only allowed call.
         """
         self._end(is_commit=False)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begin a transaction, commit it at the end of the block, abort it on an exception.
+        """Begin a transaction, commit it at the end of the block, and abort it on an exception.
 
         >>> with Producer(NEW_DIR, "orders", transactional_id="loader") as producer:
         ...     with producer.transaction():
@@ -327,7 +339,7 @@ class Producer:
         self.commit()
 
     def close(self) -> None:
-        """Append what waits, abort an open transaction, and close the directory if it was opened here."""
+        """Append buffered rows, abort an open transaction, and close the directory if the producer opened it."""
         if self._is_closed:
             return
         with self._own_dir():
@@ -340,7 +352,7 @@ class Producer:
                 self._is_closed = True
 
     def _own_dir(self) -> AbstractContextManager[object]:
-        """Close the directory at the end of a block, if it was opened here."""
+        """Close the directory at the end of a block, if the producer opened it."""
         return self._dir if self._owns_dir else nullcontext()
 
     def _check_usable(self) -> None:
@@ -380,12 +392,12 @@ class Producer:
             try:
                 self._dir.transactional_ids.end(self.transactional_id, is_commit=is_commit)
             finally:
-                # Decided, if not carried out: that is done when the id is taken again, or the directory opened.
+                # The outcome is decided. If markers are missing, the id's next producer or the next open writes them.
                 self._touched = set()
                 self._is_in_transaction = False
 
     def _check_offsets(self, rows: pa.RecordBatch, last: dict[int, int]) -> dict[int, int]:
-        """Refuse rows whose offsets a partition cannot take, after the last ones of each; return the last of each."""
+        """Refuse offsets that do not continue each partition's last one; return the new last offsets."""
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         partitions = self._partitioner.partitions
@@ -417,14 +429,14 @@ class Producer:
         self._check_epoch()
         now = now_ms()
         with self._failing():
-            # While they waited, their time may have run out.
+            # Buffered rows may have become too old for the topic.
             rows, untimely = self._rules.timely(join(waiting), now)
             self._append_each(rows, now)
             if untimely is not None:
                 raise untimely
 
     def _append_each(self, rows: pa.Table, now: int) -> None:
-        """Append the rows of each partition. One that is refused does not keep back those of others."""
+        """Append the rows of each partition. A refused partition does not stop the others."""
         refused: dict[int, AppendError] = {}
         for partition, part in self._partitioner.divide(rows):
             try:
@@ -437,7 +449,7 @@ class Producer:
             if first is not None:
                 raise first
         finally:
-            # An error leads to this frame, and would keep the rows until Python looks for cycles.
+            # The error's traceback holds this frame, and the cycle would keep the rows until a garbage collection.
             del first, refused
 
     @contextmanager
@@ -445,7 +457,7 @@ class Producer:
         try:
             yield
         except BaseException as error:
-            # a sequence was used up, or rows are lost between batches: what follows would be refused, or out of order
+            # a sequence was used up, or rows between batches are lost: later rows would be refused or out of order
             self._failure = str(error) or type(error).__name__
             raise
 
@@ -461,11 +473,11 @@ class Producer:
         return _native.Encoder(producer_id=self._producer_id, producer_epoch=self._epoch, **encoding)
 
     def _append_batches(self, partition: int, rows: pa.RecordBatch, encoder: _native.Encoder, now: int) -> None:
-        """Append rows of one partition, as the batches that an encoder makes of them.
+        """Append rows of one partition, in the batches that an encoder makes.
 
-        Each row is one that the topic takes in a batch of its own (`RowRules`). So a batch of several that is refused,
-        since it compresses worse than those before it or the topic stores it in another codec, is split, as Kafka's
-        producer does: with the same sequences.
+        The topic accepts each row in a batch of its own (`RowRules`). A batch of several rows can still be too large:
+        it compresses worse than the batches before it, or the topic stores it in another codec. Such a batch is split,
+        and keeps its sequences, as in Kafka's producer.
         """
         sequence = encoder.next_sequence
         batches = memoryview(encoder.encode(rows, timestamp=now)).cast("B")
@@ -482,14 +494,14 @@ class Producer:
                 if split < 2:
                     raise
             finally:
-                # Also of a request that failed in its middle: what was appended until then stays.
+                # A request that failed halfway keeps the batches appended so far.
                 taken = self._taken(rows, max(before, log.written_end_offset), before)
                 self.records += taken
             if duplicates:
-                # Nothing is ever sent twice here.
+                # This producer never sends a batch twice.
                 raise AppendError(
-                    f"producer id {self._producer_id} has sent to {self.topic}-{partition} before, and "
-                    f"{duplicates} batches were taken for those and not stored: leave producer_id out, or give "
+                    f"producer id {self._producer_id} has sent to {self.topic}-{partition} before: "
+                    f"{duplicates} batches were mistaken for duplicates and not stored; leave producer_id out, or give "
                     "another one"
                 )
             if split:
@@ -500,7 +512,7 @@ class Producer:
             rows, batches = rows.slice(taken + split), batches[size:]
 
     def _taken(self, rows: pa.RecordBatch, end: int, before: int) -> int:
-        """Return how many of the rows the log has taken that ended at `before`, and ends at `end`."""
+        """Return how many of the rows are in a log that ended at `before` and now ends at `end`."""
         if not self._keep_offsets:
             return end - before
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
@@ -515,7 +527,7 @@ class Producer:
 
 
 def _first_batch(batches: memoryview) -> tuple[int, int]:
-    """Return the size of the first batch, and its last offset."""
+    """Return the size and the last offset of the first batch."""
     size = 12 + int.from_bytes(batches[8:12])
     header, _ = _native.scan(batches[:size])
     return size, header["last_offset"][0].as_py()

@@ -1,9 +1,13 @@
-"""`RowRules`: what a topic takes of rows, checked before a producer accepts them.
+"""`RowRules`: a topic's rules for rows, checked before a producer accepts them.
 
-The native appender decides when rows are appended, and refuses a batch of many rows for one of them: what it asks of a
-batch stands in `rust/core/src/broker/validate.rs`, of a record in `rust/core/src/broker/validate/walk.rs`, and of
-batches with given offsets in `rust/core/src/broker/append.rs` and `append/check.rs`. Here the same is asked of each
-row, by column. Sizes have no rule of their own here: a row that may be too large is encoded as a batch of its own.
+The native appender checks rows when they are appended, and refuses a whole batch for one bad row. Its rules are in:
+
+- `rust/core/src/broker/validate.rs`: batches
+- `rust/core/src/broker/validate/walk.rs`: records
+- `rust/core/src/broker/append.rs` and `append/check.rs`: batches with given offsets
+
+This module applies the same rules to each row, by column. It has no size rule of its own: a row that may be too large
+is encoded as a batch and measured.
 """
 
 from __future__ import annotations
@@ -29,42 +33,41 @@ if TYPE_CHECKING:
 
 _INT = (1 << 31) - 1
 _LONG = (1 << 63) - 1
-# As the setting's default, which is no limit.
+# The setting's default, which is no limit.
 _ANY_RECORD = _INT - 8
-# What of a record may take more bytes than its key, value and headers do.
+# The most bytes of a record besides its key, value and headers.
 _MOST_FRAMING = 36
-# Of a header.
+# The most bytes of a header besides its key and value.
 _MOST_HEADER_FRAMING = 10
-# Beyond these, refused rows are counted and not listed.
+# Further refused rows are counted, not listed.
 _MOST_LISTED = 1 << 10
-# In front of a message of magic 0 and 1.
+# The bytes before a message of magic 0 and 1.
 _LOG_OVERHEAD = 12
 
 
 class _Limit(NamedTuple):
-    """How large a batch of one row may be."""
+    """The largest size of a batch of one row."""
 
     encoder: _native.Encoder
     bytes: int
     refusal: type[AppendError]
-    # What else the batch has than its size.
+    # Bytes of the batch that do not count against the limit.
     overhead: int
     said: str
 
 
 class RowRules:
-    """What one topic takes of rows.
+    """The rules of one topic for rows.
 
     Args:
-        config: the topic's.
-        magic: of the batches that rows become.
-        compression: likewise.
-        level: likewise.
-        keep_offsets: rows keep their offsets. Of a copy, as of what a follower fetches, neither keys nor times are
-            looked at.
+        config: the topic's settings.
+        magic: the message format of the batches.
+        compression: the codec of the batches.
+        level: the codec's level.
+        keep_offsets: rows keep their offsets. Keys and timestamps of such a copy are not checked, as for a follower.
 
     Raises:
-        ValueError: the topic stores a codec that the magic does not have.
+        ValueError: the topic's codec does not exist in this message format.
     """
 
     def __init__(
@@ -87,39 +90,39 @@ class RowRules:
             self._limits[:0] = [_Limit(found, *most) for found in dict.fromkeys((sent, stored))]
             most_record = config.max_decompressed_message_bytes
             if compression != "none" and most_record < _ANY_RECORD:
-                # A varint has 7 bits a byte, and one for the sign.
+                # A varint has 7 bits per byte, and one bit is the sign.
                 overhead = _LOG_OVERHEAD if magic < 2 else _native.BATCH_OVERHEAD + (most_record.bit_length() + 7) // 7
                 said = "max_decompressed_message_bytes"
                 self._limits.append(_Limit(encoder("none", None), most_record, InvalidRecordError, overhead, said))
         self._least_limit = min(limit.bytes for limit in self._limits)
 
     def check(self, rows: pa.RecordBatch, now: int) -> None:
-        """Refuse rows of which the topic does not take each.
+        """Refuse rows if the topic does not accept every one of them.
 
         Args:
-            rows: as `batches_of` yields them.
+            rows: rows as `batches_of` yields them.
             now: ms since the epoch.
 
         Raises:
-            InvalidRecordError: a row has no key, and the topic is compacted; or it is too large to be decompressed.
-            InvalidTimestampError: a timestamp is out of the topic's range.
-            RecordTooLargeError: a row alone is too large for a batch.
-            RecordBatchTooLargeError: likewise, for a segment.
+            InvalidRecordError: a row has no key, and the topic is compacted; or a row is too large to be decompressed.
+            InvalidTimestampError: a timestamp is outside the topic's range.
+            RecordTooLargeError: a single row is too large for a batch.
+            RecordBatchTooLargeError: a single row is too large for a segment.
         """
         if self._needs_keys:
             self._check_keys(rows)
         untimely = self._untimely(rows, now)
         if untimely is not None:
             raise self._untimely_error(rows, untimely, now)
-        # The commonest rows are so few that no one can be too large.
+        # Usually all rows together are too small for any one of them to be too large.
         if rows.nbytes + _MOST_FRAMING * rows.num_rows + _native.BATCH_OVERHEAD > self._least_limit // 2:
             self._check_sizes(rows, now)
 
     def timely(self, rows: pa.Table, now: int) -> tuple[pa.Table, InvalidRecordError | None]:
-        """Return the rows whose timestamps the topic takes, and the refusal of the others.
+        """Return the rows whose timestamps the topic accepts, and the error for the others.
 
         Args:
-            rows: that were checked, an earlier time.
+            rows: rows that passed `check` earlier.
             now: ms since the epoch.
         """
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
@@ -138,7 +141,7 @@ class RowRules:
             raise _refusal(InvalidRecordError, pc.is_null(keys), lambda _: "null key, but a compacted topic needs keys")
 
     def _untimely(self, rows: pa.RecordBatch | pa.Table, now: int) -> Any:  # noqa: ANN401 - an array or None
-        """Return which rows have a timestamp out of the topic's range; None: none has."""
+        """Return which rows have a timestamp outside the topic's range; None: none has."""
         if not self._has_times or "timestamp" not in rows.schema.names:
             return None
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
@@ -150,7 +153,7 @@ class RowRules:
         if low is None or (low >= first and high <= last):
             return None
         times: Any = rows["timestamp"].cast(pa.int64())
-        # -1 is no time, which is never out of range.
+        # -1 means no timestamp, which is always in range.
         is_early = pc.and_(pc.less(times, pa.scalar(max(first, -1), pa.int64())), pc.not_equal(times, pa.scalar(-1)))
         untimely = pc.or_(is_early, pc.greater(times, pa.scalar(last, pa.int64()))).fill_null(False)
         return untimely if pc.any(untimely).as_py() else None
@@ -171,7 +174,7 @@ class RowRules:
     def _check_sizes(self, rows: pa.RecordBatch, now: int) -> None:
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
-        # What a codec makes no smaller it makes a little larger.
+        # A codec makes incompressible data a little larger.
         safe = int((self._least_limit - 64) / 1.01) - _MOST_FRAMING - _native.BATCH_OVERHEAD
         if _most_bytes(rows) <= safe:
             return
@@ -197,13 +200,13 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
 
     Args:
         log: the partition's name.
-        first: the first of them.
-        last: the last.
-        log_end_offset: where its log ends; None: offsets before them were held against it.
+        first: the first offset.
+        last: the last offset.
+        log_end_offset: the log end offset; None: earlier rows were checked against it.
 
     Raises:
-        UnexpectedAppendOffsetError: the first is below the log end offset.
-        AppendError: the last leaves none for the log end offset.
+        UnexpectedAppendOffsetError: the first offset is below the log end offset.
+        AppendError: the last offset leaves no offset for the log end.
     """
     error: AppendError | None = None
     if log_end_offset is not None and first < log_end_offset:
@@ -218,7 +221,7 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
 
 
 def _most_bytes(rows: pa.RecordBatch) -> int:
-    """Return how many bytes a row would have that has the longest of all fields."""
+    """Return the bytes of a row made of the longest value of every field."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     def longest(column: Any) -> int:  # noqa: ANN401 - an array
@@ -233,7 +236,7 @@ def _most_bytes(rows: pa.RecordBatch) -> int:
 
 
 def _row_bytes(rows: pa.RecordBatch) -> Any:  # noqa: ANN401 - an array
-    """Return how many bytes the key, value and headers of each row have, and at most those between headers."""
+    """Return the bytes of each row's key, value and headers, with the most framing that headers can have."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     def length(column: Any) -> Any:  # noqa: ANN401 - arrays
@@ -253,7 +256,7 @@ def _row_bytes(rows: pa.RecordBatch) -> Any:  # noqa: ANN401 - an array
 
 
 def _refusal(kind: type[InvalidRecordError], refused: Any, reason: Callable[[int], str]) -> InvalidRecordError:  # noqa: ANN401
-    """Build the error for rows that are refused, given which they are."""
+    """Return the error for refused rows."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     found: Any = pc.indices_nonzero(refused)

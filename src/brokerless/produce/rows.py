@@ -1,4 +1,4 @@
-"""Rows as they are handed to a producer: Arrow, or dicts."""
+"""Rows in every form that a producer accepts: Arrow data or dicts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     class ArrowStream(Protocol):
-        """Rows by the Arrow PyCapsule protocol: pandas and Polars frames, DuckDB relations, tables and readers."""
+        """Rows of the Arrow PyCapsule protocol: pandas and Polars frames, DuckDB relations, tables and readers."""
 
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
     class ArrowArray(Protocol):
-        """Some rows by the same: record batches, struct arrays."""
+        """One batch of rows of the Arrow PyCapsule protocol: record batches, struct arrays."""
 
         def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
     Rows: TypeAlias = ArrowStream | ArrowArray | Iterable[ArrowStream | ArrowArray] | Iterable[Mapping[str, Any]]
 
-# Beside those of a read, an export has these.
+# Columns that exports have and reads do not.
 _OF_EXPORTS = ("timestampMillis", "path")
-# And a pandas frame this one, if its rows were chosen from another's.
+# The index column of a pandas frame whose rows were selected from another.
 _PANDAS_INDEX = "__index_level_"
-# Extension types whose storage is the value itself; what the bytes of another one mean only its library knows.
+# Extension types whose storage is the value itself. Only a type's own library knows what other bytes mean.
 _PLAIN_EXTENSIONS = {"arrow.json", "arrow.uuid", "geoarrow.wkb", "geoarrow.wkt", "ogc.wkb"}
-# Python objects are turned into Arrow so many at a time.
+# The number of dicts converted to Arrow at a time.
 _DICTS = 4096
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _SCHEMA = pa.schema(
@@ -49,7 +49,7 @@ _SCHEMA = pa.schema(
         pa.field("timestampType", pa.int32()),
     ]
 )
-# Of which dicts may have numbers.
+# The columns of integers in dicts.
 _WHOLE_NUMBERS = ("timestamp", "partition", "offset", "leaderEpoch", "timestampType")
 _EXPECTED = (
     "an Arrow table, reader or batch, a pandas or Polars frame, a DuckDB relation, or several of them or of dicts"
@@ -57,23 +57,23 @@ _EXPECTED = (
 
 
 def batches_of(rows: Rows, *, magic: int = 2, keep_offsets: bool = False) -> Iterator[pa.RecordBatch]:
-    """Yield rows as records can be made of them.
+    """Yield rows in the types that the encoder takes.
 
     All batches have the same types: `key` and `value` binary, `headers` list<struct<key: binary, value: binary>>,
     `timestamp` timestamp[ms, UTC], `partition` int32, and with `keep_offsets` `offset` int64, `leaderEpoch` and
-    `timestampType` int32. All but `value` may be missing.
+    `timestampType` int32. Only `value` is required.
 
     Raises:
-        TypeError: these are no rows.
-        ValueError: a column of another name or of a type that does not fit, damaged memory, or a row that no record of
-            this magic can be.
+        TypeError: `rows` is not of a supported type.
+        ValueError: a column's name is unknown, its type does not fit, or its memory is damaged; or a row cannot be a
+            record of this magic.
     """
     for batch in _arrow(rows):
         yield from _native.RecordRows(batch, magic=magic, keep_offsets=keep_offsets)
 
 
 def _arrow(rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one or several things that are Arrow's, or of dicts."""
+    """Yield the rows of one or several Arrow objects, or of dicts."""
     if isinstance(rows, Mapping):
         raise TypeError(f"rows: several are expected, not one dict; give [{rows!r}]")
     if _is_arrow(rows):
@@ -127,7 +127,7 @@ def _imported(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - anything
 
 def _batches(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as above
     if isinstance(rows, (pa.StructArray, pa.ChunkedArray)) and pa.types.is_struct(rows.type) and not rows.null_count:
-        # A part of one is no batch by the protocol, which has no offset for it.
+        # The protocol has no offset for a slice, so it cannot pass one as a batch.
         chunks: list[Any] = rows.chunks if isinstance(rows, pa.ChunkedArray) else [rows]
         yield from map(pa.RecordBatch.from_struct_array, chunks)
     elif hasattr(rows, "__arrow_c_stream__"):
@@ -137,7 +137,7 @@ def _batches(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as above
 
 
 def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
-    """Refuse Polars' columns of Python objects, which come as fixed-size binary: their addresses in memory."""
+    """Refuse Polars' Object columns, which Polars passes as fixed-size binary: the objects' memory addresses."""
     if type(rows).__module__.startswith("polars."):
         for name, dtype in getattr(rows, "schema", {}).items():
             if str(dtype) == "Object":
@@ -148,10 +148,11 @@ def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
 
 
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Pass on rows of columns that a read has, too: one of another name is a slip, and would be lost.
+    """Return rows whose columns are all known. An unknown name is a mistake, and its column would be lost.
 
     Raises:
-        ValueError: there are others, several of one name, or one whose bytes need not be its value.
+        ValueError: a column is unknown, has the same name as another, or has an extension type whose bytes need not be
+            the value.
     """
     names = rows.schema.names
     for name in names:
@@ -176,7 +177,7 @@ def _extension(field: pa.Field[Any]) -> str | None:
     if isinstance(found, pa.BaseExtensionType):
         name: str | None = found.extension_name
     else:
-        # Arrow does not know the type, and has its storage alone.
+        # Arrow does not know the type, and shows only its storage.
         name = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode(errors="replace") or None
     if name is not None and name not in _PLAIN_EXTENSIONS:
         return name
@@ -187,10 +188,10 @@ def _extension(field: pa.Field[Any]) -> str | None:
 
 
 def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Replace dictionaries of numbers, times and lists by what they stand for.
+    """Replace dictionaries of numbers, times and lists by their values.
 
-    `RecordRows` takes those of bytes as they are, and refuses others: Arrow would follow their offsets, which may be
-    damaged, without a check.
+    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all others: Arrow would follow their offsets
+    without a check, and these may be damaged.
     """
     for number, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type) and field.name in _SCHEMA.names and _is_decoded(field.type.value_type):
@@ -203,17 +204,17 @@ def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_decoded(values: pa.DataType) -> bool:
-    """Tell whether dictionaries of a type are replaced."""
+    """Return whether `_decoded` replaces dictionaries of a type."""
     types = pa.types
     lists = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view, types.is_map)
     return any(is_kind(values) for is_kind in (*lists, types.is_integer, types.is_timestamp))
 
 
 def _values(column: Any) -> Any:  # noqa: ANN401 - a dictionary array of any type, and an array of that
-    """Return the values of a dictionary array; of lists, views of those in the dictionary, which are not copied."""
+    """Return the values of a dictionary array; for lists, views into the dictionary, without a copy."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
-    # Of damage, `take` only looks for indices that are out of range.
+    # `take` detects no damage except indices out of range.
     column.validate()
     values, indices = column.dictionary, column.indices
     if not pa.types.is_nested(values.type):
@@ -241,35 +242,35 @@ def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
 
 
 def _with_whole_numbers(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Refuse a number that is no whole one, which Arrow would cut; take NumPy's scalars for what they are."""
+    """Refuse a fractional number, which Arrow would truncate, and convert NumPy scalars."""
     others = {}
     for name in _WHOLE_NUMBERS:
         given = row.get(name)
-        # The type by itself, not `isinstance`: most rows have these two, and rows are many.
+        # The exact type, not `isinstance`: this runs for every row, and these two are the usual ones.
         if given is None or type(given) is int:
             continue
         kind = getattr(getattr(given, "dtype", None), "kind", None)
         if kind == "M":
             others[name] = given.astype("datetime64[us]").item()
         elif kind == "b" or (isinstance(given, Number) and not hasattr(given, "__index__")):
-            raise ValueError(f"a row has {given!r} as its {name}: a whole number is wanted")
+            raise ValueError(f"a row has {given!r} as its {name}: a whole number is expected")
         elif kind is not None:
             others[name] = operator.index(given)
     return {**row, **others} if others else row
 
 
 def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
-    """Refuse rows without a time among others that keep their offsets: the copy would have the present time there.
+    """Refuse rows that keep their offsets if only some have a timestamp: the others would get the current time.
 
     Args:
-        rows: some.
-        before: whether those before had times; None: there were none.
+        rows: the next rows.
+        before: whether the earlier rows had timestamps; None: there were no earlier rows.
 
     Returns:
-        Whether these have; of no rows, `before`.
+        Whether these rows have timestamps; `before` if there are no rows.
 
     Raises:
-        ValueError: not all have, or not as those before.
+        ValueError: only some rows have a timestamp, or these rows differ from the earlier ones.
     """
     if not rows.num_rows:
         return before
@@ -277,13 +278,13 @@ def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
     nulls = rows["timestamp"].null_count if has_times else rows.num_rows * (before is True)
     if nulls:
         raise ValueError(
-            f"{nulls} rows that keep their offsets have no timestamp, and would get the present time: give each its "
-            "own, -1 for none, or leave the column out. Spark has null for times beyond its range, which Python and "
-            "the command copy as they are"
+            f"{nulls} rows that keep their offsets have no timestamp, and would get the current time: give each its "
+            "own, -1 for none, or leave the column out. Spark reads times beyond its range as null; Python and the "
+            "command copy them unchanged"
         )
     if has_times and before is False:
         raise ValueError(
-            "rows that keep their offsets have timestamps, and those before had none: give all of them one"
+            "rows that keep their offsets have timestamps, but earlier rows had none: give every row a timestamp"
         )
     return has_times
 
@@ -292,16 +293,16 @@ def check_rising(offsets: pa.Array[Any], log: str, *, after: int, hint: str) -> 
     """Refuse offsets of one partition that do not rise.
 
     Args:
-        offsets: of one row or more, none null.
+        offsets: the offsets of one or more rows, without nulls.
         log: the partition's name.
-        after: the last offset before them; -1: none.
-        hint: what to do.
+        after: the last offset of earlier rows; -1: there were none.
+        hint: the remedy, for the error message.
 
     Returns:
-        The first and the last of them.
+        The first and the last offset.
 
     Raises:
-        ValueError: one is not above the one before it.
+        ValueError: an offset is not above the one before it.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 

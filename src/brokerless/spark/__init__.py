@@ -1,8 +1,8 @@
-"""Spark: `format("brokerless")`, with the columns and options of Spark's own Kafka source; and jobs over many logs.
+"""Spark support: `format("brokerless")`, with the columns and options of Spark's Kafka source, and jobs over many logs.
 
-Import this before the session starts: Spark's own processes then run this Python, and find the format.
+Import this module before the session starts: Spark's worker processes then run this Python, and find the format.
 
-The jobs are functions of a session: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
+The jobs take a session as their first argument: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
 """
 
 import os
@@ -24,7 +24,7 @@ _SHARED = {"compact": "rewrite", "convert": "rewrite"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a job when it is asked for: the many processes that only read need none.
+        """Import a job on first use: the many processes that only read need none.
 
         Raises:
             ModuleNotFoundError: PySpark is not installed.
@@ -40,12 +40,12 @@ if not TYPE_CHECKING:
             raise ModuleNotFoundError(message, name=error.name) from error
 
     def __dir__() -> list[str]:
-        """Name the jobs that have not been imported yet too: completion at a prompt goes by it."""
+        """Return all names, including jobs not imported yet: completion at a prompt uses them."""
         return sorted({*globals(), *__all__})
 
 
 def _run_this_python() -> None:
-    """Make Spark's processes run this Python, unless the environment chooses another one.
+    """Configure Spark's processes to run this Python, unless the environment chooses another one.
 
     By default Spark runs the first `python3` on PATH, which may not have brokerless installed. In a session that has
     started, set the Python of its later tasks, and register the source. Change nothing under spark-submit or Connect.

@@ -1,9 +1,9 @@
 """The Spark data source: `spark.read.format("brokerless")`, `readStream`, `df.write` and `writeStream`.
 
-Spark makes the source in one Python process, plans in a second and reads in others: all state is in the pickled
-options. Filters are not pushed down (off by default in Spark, and a reader that offers it then fails): rows are pruned
-by options, columns by `.schema()`. Spark checks only the first Arrow batch of a task against the schema, so every
-batch is made with exactly that one.
+Spark creates the source in one Python process, plans in a second and reads in others: all state is in the pickled
+options. Filters are not pushed down: Spark disables pushdown by default, and a reader that offers it then fails.
+Options select rows, and `.schema()` selects columns. Spark checks only the first Arrow batch of a task against the
+schema, so every batch is built with exactly that schema.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class _View(Protocol):
-    """What option `view` chooses from; each is a module."""
+    """A value of option `view`; each is a module."""
 
     @property
     def SCHEMA(self) -> pa.Schema:  # noqa: N802 - a constant there
         """All columns."""
 
     def default_columns(self, options: Options, /) -> Sequence[str]:
-        """Return those that one gets without asking."""
+        """Return the columns of a read that selects none."""
 
     def plan(self, options: Options, /) -> Sequence[InputPartition]:
         """Plan the tasks."""
@@ -57,12 +57,21 @@ _VIEWS: dict[str, _View] = {"records": records, "batches": batches, "findings": 
 
 
 class BrokerlessSource(DataSource):
-    """Kafka log directories as DataFrames, with the columns and options of Spark's Kafka source."""
+    """The Spark data source for Kafka log directories, with the columns and options of Spark's Kafka source.
+
+    Reading:
+
+        spark.read.format("brokerless").option("subscribe", "orders").load("/backup/kafka-data")
+
+    Writing:
+
+        df.write.format("brokerless").option("topic", "orders").mode("append").save("/backup/kafka-data")
+    """
 
     @concise_errors
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # Here and not later: a mistyped option shows at load(), and options without effect are named once.
+        # Parsed here, so that load() reports a mistyped option, and options without effect are reported once.
         self._given: Options | None = None if sink_options.is_of_sink(options) else Options.parse(options)
 
     @classmethod
@@ -72,23 +81,23 @@ class BrokerlessSource(DataSource):
 
     @concise_errors
     def schema(self) -> StructType:
-        """Return the columns of the view, or those that option `columns` names."""
+        """Return the view's default columns, or those that option `columns` names."""
         view = _VIEWS[self._options.view]
         return from_arrow_schema(_wanted(view, self._options.columns or view.default_columns(self._options)))
 
     @concise_errors
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader for the columns of `schema`, which may be the user's choice of ours.
+        """Return a reader for the columns of `schema`, which the user may have selected from the view's columns.
 
         Raises:
-            ValueError: a column that the view does not have, or of another type than it has.
+            ValueError: the view does not have a column, or has it with another type.
         """
         return _Reader(self._options.for_batch(), self._chosen(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return a reader of a stream of these columns.
+        """Return a stream reader for the columns of `schema`.
 
-        What `reader` raises, and that a stream cannot have an option, its methods do.
+        The errors of `reader`, and those about options that a stream cannot have, are raised by its methods.
         """
         return stream_reader(lambda: (self._options, self._chosen(schema)))
 
@@ -97,8 +106,8 @@ class BrokerlessSource(DataSource):
         """Return a writer of rows with these columns: see `brokerless.spark.sink.sink`.
 
         Raises:
-            LogInUseError: a broker, or another writer, has the log directory.
-            ValueError: an option or a column that a sink does not have.
+            LogInUseError: a broker, or another writer, has the log directory open.
+            ValueError: a sink does not have an option or a column.
         """
         write = sink_options.parse(self.options, overwrite=overwrite)
         return Writer(write, written_columns(schema, write))
@@ -108,11 +117,11 @@ class BrokerlessSource(DataSource):
         """Return a writer of a stream's rows with these columns: see `brokerless.spark.sink.stream_sink`.
 
         Raises:
-            ValueError: an option or a column that a sink does not have.
+            ValueError: a sink does not have an option or a column.
         """
         write = sink_options.parse(self.options, overwrite=overwrite)
         if overwrite and any(new.topic_id for new in write.topics.values()):
-            raise ValueError("option topicId: in output mode complete each epoch makes the topic anew, with another id")
+            raise ValueError("option topicId: in output mode complete each epoch recreates the topic with another id")
         return StreamWriter(write, written_columns(schema, write), sink_options.checkpoint(self.options))
 
     @property
@@ -123,7 +132,7 @@ class BrokerlessSource(DataSource):
     def _chosen(self, schema: StructType) -> pa.Schema:
         wanted = _wanted(_VIEWS[self._options.view], schema.fieldNames())
         for asked, field in zip(schema, from_arrow_schema(wanted), strict=True):
-            # Spark would believe NOT NULL without looking.
+            # Spark would trust NOT NULL without a check.
             if asked.dataType != field.dataType or not asked.nullable:
                 raise ValueError(
                     f"column {field.name} is {field.dataType.simpleString()} and nullable, "

@@ -315,7 +315,7 @@ def test_settings_of_a_new_topic(run, tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("retention.ms", "NAME=VALUE is wanted"),
+        ("retention.ms", "NAME=VALUE is expected"),
         ("retention.sm=1", "did you mean 'retention.ms'"),
         ("retention.ms=long", "int expected"),
         ("segment.bytes=1", "14 to 2147483647 allowed"),

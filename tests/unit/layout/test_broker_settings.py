@@ -449,7 +449,7 @@ def test_what_does_not_fit_is_refused(data, metadata, tmp_path):
     meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))
     with pytest.raises(ValueError, match=f"the metadata log in {metadata} is of cluster x"):
         bl.open_log_dir(data, metadata=metadata)
-    with pytest.raises(ValueError, match="is to be a new cluster's"):
+    with pytest.raises(ValueError, match="is a new cluster's"):
         bl.Producer(tmp_path / "new", "t", metadata=metadata)
     assert not (tmp_path / "new").exists()
 

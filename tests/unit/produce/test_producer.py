@@ -196,7 +196,7 @@ def test_a_copy_does_not_make_up_times(tmp_path):
     ] == [(3, time), (7, time + 1)]
     with bl.Producer(tmp_path / "e", "t", keep_offsets=True) as producer:
         producer.send([{"offset": 3, "value": b"1"}])
-        with pytest.raises(ValueError, match="those before had none"):
+        with pytest.raises(ValueError, match="earlier rows had none"):
             producer.send([{"offset": 4, "value": b"2", "timestamp": time}])
 
 

@@ -359,10 +359,10 @@ REFUSED = [
     ),
     (pa.array([{"value": b"x"}, None]), {}, "has rows that are null: leave them out"),
     (pa.chunked_array([pa.array([{"value": b"x"}, None])]), {}, "has rows that are null: leave them out"),
-    ([{"value": b"x", "timestamp": 1.5}], {}, "a row has 1.5 as its timestamp: a whole number is wanted"),
-    ([{"value": b"x", "timestamp": np.float32(1.5)}], {}, "as its timestamp: a whole number is wanted"),
-    ([{"value": b"x", "partition": np.bool_(True)}], {}, "as its partition: a whole number is wanted"),
-    ([{"value": b"x", "partition": 0.5}], {}, "a row has 0.5 as its partition: a whole number is wanted"),
+    ([{"value": b"x", "timestamp": 1.5}], {}, "a row has 1.5 as its timestamp: a whole number is expected"),
+    ([{"value": b"x", "timestamp": np.float32(1.5)}], {}, "as its timestamp: a whole number is expected"),
+    ([{"value": b"x", "partition": np.bool_(True)}], {}, "as its partition: a whole number is expected"),
+    ([{"value": b"x", "partition": 0.5}], {}, "a row has 0.5 as its partition: a whole number is expected"),
 ]
 
 

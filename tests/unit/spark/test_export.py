@@ -227,7 +227,7 @@ def test_a_directory_that_a_task_does_not_see(numbers, tmp_path):
     def gone(argument):
         (tmp_path / "e/_manifest.json").unlink()
 
-    with pytest.raises(ValueError, match=r"_manifest\.json is not to be seen on"):
+    with pytest.raises(ValueError, match=r"_manifest\.json is not visible on"):
         export(Here(gone), numbers, str(tmp_path / "e"))
 
 
@@ -334,7 +334,7 @@ def test_a_file_of_no_topic_is_refused(golden, tmp_path):
 def test_a_manifest_that_is_none(numbers, tmp_path, content):
     (tmp_path / "e").mkdir()
     (tmp_path / "e/_manifest.json").write_bytes(content)
-    with pytest.raises(ValueError, match="is not what an export says of itself"):
+    with pytest.raises(ValueError, match="is not a valid manifest"):
         export(Here(), numbers, str(tmp_path / "e"))
 
 

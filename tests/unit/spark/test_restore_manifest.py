@@ -109,8 +109,8 @@ def of_file(name, value):
         (of_file("rows", 10**6), "rows of topic=late"),
         (of_file("bytes", True), "bytes of topic=late"),
         (of_file("last_offset", 10**6), "last_offset of topic=late"),
-        (of_late("end_offset", 5), "start_offset of late-0: 120, and 0 to 5"),
-        (of_late("start_offset", 251), "start_offset of late-0: 251, and 0 to 250"),
+        (of_late("end_offset", 5), "start_offset of late-0: 120 found, 0 to 5 expected"),
+        (of_late("start_offset", 251), "start_offset of late-0: 251 found, 0 to 250 expected"),
         (of_late("end_offset", 1 << 63), "end_offset of late-0"),
         (of_late("leader_epoch", "3"), "leader_epoch of late-0"),
         (lambda fields: fields["topics"].update({"../x": fields["topics"]["late"]}), "not a topic name"),
@@ -124,7 +124,7 @@ def of_file(name, value):
 )
 def test_a_manifest_that_says_what_cannot_be(exported, tmp_path, change, message):
     spoiled(exported, change)
-    with pytest.raises(ValueError, match=r"_manifest\.json is not what an export says of itself: ") as caught:
+    with pytest.raises(ValueError, match=r"_manifest\.json is not a valid manifest: ") as caught:
         restore(Here(), exported, str(tmp_path / "d"))
     assert message in str(caught.value)
     assert not (tmp_path / "d").exists()
@@ -199,17 +199,17 @@ def say_less(fields):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), [(say_more, "'zz' is nothing that Manifest has$"), (say_less, "'rows' is missing$")]
+    ("change", "message"), [(say_more, "'zz' is not a field of Manifest$"), (say_less, "'rows' is missing$")]
 )
 def test_what_a_manifest_says_too_much_or_not_at_all_is_named(exported, tmp_path, change, message):
     spoiled(exported, change)
-    with pytest.raises(ValueError, match=rf"_manifest\.json is not what an export says of itself: {message}"):
+    with pytest.raises(ValueError, match=rf"_manifest\.json is not a valid manifest: {message}"):
         restore(Here(), exported, str(tmp_path / "d"))
 
 
 def test_a_directory_that_is_no_export(exported, tmp_path):
     (tmp_path / "e/_manifest.json").unlink()
-    with pytest.raises(ValueError, match=r"e is no export: there is no _manifest\.json in it"):
+    with pytest.raises(ValueError, match=r"e is no export: it has no _manifest\.json; give the directory"):
         restore(Here(), exported, str(tmp_path / "d"))
 
 

@@ -1,6 +1,6 @@
 """`brokerless spark`: verbs for logs that are too large for one machine, one file each.
 
-Where a Spark session comes from is in `session.py`. The library's side is `brokerless.spark`.
+`session.py` creates the Spark session. The jobs are in `brokerless.spark`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`brokerless spark check`: what is wrong with logs."""
+"""`brokerless spark check`: the faults of logs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], 
 
     checked = replicas(paths, topics)
     findings = job(spark, *paths, topics=topics).orderBy("topic", "partition", "path", "position")
-    # Not all at once: of a damaged disk there may be more than a driver has memory for.
+    # Not all at once: a damaged disk may have more findings than fit in the driver's memory.
     rows = findings.toLocalIterator()
     with task_progress(spark, "check"):
         first = next(rows, None)

@@ -1,4 +1,4 @@
-"""`brokerless spark compact`: what brokers' log cleaners do, for a whole cluster."""
+"""`brokerless spark compact`: compact the logs of a whole cluster, as brokers' log cleaners do."""
 
 from __future__ import annotations
 

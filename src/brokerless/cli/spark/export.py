@@ -14,7 +14,7 @@ from brokerless.cli.spark.session import on_spark, task_progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Those that have a name of their own here.
+# The source's options that have a command-line option of their own.
 _OPTIONS = {
     "columns": "columns",
     "isolation_level": "kafka.isolation.level",

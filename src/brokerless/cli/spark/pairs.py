@@ -1,4 +1,4 @@
-"""Options that are given as NAME=VALUE."""
+"""Options of the form NAME=VALUE."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Take a pair apart: an option's type."""
+    """Parse NAME=VALUE; an option type."""
     name, is_there, value = text.partition("=")
     if not is_there:
         raise click.BadParameter(f"{text!r} is no pair: give NAME=VALUE")

@@ -1,4 +1,4 @@
-"""`brokerless spark profile`: what is in logs, in numbers."""
+"""`brokerless spark profile`: counts and sizes of the records in logs."""
 
 from __future__ import annotations
 
@@ -109,5 +109,5 @@ def _text(value: object) -> str:
 
 
 def _moment(moment: datetime) -> str:
-    # The session's zone is UTC, and Spark gives times in that of the machine.
+    # The session's time zone is UTC, but PySpark returns times in the machine's zone.
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

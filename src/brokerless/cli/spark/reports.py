@@ -1,4 +1,4 @@
-"""The summary of jobs that go partition by partition: a table, or JSON lines."""
+"""The summary of a job by partition: a table, or JSON lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADINGS = ("TOPIC", "PARTITION", "ROWS", "BYTES", "SECONDS")
 
 
 def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
-    """Print a line for each partition, and one for all."""
+    """Print a line for each partition, and in a table also the totals."""
     if form == "json":
         for partition in partitions:
             click.echo(json.dumps(asdict(partition), separators=(",", ":")))
@@ -40,13 +40,13 @@ def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
 
 
 def print_lost(found: Sequence[LostRange]) -> None:
-    """Say what `--on-corrupt skip` left out of an export."""
+    """Print the ranges that `--on-corrupt skip` left out of an export."""
     for lost in found:
         click.echo(lost, err=True)
 
 
 def tasks_in_words(tasks: int, skipped: int) -> str:
-    """Say how much of a job was done by this run."""
+    """Describe how many tasks this run and earlier runs did."""
     before = f"; {skipped:,} had been done before" if skipped else ""
     return f"{tasks:,} task{'s'[: tasks != 1]}{before}"
 

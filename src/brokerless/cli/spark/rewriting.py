@@ -1,4 +1,4 @@
-"""What the verbs that rewrite logs on Spark share: which logs, the line of progress, the reports and the table."""
+"""The shared part of the verbs that rewrite logs on Spark: options, progress line, reports and table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADINGS = ("TOPIC", "PARTITIONS", "BYTES READ", "BYTES BEFORE", "BYTES AFTER",
 
 @dataclass(frozen=True)
 class Where:
-    """The options of `rewriting_on_spark`: what a verb's work is done on, and what becomes of it."""
+    """The options of `rewriting_on_spark`: the logs of an operation, and how it runs."""
 
     spark: SparkSession
     paths: tuple[str, ...]
@@ -45,14 +45,14 @@ class Where:
     metadata: str | None
 
     def run(self, operation: RewriteOperation[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
-        """Do a verb's work there, and print what came of it.
+        """Run an operation on the logs, and print its results.
 
         Args:
-            operation: what is done.
-            sizes: tells from a report the bytes of a log before and after.
+            operation: the operation.
+            sizes: returns the bytes of a log before and after the operation, from its report.
 
         Raises:
-            click.UsageError: neither in place nor a dry run, or both.
+            click.UsageError: not exactly one of --in-place and --dry-run is given.
         """
         from brokerless.spark.jobs.rewrite import progress_file_of, rewritten
 
@@ -98,7 +98,7 @@ class Where:
 
 
 def rewriting_on_spark(function: _Command) -> _Command:
-    """PATH... with the options of `Where`, which the command gets as its argument `where`."""
+    """Add PATH... and the options of `Where`; the command receives them as its argument `where`."""
     names = [field.name for field in fields(Where)]
 
     @wraps(function)
@@ -137,7 +137,7 @@ def rewriting_on_spark(function: _Command) -> _Command:
 
 
 def _checked(function: _Command) -> _Command:
-    """Refuse what cannot be before Spark is started."""
+    """Refuse contradictory options before Spark starts."""
 
     @wraps(function)
     def command(**options: Any) -> Any:  # noqa: ANN401 - a command's

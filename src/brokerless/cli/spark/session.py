@@ -1,7 +1,7 @@
-"""Where the Spark session of a command comes from.
+"""The Spark session of a command.
 
-Spark runs here, or where --master, or the configuration below SPARK_HOME, says: PySpark lets that installation's
-spark-submit start the driver's JVM. Where spark-submit has started this process itself, all of that is decided.
+Spark runs locally, or where --master or the configuration in SPARK_HOME chooses: PySpark starts the driver's JVM with
+that installation's spark-submit. If spark-submit started this process, it has chosen already.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-# In the environment of what spark-submit starts.
+# Set in the environment of processes that spark-submit starts.
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 _SETTINGS = {
     "spark.app.name": "brokerless",
@@ -41,13 +41,13 @@ _SETTINGS = {
 _LOCAL = {"spark.master": "local[*]", "spark.ui.enabled": "false"}
 _SECONDS = 0.2
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# The line of a Python traceback that says what was wrong, as Spark quotes it.
+# The line of a Python traceback with the error's type and message, as Spark quotes it.
 _CAUSE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 _DAMAGE = ("CorruptRecordError", "UnsupportedFormatError")
 
 
 def on_spark(function: _Command) -> _Command:
-    """--master and --conf; the command gets a session as its argument `spark`."""
+    """Add --master and --conf; the command receives a session as its argument `spark`."""
 
     @wraps(function)
     def command(master: str | None, conf: tuple[str, ...], **options: Any) -> Any:  # noqa: ANN401 - a command's
@@ -69,7 +69,7 @@ def on_spark(function: _Command) -> _Command:
 
 @contextlib.contextmanager
 def task_progress(spark: SparkSession, what: str) -> Iterator[None]:
-    """Show on stderr how many tasks of the jobs that run meanwhile are done."""
+    """Show on stderr how many tasks of the running jobs are done."""
     tracker, is_over = spark.sparkContext.statusTracker(), threading.Event()
 
     def watch(show: Progress) -> None:
@@ -116,9 +116,9 @@ def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _after_start() -> Iterator[None]:
-    """Let what interrupts wait until Spark has started: a JVM that was left meanwhile stays for good. A second acts.
+    """Delay an interrupt until Spark has started: an abandoned JVM would stay forever. A second one acts at once.
 
-    Handlers are then as they were: PySpark's own for SIGINT calls the JVM, in the midst of whatever call is being made.
+    The old handlers are restored afterwards: PySpark's own SIGINT handler calls the JVM, even during another call.
     """
     is_main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in _INTERRUPTS if is_main}
@@ -144,12 +144,12 @@ def _after_start() -> Iterator[None]:
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Leave out the traceback that py4j logs of an interrupt, which it passes on all the same."""
+    """Filter out the traceback that py4j logs for an interrupt: it raises the interrupt anyway."""
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 def _find_spark() -> None:
-    """Make PySpark importable: where it is not installed, that of SPARK_HOME."""
+    """Ensure that PySpark can be imported; if it is not installed, use that of SPARK_HOME."""
     if importlib.util.find_spec("pyspark") is None:
         home = os.environ.get("SPARK_HOME")
         if home is None or not os.path.isdir(os.path.join(home, "python", "pyspark")):
@@ -159,7 +159,7 @@ def _find_spark() -> None:
 
 @contextlib.contextmanager
 def _in_short() -> Iterator[None]:
-    """Turn what Spark quotes of an error in Python, tracebacks and all, into that error's own words."""
+    """Reduce an error that Spark quotes from Python, with tracebacks, to that error's own message."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -168,7 +168,7 @@ def _in_short() -> Iterator[None]:
     except (Py4JError, PySparkException) as error:
         causes = _CAUSE.findall(str(error))
         if not causes:
-            # Behind what was being called, if py4j says that, comes Java's own error, and below it its stack.
+            # py4j may name the called method first. Java's own error follows, then its stack.
             _, _, of_java = str(error).partition("\n: ")
             raise click.ClickException((of_java or str(error)).partition("\n")[0]) from error
         kind, message = causes[-1]

@@ -2,16 +2,16 @@
 
 Modules:
     check.py, profile.py       the jobs that only read
-    reading.py                 what they share
+    reading.py                 the options and logs that they share
     rewrite.py, pool.py        compact and convert; calls made by Spark's tasks
-    running.py                 tasks that report their results one by one
+    running.py                 one call per task, results collected in order
     export.py                  the export job
-    export_plan.py             which file holds which offsets
+    export_plan.py             the file of each range of offsets
     export_files.py            one task of an export
     export_directory.py        the directory of an export
     formats.py, tables.py      Parquet and JSON lines; Delta Lake and Iceberg
-    manifest.py                what an export says of itself
-    manifest_checks.py         what a manifest has to say before it is believed
+    manifest.py                the manifest of an export
+    manifest_checks.py         validation of a manifest before a restore
     restore.py                 the restore job
     restore_parts.py           one task of a restore
 """

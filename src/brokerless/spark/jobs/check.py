@@ -1,4 +1,4 @@
-"""Checking logs: all that is wrong with them, as rows."""
+"""The `check` job: every fault of the logs, as rows."""
 
 from __future__ import annotations
 
@@ -16,19 +16,26 @@ if TYPE_CHECKING:
 def check(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> DataFrame:
     """Check every batch and record of logs: checksums, framing, structure, offsets. Nothing is changed.
 
-    The same as view `findings` of the source. Tasks read whole segments; only what is wrong crosses to Spark.
+    The result is that of the source's view `findings`. Tasks read whole segments, and send only the findings to Spark.
 
     Args:
         spark: a session.
-        paths: as `LogDirs` takes them, at least one; every replica that they hold is checked.
-        topics: only these; none: all but Kafka's internal ones.
+        paths: one or more paths, as for `LogDirs`; every replica in them is checked.
+        topics: the topics to check; empty: all but Kafka's internal ones.
 
     Returns:
-        A row for each place where something is wrong: `topic`, `partition`, `kind`, `path`, `position` (of the
-        bad bytes), `base_offset` (what stands there for one), `next_position` (where reading goes on; null: not in this
-        file), `start_offset` and `end_offset` (what lies between may be lost; null: from there on), `reason`. Of kind
-        "damage"; "tail": at the end of a log, what a broker cuts off when it starts after an unclean shutdown; "order":
-        batches whose offsets go back, or leave the range of their segment, as few as possible; or "unsupported": legal
-        Kafka that is not read here.
+        One row per finding. The columns are:
+
+        - `topic`, `partition`, `path`: the file
+        - `kind`: "damage"; "tail", the end of a log that a broker cuts off when it starts after an unclean shutdown;
+          "order", the fewest batches whose offsets go back or leave the range of their segment; or "unsupported", legal
+          Kafka data that brokerless does not read
+        - `position`: the first damaged byte
+        - `base_offset`: the base offset stored there
+        - `next_position`: where reading continues; null: nowhere in this file
+        - `start_offset`, `end_offset`: the range of offsets that may be lost; a null end is open
+        - `reason`: the fault, in words
+
+        check(spark, "/kafka/data1", "/kafka/data2", topics=["orders"]).show(truncate=False)
     """
     return read(spark, paths, topics, view="findings")

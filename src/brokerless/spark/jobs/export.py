@@ -1,4 +1,4 @@
-"""`export`: records to files that Spark, pandas and DuckDB read as one table, written by Spark's tasks themselves."""
+"""The `export` job: records to files that Spark, pandas and DuckDB read as one table. The tasks write the files."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ FORMATS = (*COMPRESSIONS, *PACKAGES)
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionReport:
-    """What a job did for a partition.
+    """The result of a job for one partition.
 
     Attributes:
-        topic: which.
-        partition: likewise.
-        rows: how many.
-        bytes: of its files; None where Spark wrote them.
-        seconds: that its tasks took, together; likewise.
+        topic: the topic.
+        partition: the partition's number.
+        rows: the number of rows.
+        bytes: the size of its files; None: Spark wrote them.
+        seconds: the total time of its tasks; None: Spark wrote the files.
     """
 
     topic: str
@@ -57,14 +57,14 @@ class PartitionReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What came of an export.
+    """The result of an export.
 
     Attributes:
-        partitions: that were exported, sorted; those without rows too.
-        tasks: that were run.
-        skipped: tasks that an earlier run had finished.
-        lost: what `onCorrupt=skip` left out.
-        replaced_keys: header keys with a U+FFFD, which stands for what is no UTF-8 in the log.
+        partitions: the exported partitions, sorted, including those without rows.
+        tasks: the number of tasks that ran.
+        skipped: the number of tasks that an earlier run had finished.
+        lost: the ranges that `onCorrupt=skip` left out.
+        replaced_keys: the number of header keys with a U+FFFD, which replaces bytes of the log that are not UTF-8.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -84,25 +84,26 @@ def export(
     topics: Collection[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> Exported:
-    """Export records to a directory of Parquet or JSON files, by tasks that write these files themselves.
+    """Export records to a directory of Parquet or JSON files. The tasks write the files themselves.
 
-    The files are `topic=<topic>/partition=<number>/<offset>-<task>.parquet`. A file appears when it is whole, and
-    `_SUCCESS` when all are. A run after a failure goes on where it ended.
+    The files are named `topic=<topic>/partition=<number>/<offset>-<task>.parquet`. A file appears when it is complete,
+    and `_SUCCESS` appears when all files are. After a failure, run the same call again: it resumes the export.
 
     Args:
         spark: a session, not one of Spark Connect.
-        path: a log directory, a partition directory, or several; local, or a URL.
-        to: a directory that driver and executors share, or a URL: new, empty, or one that the same job began.
-        format: "parquet" or "json"; "delta" (`to` is a path) and "iceberg" (`to` is a table) need their Spark packages,
-            and go through Spark's own writers.
-        compression: of the files: for parquet "zstd" (default), "none", "snappy", "gzip" or "lz4"; for json "none" or
-            "gzip".
-        topics: which; none: as the options say, or all but Kafka's own.
-        options: those of `spark.read.format("brokerless")`: ranges, isolation, columns, sizes of tasks.
+        path: one or more log directories or partition directories; local paths or URLs.
+        to: a directory that the driver and the executors share, or a URL. It must be new, empty, or hold an export
+            that the same call began.
+        format: "parquet" or "json". "delta" (`to` is a path) and "iceberg" (`to` is a table) need their Spark packages,
+            and use Spark's own writers.
+        compression: the codec of the files. For parquet "zstd" (default), "none", "snappy", "gzip" or "lz4"; for json
+            "none" (default) or "gzip".
+        topics: the topics to export; empty: by the options, or all but Kafka's internal ones.
+        options: options of `spark.read.format("brokerless")`: ranges, isolation, columns, task sizes.
 
     Raises:
-        FileNotFoundError: there is nothing at a path.
-        ValueError: options that do not go together; the directory holds something else, or another job's export.
+        FileNotFoundError: a path does not exist.
+        ValueError: options contradict each other, or the directory holds other files or another export.
 
         export(spark, "/backup/kafka-data", "/exports/orders", topics=["orders"])
     """
@@ -134,8 +135,8 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     tasks, manifest = at_one_moment(options, lambda: plan(options, writer, target))
     if before is not None and before.plan != manifest.plan:
         raise ValueError(
-            f"{directory.path} has another export, or the logs have changed since it was begun: take another directory "
-            "(of logs that grow, an export with endingOffsets can be gone on with)"
+            f"{directory.path} has another export, or the logs have changed since it was begun: use another directory "
+            "(if logs grow, only an export with endingOffsets can be resumed)"
         )
     if before is not None and Manifest.is_whole(directory):
         _check_there(directory, before)
@@ -154,7 +155,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     missing = [(number, task) for number, task in enumerate(tasks) if number not in receipts]
     made = run(spark, missing, writer.write_numbered)
     if Manifest.is_whole(directory):
-        # Another run was faster: what its manifest says is in force.
+        # Another run finished first: its manifest is in force.
         return _report(Manifest.read(directory), tasks=len(missing))
     receipts |= {number: receipt for (number, _), receipt in zip(missing, made, strict=True)}
     in_order = [receipts[number] for number in range(len(tasks))]
@@ -179,7 +180,7 @@ def _given(path: Path | Sequence[Path], topics: Collection[str], options: Mappin
                 f"option {name} is not for an export: it has paths of its own, and all there is of records"
             )
     paths = [path] if isinstance(path, str | os.PathLike) else path
-    # Spark plans in a process that may work in another directory.
+    # Spark plans in a process that may have another working directory.
     given = {**options, "path": json.dumps([storage.absolute(local(one)) for one in paths])}
     if topics:
         given["subscribe"] = ",".join(topics)
@@ -187,7 +188,7 @@ def _given(path: Path | Sequence[Path], topics: Collection[str], options: Mappin
 
 
 def _columns(options: Options, form: str) -> tuple[str, ...]:
-    """Return the columns of the files: `offset` is always there, and the exact time where the time is."""
+    """Return the columns of the files. `offset` is always one of them, and the exact time comes with `timestamp`."""
     known: Sequence[str] = JSON_COLUMNS if form == "json" else PARQUET_COLUMNS
     if options.columns is None:
         return tuple(known)
@@ -204,10 +205,10 @@ def _columns(options: Options, form: str) -> tuple[str, ...]:
 
 
 def _found(directory: ExportDirectory) -> Manifest | None:
-    """Return the manifest of an export that was begun; None: there is nothing.
+    """Return the manifest of an export that was begun; None: the directory is new or empty.
 
     Raises:
-        ValueError: there is something else, or a broker would stumble over it.
+        ValueError: the directory holds other files, or is in a place where it would stop a broker.
     """
     if directory.holds(MANIFEST):
         return Manifest.read(directory)
@@ -215,12 +216,12 @@ def _found(directory: ExportDirectory) -> Manifest | None:
         check_outside(directory.path, is_deep=True)
     names = directory.names()
     if names:
-        raise ValueError(f"{directory.path} holds {names[0]}, and is no export: take a directory that is new or empty")
+        raise ValueError(f"{directory.path} holds {names[0]}, and is no export: use a directory that is new or empty")
     return None
 
 
 def _check_there(directory: ExportDirectory, manifest: Manifest) -> None:
-    """Refuse a whole export whose files are not there any more."""
+    """Refuse a finished export if a file is missing or has another size."""
     for file in manifest.files:
         size = directory.size(file.name)
         if size != file.bytes:
@@ -229,10 +230,10 @@ def _check_there(directory: ExportDirectory, manifest: Manifest) -> None:
 
 
 def _receipts(directory: ExportDirectory) -> dict[int, Receipt]:
-    """Return the receipts of the tasks that are done, by their numbers; what they wrote is there."""
+    """Return the receipts of finished tasks whose files exist, by task number."""
     found = {}
     for name in directory.names(RECEIPTS):
-        # A file manager, or a tool that copies, leaves others.
+        # File managers and copy tools leave other files.
         if re.fullmatch(r"[0-9]+\.json", name):
             receipt = Receipt.from_json(directory.read(f"{RECEIPTS}/{name}"))
             if receipt.is_there(directory):

@@ -1,7 +1,7 @@
-"""A directory that many tasks write files into: local, or an object store's. Every file appears whole, or not at all.
+"""A directory that many tasks write files into: local, or in an object store. Every file appears whole or not at all.
 
-A local file is written in `_temporary`, made durable, and renamed. For a store it is written on the machine of the
-task, and stored as one object. Names that begin with `_` are passed over by those who read such a directory as a table.
+A local file is written in `_temporary`, made durable, and renamed. For an object store it is written on the task's
+machine, and stored as one object. Readers that treat the directory as a table skip names that begin with `_`.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ class ExportDirectory:
     """A directory for files of many tasks. Picklable.
 
     Attributes:
-        path: absolute, or a URL.
+        path: an absolute path, or a URL.
     """
 
     path: str
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is an object store's."""
+        """Whether the directory is in an object store."""
         return remote.is_remote(self.path)
 
     def begin(self) -> None:
-        """Make the directory, and those around it; one that is there is good."""
+        """Create the directory and its parents, if they do not exist."""
         if not self.is_remote:
             _make_directories(f"{self.path}/{_TEMPORARY}")
 
     def finish(self, *directories: str) -> None:
-        """Remove what tasks left that came to nothing, and these directories; in a store nothing is deleted.
+        """Remove the files of failed tasks, and these directories. In an object store, delete nothing.
 
-        An attempt that still runs cannot finish its file then.
+        An attempt that is still running can then no longer finish its file.
         """
         for name in () if self.is_remote else (*directories, _TEMPORARY):
             if storage.exists(f"{self.path}/{name}"):
                 disk.remove_tree(f"{self.path}/{name}")
 
     def names(self, directory: str = "") -> list[str]:
-        """Return the names in the directory, or in one of it; none if it is not there."""
+        """Return the names in the directory or in a subdirectory; an empty list if it does not exist."""
         path = f"{self.path}/{directory}".rstrip("/")
         try:
             found = storage.list_directory(path)
@@ -65,11 +65,11 @@ class ExportDirectory:
         return sorted(name for name in found if name != _TEMPORARY)
 
     def holds(self, name: str) -> bool:
-        """Tell whether there is a file of this name."""
+        """Return whether a file of this name exists."""
         return storage.exists(f"{self.path}/{name}")
 
     def size(self, name: str) -> int | None:
-        """Return a file's length in bytes; None: there is none."""
+        """Return a file's length in bytes; None: the file does not exist."""
         try:
             return storage.size(f"{self.path}/{name}")
         except FileNotFoundError:
@@ -81,15 +81,17 @@ class ExportDirectory:
             return file.read(0, file.size())
 
     def write(self, name: str, content: Buffer) -> None:
-        """Write a small file, in the place of one that is there."""
+        """Write a small file, and replace an existing one."""
         with self.create(name) as file:
             file.write(content)
 
     def write_new(self, name: str, content: Buffer) -> None:
-        """Write a small file where none is: of several who do, one succeeds. A store is only asked before.
+        """Write a small file that does not exist yet.
+
+        Of several concurrent writers, one succeeds; an object store only checks beforehand.
 
         Raises:
-            FileExistsError: there is one.
+            FileExistsError: the file exists.
         """
         if self.is_remote:
             if self.holds(name):
@@ -105,7 +107,7 @@ class ExportDirectory:
         except FileExistsError:
             raise
         except OSError:
-            # A file system without links: a crash leaves a beginning then, which is refused.
+            # A file system without links: a crash can leave a partial file, which is refused later.
             with disk.create(f"{self.path}/{name}") as output:
                 output.append(content)
                 output.sync()
@@ -114,20 +116,20 @@ class ExportDirectory:
         disk.sync_directory(self.path)
 
     def check_visible(self, name: str) -> None:
-        """Refuse to go on where the directory is not the one that holds this file.
+        """Check that the directory holds this file.
 
         Raises:
-            ValueError: it is not.
+            ValueError: the file is not visible here, so this is not the driver's directory.
         """
         if not self.holds(name):
             raise ValueError(
-                f"{self.path}/{name} is not to be seen on {socket.gethostname()}: the path has to be a directory that "
+                f"{self.path}/{name} is not visible on {socket.gethostname()}: the path must be a directory that "
                 "the driver and all executors share, or a URL"
             )
 
     @contextlib.contextmanager
     def create(self, name: str) -> Iterator[IO[bytes]]:
-        """Give a file to be written, which takes its name at the end, if no exception comes before."""
+        """Open a file for writing. It takes its name at the end of the block, unless an exception is raised."""
         if self.is_remote:
             with disk.stored(f"{self.path}/{name}") as file:
                 yield file
@@ -148,7 +150,7 @@ class ExportDirectory:
 
 
 class _Written(io.RawIOBase):
-    """What expects a Python file writes to one of `disk`."""
+    """A Python file that writes to an `Output` of `disk`."""
 
     def __init__(self, output: disk.Output) -> None:
         super().__init__()
@@ -169,7 +171,7 @@ class _Written(io.RawIOBase):
 
 
 def _make_directories(path: str) -> None:
-    """Make a directory and those around it, which other tasks may be making too."""
+    """Create a directory and its parents, which other tasks may create at the same time."""
     if storage.is_directory(path):
         return
     parent = os.path.dirname(path)

@@ -1,7 +1,7 @@
-"""What one task of an export does: it reads its splits, and writes a file for each partition that they are of.
+"""One task of an export: it reads its splits, and writes one file for each of their partitions.
 
-Rows go from the decoder's Arrow batches into the files; only counts leave the task. A task's files have names that the
-plan gives them, so that an attempt after a failure, or beside another one, writes the same file again.
+Rows go from the decoder's Arrow batches into the files; only counts leave the task. The plan determines the file names,
+so a retry or a speculative attempt writes the same files again.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileWriter:
-    """How the tasks of an export write. Picklable.
+    """The work of an export's tasks. Picklable.
 
     Attributes:
-        directory: where to.
+        directory: the directory of the export.
         form: "parquet" or "json".
-        columns: of the files.
-        compression: of them.
+        columns: the columns of the files.
+        compression: the codec of the files.
         check_crcs: verify checksums.
     """
 
@@ -51,11 +51,11 @@ class FileWriter:
     check_crcs: bool
 
     def write_numbered(self, numbered: tuple[int, Task[Split]]) -> Receipt:
-        """Write the files of the task of this number, and its receipt.
+        """Write the files of a numbered task, and its receipt.
 
         Raises:
-            CorruptRecordError: damage.
-            ValueError: the directory is not the driver's.
+            CorruptRecordError: a log is damaged.
+            ValueError: the directory is not the one that the driver uses.
         """
         number, task = numbered
         self.directory.check_visible(MANIFEST)
@@ -72,7 +72,7 @@ class FileWriter:
         return receipt
 
     def _write(self, number: int, splits: Sequence[Split]) -> Receipt:
-        """Write the rows of one partition; no file is made for no rows."""
+        """Write the rows of one partition. No rows make no file."""
         begun = time.monotonic()
         name = self._name(number, splits[0])
         first = last = -1
@@ -109,11 +109,11 @@ class FileWriter:
 
     @property
     def _wanted(self) -> list[str]:
-        """The columns that are decoded."""
+        """The columns to decode."""
         return [name for name in self.columns if name not in (PATH, EXACT_TIME)]
 
     def _name(self, number: int, split: Split) -> str:
-        """Name a task's file of a partition: by the lowest offset that can be in it, and by the task."""
+        """Return the name of a task's file of a partition: the lowest offset that it can hold, and the task."""
         directory = f"topic={split.topic}/partition={split.partition}"
         return f"{directory}/{_low(split):020d}-{number:06d}{suffix(self.form, self.compression)}"
 
@@ -129,12 +129,12 @@ def _low(split: Split) -> int:
 
 
 def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[LostRange]]:
-    """Return the rows whose offsets rise from `last` on, below the segment's end: no other can be restored.
+    """Return the rows whose offsets rise from `last` on and stay below the segment's end: others cannot be restored.
 
-    A batch's offset is not in its checksum: one flipped bit moves it. As few rows as possible are left out.
+    A batch's checksum does not cover its offset, so one flipped bit moves it. As few rows as possible are dropped.
 
     Raises:
-        CorruptRecordError: others are there, and the split does not say to skip them.
+        CorruptRecordError: an offset does not rise, and the split does not skip damage.
     """
     end = NO_END if split.following_offset is None else split.following_offset
     column: Any = rows["offset"]
@@ -159,7 +159,7 @@ def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBat
 
 
 def _longest_rising(offsets: Sequence[int], last: int, end: int) -> list[int]:
-    """Return where the most offsets are that rise from `last` on, below `end`."""
+    """Return the indices of the longest subsequence of offsets that rises from `last` on and stays below `end`."""
     least: list[int] = []  # the last offset of a rising row of each length, the lowest there is
     places: list[int] = []  # and where it is
     previous: list[int] = [-1] * len(offsets)
@@ -178,12 +178,12 @@ def _longest_rising(offsets: Sequence[int], last: int, end: int) -> list[int]:
 
 
 def receipt_name(number: int) -> str:
-    """Name the receipt of a task."""
+    """Return the file name of a task's receipt."""
     return f"{RECEIPTS}/{number:06d}.json"
 
 
 def _replaced_keys(rows: pa.RecordBatch) -> int:
-    """Count the header keys in which something was no UTF-8 and shows as U+FFFD, as in Kafka's consumers."""
+    """Count the header keys with bytes that are not UTF-8, shown as U+FFFD as in Kafka's consumers."""
     if "headers" not in rows.schema.names:
         return 0
     headers: Any = rows["headers"]

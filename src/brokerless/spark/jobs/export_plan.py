@@ -1,4 +1,4 @@
-"""What the tasks of an export will do, and what is known of the logs before any of them runs."""
+"""The plan of an export: its tasks, and its manifest before any task runs."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list[Task[Split]], Manifest]:
-    """Plan the tasks, and say what the export will hold. Reads no record.
+    """Plan the tasks and the manifest of an export. Reads no record.
 
     Args:
-        options: of the read.
-        writer: of the files.
-        target: bytes that a task reads; None: as the options and this machine have it.
+        options: the options of the read.
+        writer: the writer of the files.
+        target: bytes that a task reads; None: by the options and this machine.
 
     Raises:
-        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
-        ValueError: a topic or partition is not there, or has no name.
+        OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
+        ValueError: a topic or partition does not exist, or has no name.
     """
     logs = chosen(options)
     for log in logs:
@@ -52,7 +52,7 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
     ends = {name_of(log): end_of(log, options) for log in logs}
     pieces = list(pieces_of_all(logs, options, target))
     cut = _cut_files([piece.work for piece in pieces], ends)
-    # Behind an offset that was asked for, the log may grow: how much is there says nothing about the tasks.
+    # A log may grow after its given end offset, so the size of that file must not change the tasks.
     pieces = [piece._replace(size=0) if piece.work.path in cut else piece for piece in pieces]
     tasks = pack(pieces, target, options)
     manifest = Manifest(
@@ -68,14 +68,14 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
 
 
 def _cut_files(splits: Sequence[Split], ends: Mapping[Partition, object]) -> set[str]:
-    """Return the files in which an offset lies that was asked for as the end: they may grow, and be rolled."""
+    """Return the files that contain a given end offset: they may grow, or be rolled."""
     return {split.path for split in splits if split.end_offset == ends[split.topic or "", split.partition or 0]}
 
 
 def _segments(
     logs: Sequence[Log], splits: Sequence[Split], ends: Mapping[Partition, object], cut: set[str]
 ) -> list[object]:
-    """Return what changes if the segments that are read are rewritten, and does not if logs grow behind their ends."""
+    """Return values that change if the segments are rewritten, but not if logs grow after their end offsets."""
     positions: dict[str, set[int]] = {}
     for split in splits:
         positions.setdefault(split.path, set()).add(split.position)
@@ -87,15 +87,15 @@ def _segments(
             return segment.path, segment.size, segment.modified
         return segment.path, _before_end(segment, positions[segment.path], cast("int", ends[name_of(log)]))
 
-    # Of a store each is a request or more.
+    # In an object store each segment takes one request or more.
     with ThreadPoolExecutor(16 if any(is_remote(path) for path in positions) else 1) as threads:
         return list(threads.map(state, segments))
 
 
 def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]:
-    """Return headers, with their CRCs, of batches below an end that was asked for, and where the last of them is.
+    """Return the positions and headers (with CRCs) of batches below a given end offset, the last one included.
 
-    Whatever is taken from batches before the last one moves it.
+    Removing anything from earlier batches changes the position of the last one.
     """
     if segment.base_offset >= end:
         return []
@@ -105,12 +105,12 @@ def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]
             wanted = {0, *positions, *(() if last is None else (last["position"],))}
             return [(position, bytes(file.read(position, HEADER))) for position in sorted(wanted)]
     except (CorruptRecordError, UnsupportedFormatError) as error:
-        # The tasks will say so, or leave it out.
+        # The tasks will report the damage, or skip it.
         return [str(error)]
 
 
 def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], segments: Sequence[object]) -> str:
-    """Return what two plans have in common if they write the same files, from the same segments."""
+    """Return a digest that two plans share if they write the same files from the same segments."""
     digest = hashlib.sha256(repr((writer.form, writer.columns, writer.compression, writer.check_crcs)).encode())
     for task in tasks:
         digest.update(b"task")
@@ -124,7 +124,7 @@ def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], seg
 
 
 def _topics(logs: Sequence[Log], splits: Sequence[Split], options: Options) -> dict[str, ExportedTopic]:
-    """Say what is known of the topics, and how far each partition is exported."""
+    """Return the known settings of the topics, and the exported range of each partition."""
     by_partition: dict[Partition, list[Split]] = {name_of(log): [] for log in logs}
     for split in splits:
         by_partition[split.topic or "", split.partition or 0].append(split)
@@ -138,18 +138,18 @@ def _topics(logs: Sequence[Log], splits: Sequence[Split], options: Options) -> d
 
 
 class _Settings:
-    """The settings of topics, which are read once for each log directory."""
+    """The settings of topics, read once per log directory."""
 
     def __init__(self) -> None:
         self._known: dict[str, Cluster | None] = {}
 
     def configs(self, log: Log) -> dict[str, str]:
-        """Return what is known of a topic's settings, as Kafka has them."""
+        """Return the known settings of a topic, by Kafka's names."""
         root = log.root
         if root.path not in self._known:
             try:
                 cluster = Cluster.of(root.path, root.node_id)
-                # Read here and not later, so that what is wrong with it is said once.
+                # Read here, so that damage is reported once.
                 self._known[root.path] = cluster if cluster.image is not None or cluster.bootstrap else None
             except (CorruptRecordError, UnsupportedFormatError) as error:
                 warnings.warn(f"settings of topics are not exported: {error}", stacklevel=2)
@@ -164,13 +164,13 @@ def _extent(log: Log, splits: Sequence[Split], options: Options) -> ExportedPart
         start, end = splits[0].start_offset, log.log_end_offset if end == NO_END else end
     else:
         start = end = _start_of_nothing(log, options)
-    # A later one has no record below the end.
+    # A later epoch has no record below the end.
     epoch = max((known.epoch for known in log.leader_epochs if known.start_offset < end), default=-1)
     return ExportedPartition(start_offset=start, end_offset=end, leader_epoch=epoch)
 
 
 def _start_of_nothing(log: Log, options: Options) -> int:
-    """Return where a read would start that finds nothing."""
+    """Return the start offset of a read that finds no records."""
     try:
         found = bounds(
             log,

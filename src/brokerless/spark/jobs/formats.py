@@ -1,8 +1,8 @@
 """The formats of an export: rows to Parquet or JSON lines, and back.
 
-Parquet holds rows as Spark's Kafka source has them, null for no headers. A time that Spark cannot hold, which is one
-beyond the year 294247, is null in `timestamp`, and in `timestampMillis` as it is. Topic and partition are in the names
-of directories, as Spark's own tables have it. JSON lines are those of `brokerless read`.
+Parquet holds rows as Spark's Kafka source returns them, with null for no headers. Spark's timestamps end in the year
+294247: a later time is null in `timestamp`, and `timestampMillis` holds it. Topic and partition are in the directory
+names, as in Spark's partitioned tables. JSON lines are those of `brokerless read`.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    # Takes rows, and the path of the file that they are from.
+    # Called with rows, and the path of the log file that they come from.
     Write = Callable[[pa.RecordBatch, str], None]
 
 PATH = "path"
 EXACT_TIME = "timestampMillis"
 PARQUET_COLUMNS = (*(name for name in _native.ROW_COLUMNS if name not in ("topic", "partition")), EXACT_TIME, PATH)
 JSON_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
-# What a restored record is made of.
+# The columns of a restored record.
 RESTORED_COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers", "leaderEpoch")
 COMPRESSIONS = {"parquet": ("zstd", "none", "snappy", "gzip", "lz4"), "json": ("none", "gzip")}
 
 _MILLIS = pa.timestamp("ms", "UTC")
-# JSON is read so much at a time; more where a line is longer.
+# JSON is read in blocks of this size; a longer line takes several.
 _BLOCK = 8 << 20
 # Arrow bytes of a row group.
 _ROW_GROUP = 64 << 20
-# What Spark's timestamps hold: microseconds in 64 bits.
+# Spark's timestamps are microseconds in 64 bits.
 _LAST_MILLIS = (1 << 63) // 1000
-# Numbers that differ a little from row to row; and what may be the same in many. A dictionary of values that do not
-# repeat is given up at this size: larger than usual, so that some thousand of 1 KB fit. One of keys would be in vain
-# more often than not, and takes more room than a compressed column of rising ones.
+# Columns of numbers that differ little from row to row, and columns whose values often repeat. Parquet gives up a
+# dictionary that reaches this size: larger than usual, so that some thousand values of 1 KB fit. Keys get none: they
+# rarely repeat, and a dictionary takes more space than a compressed column of rising keys.
 _RISING = ("offset", "timestamp", "sequence")
 _DICTIONARY = 4 << 20
 _REPEATED = (
@@ -66,18 +66,18 @@ _REPEATED = (
 
 
 def suffix(form: str, compression: str) -> str:
-    """Return what the names of files end with."""
+    """Return the suffix of file names."""
     return ".parquet" if form == "parquet" else ".json.gz" if compression == "gzip" else ".json"
 
 
 @contextmanager
 def writing(file: IO[bytes], form: str, columns: Sequence[str], compression: str) -> Iterator[Write]:
-    """Give a function that writes rows into a file.
+    """Return a context manager whose value is a function that writes rows into a file.
 
     Args:
-        file: open.
+        file: the open file.
         form: "parquet" or "json".
-        columns: of the file.
+        columns: the columns of the file.
         compression: one of `COMPRESSIONS`.
     """
     with _parquet(file, columns, compression) if form == "parquet" else _json(file, compression) as write:
@@ -85,14 +85,14 @@ def writing(file: IO[bytes], form: str, columns: Sequence[str], compression: str
 
 
 def reading(path: str, form: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file as an encoder takes them that keeps offsets: times as ms, and no column of lineage.
+    """Yield the rows of a file for an encoder that keeps offsets: times in ms, and no lineage columns.
 
     Args:
         path: the file, or its URL.
         form: "parquet" or "json".
 
     Raises:
-        ValueError: the file is not what an export writes.
+        ValueError: the file is not one that an export writes.
     """
     with storage.File(path) as file:
         content = _Content(file)
@@ -100,7 +100,7 @@ def reading(path: str, form: str) -> Iterator[pa.RecordBatch]:
             for rows in _parquet_rows(content) if form == "parquet" else _json_rows(content, path):
                 yield _kept(rows)
         except (ValueError, pa.ArrowException, EOFError, OSError, zlib.error) as error:
-            # With a number it is the disk's, without one Arrow's, about what is in the file.
+            # An OSError with errno comes from the disk. Without one it is Arrow's, about the file's content.
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise ValueError(f"{path}: {error}") from error
@@ -111,7 +111,7 @@ def _json(file: IO[bytes], compression: str) -> Iterator[Write]:
     with ExitStack() as closing:
         to: Any = file
         if compression == "gzip":
-            # Without a time in it: what is written again is the same.
+            # Without a timestamp, so that a retry writes the same bytes.
             to = closing.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
         yield lambda rows, _: to.write(_native.json_lines(rows))
 
@@ -147,7 +147,7 @@ def _parquet(file: IO[bytes], columns: Sequence[str], compression: str) -> Itera
         column_encoding=rising or None,
         write_statistics=[name for name in columns if name not in ("key", "value", "headers")],
         store_schema=False,
-        # Without it a flipped bit comes back as another record, and is restored with a checksum that holds.
+        # Without it, a flipped bit would be restored as another record with a valid checksum.
         write_page_checksum=True,
     ) as writer:
         yield write
@@ -161,8 +161,8 @@ def _parquet_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 def _finished(pending: Sequence[tuple[pa.RecordBatch, str]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield rows as they are in Parquet: with Spark's null for no headers, and with what only files have."""
-    # One dictionary for all, which is then written as it is.
+    """Yield rows as Parquet holds them: null for no headers, as in Spark, and the columns that only files have."""
+    # One dictionary for all batches, which Parquet then writes unchanged.
     paths = list(dict.fromkeys(path for _, path in pending))
     dictionary = pa.array(paths, pa.string())
     for rows, path in pending:
@@ -178,7 +178,7 @@ def _finished(pending: Sequence[tuple[pa.RecordBatch, str]], schema: pa.Schema) 
 
 
 def _times(times: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
-    """Return times that Spark can read, null where it cannot, and the ms of those."""
+    """Return the times, null where Spark cannot hold them, and in a second column the ms of these nulls."""
     millis: Any = times.view(pa.int64())
     bounds: Any = pc.min_max(millis)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
@@ -192,7 +192,7 @@ def _times(times: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
 
 
 def _null_if_none(headers: pa.Array[Any]) -> Any:  # noqa: ANN401 - an array
-    """Return lists with null for those that are empty."""
+    """Replace empty lists by null."""
     has_some: Any = pc.greater(pc.list_value_length(headers), pa.scalar(0, pa.int32()))
     if not pc.any(has_some).as_py():
         return pa.nulls(len(headers), headers.type)
@@ -223,14 +223,14 @@ def _json_rows(content: io.RawIOBase, path: str) -> Iterator[pa.RecordBatch]:
             first_line += whole.count(b"\n") + len(newline)
             yield rows.select(RESTORED_COLUMNS)
         if rest:
-            raise ValueError(f"it ends in the middle of line {first_line}")
+            raise ValueError(f"the file ends in the middle of line {first_line}")
 
 
 def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows as format 2 can have them: those of format 0 have no time, and become as a broker converts them.
+    """Return rows as format 2 can hold them. Rows of format 0 have no time: they get CreateTime, as from a broker.
 
     Raises:
-        ValueError: a null where an export writes none.
+        ValueError: a column has a null that an export never writes.
     """
     for name in ("offset", "timestamp", "timestampType"):
         if rows[name].null_count:
@@ -242,7 +242,7 @@ def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Content(io.RawIOBase):
-    """What expects a Python file reads one of `storage`."""
+    """A Python file that reads a `storage.File`."""
 
     def __init__(self, file: storage.File) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""What an export says of itself: which logs, how far, in which files. `restore` goes by it, and so does a second run.
+"""The manifest of an export: its logs, their ranges, and its files. `restore` and a resumed export read it.
 
-`_manifest.json` is written before the first task, and once more when all files are there; `_SUCCESS` comes last, with
-its digest. In
-between each finished task leaves a receipt, so that a run after a failure knows what is done.
+`_manifest.json` is written before the first task, and again when all files exist. `_SUCCESS` comes last, and holds the
+manifest's digest. In between, each finished task leaves a receipt, so that a run after a failure skips it.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ class ExportedFile:
     """One file of an export.
 
     Attributes:
-        topic: whose rows.
-        partition: likewise.
-        name: below the export's directory.
-        rows: how many; at least one.
-        bytes: of the file.
-        first_offset: of its first row.
-        last_offset: of its last row.
-        seconds: that its task took for it.
+        topic: the topic of its rows.
+        partition: the partition of its rows.
+        name: the path below the export's directory.
+        rows: the number of rows; at least one.
+        bytes: the size of the file.
+        first_offset: the offset of its first row.
+        last_offset: the offset of its last row.
+        seconds: the time that its task took to write it.
     """
 
     topic: str
@@ -59,12 +58,12 @@ class ExportedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What one task has written.
+    """The result of one task.
 
     Attributes:
-        files: that it wrote.
-        lost: what `onCorrupt=skip` left out.
-        replaced_keys: header keys that are no UTF-8 in the log, probably: they have a U+FFFD, as consumers get them.
+        files: the files that it wrote.
+        lost: the ranges that `onCorrupt=skip` left out.
+        replaced_keys: the number of header keys with a U+FFFD, which consumers see for bytes that are not UTF-8.
     """
 
     files: tuple[ExportedFile, ...]
@@ -72,12 +71,12 @@ class Receipt:
     replaced_keys: int
 
     def to_json(self) -> bytes:
-        """Return it as text."""
+        """Return the receipt as JSON."""
         return _json({**asdict(self), "lost": [lost._asdict() for lost in self.lost]})
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
-        """Take such a text apart."""
+        """Parse the JSON of `to_json`."""
         fields = json.loads(content)
         return cls(
             files=tuple(ExportedFile(**file) for file in fields["files"]),
@@ -86,18 +85,18 @@ class Receipt:
         )
 
     def is_there(self, directory: ExportDirectory) -> bool:
-        """Tell whether all its files are, as long as they were written."""
+        """Return whether all its files exist with their recorded size."""
         return all(directory.size(file.name) == file.bytes for file in self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedPartition:
-    """A partition, as it was when the export was begun.
+    """A partition at the time when the export began.
 
     Attributes:
-        leader_epoch: the last one that begins below the end; -1: none is known.
-        start_offset: where the export starts.
-        end_offset: what it holds ends below this.
+        leader_epoch: the last leader epoch that begins below the end offset; -1: none is known.
+        start_offset: the first offset of the export.
+        end_offset: the offset after the last one of the export.
     """
 
     leader_epoch: int
@@ -107,12 +106,12 @@ class ExportedPartition:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedTopic:
-    """A topic.
+    """A topic of an export.
 
     Attributes:
-        topic_id: None where it has none.
-        configs: what is known of its settings, as Kafka has them.
-        partitions: by number.
+        topic_id: the topic's id; None: it has none.
+        configs: the known settings, by Kafka's names.
+        partitions: the partitions by number.
     """
 
     topic_id: str | None
@@ -122,20 +121,20 @@ class ExportedTopic:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What an export holds.
+    """The contents of an export.
 
     Attributes:
         form: "parquet" or "json".
-        columns: of its rows, but for `topic` and `partition`, which Parquet has in the names of directories.
-        id: 32 hex digits that no other export has.
-        is_complete: whether all files are known; `_SUCCESS` vouches for the manifest then.
-        plan: the digest of what all tasks do: another job does not go on with it.
-        target_bytes: how much a task was to read: without it the same job has other tasks on another machine.
-        tasks: how many.
-        topics: by name.
-        files: all of them, by name; none until the export is whole.
-        lost: what `onCorrupt=skip` left out.
-        replaced_keys: as of `Receipt`, of all tasks.
+        columns: the columns of its rows. Parquet has `topic` and `partition` in the directory names instead.
+        id: 32 hex digits, unique to this export.
+        is_complete: whether all files are listed; `_SUCCESS` then holds the manifest's digest.
+        plan: the digest of all tasks, so that only the same job resumes the export.
+        target_bytes: the bytes that a task should read; recorded, so that another machine plans the same tasks.
+        tasks: the number of tasks.
+        topics: the topics by name.
+        files: all files, by name; empty until the export is complete.
+        lost: the ranges that `onCorrupt=skip` left out.
+        replaced_keys: see `Receipt`; the sum over all tasks.
     """
 
     form: str
@@ -151,10 +150,10 @@ class Manifest:
     is_complete: bool = False
 
     def write(self, directory: ExportDirectory) -> None:
-        """Write it into an export's directory: the first one, where there is none; or a complete one, and that it is.
+        """Write the manifest into an export's directory: a new file, or if complete, a replacement and `_SUCCESS`.
 
         Raises:
-            FileExistsError: it is to be the first, and there is one.
+            FileExistsError: the manifest is incomplete, and the directory has one already.
         """
         content = _json({"version": _VERSION, **asdict(self), "lost": [lost._asdict() for lost in self.lost]})
         if not self.is_complete:
@@ -165,21 +164,21 @@ class Manifest:
 
     @staticmethod
     def is_whole(directory: ExportDirectory) -> bool:
-        """Tell whether the export is whole: `_SUCCESS` is there, and of this manifest."""
+        """Return whether the export is finished: `_SUCCESS` holds the digest of its manifest."""
         return directory.holds(SUCCESS) and directory.read(SUCCESS) == _digest(directory.read(MANIFEST))
 
     @classmethod
     def read(cls, directory: ExportDirectory) -> Self:
-        """Read that of an export.
+        """Read the manifest of an export.
 
         Raises:
-            ValueError: it is none that this version reads.
+            ValueError: the manifest is invalid, or of an unknown version.
         """
         try:
             fields: dict[str, Any] = json.loads(directory.read(MANIFEST))
             version = fields.pop("version")
             if version != _VERSION:
-                raise ValueError(f"version {version}, and {_VERSION} is read here")
+                raise ValueError(f"version {version} found, {_VERSION} expected")
             topics = {
                 name: ExportedTopic(
                     topic_id=topic["topic_id"],
@@ -196,19 +195,19 @@ class Manifest:
             return manifest
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{directory.path}/{MANIFEST} is not what an export says of itself: {what}") from error
+            raise ValueError(f"{directory.path}/{MANIFEST} is not a valid manifest: {what}") from error
 
 
 def _made(kind: type[_T], said: dict[str, Any]) -> _T:
-    """Make one of these of what is said of it.
+    """Build an object of a class from JSON fields.
 
     Raises:
-        ValueError: it has no such thing, or one that is missing.
+        ValueError: a field is unknown or missing.
     """
     known = _known(kind)  # type: ignore[arg-type] # a class is hashable
     for name in said:
         if name not in known:
-            raise ValueError(f"{name!r} is nothing that {kind.__name__} has")
+            raise ValueError(f"{name!r} is not a field of {kind.__name__}")
     for name, parameter in known.items():
         if name not in said and parameter.default is parameter.empty:
             raise ValueError(f"{name!r} is missing")
@@ -217,12 +216,12 @@ def _made(kind: type[_T], said: dict[str, Any]) -> _T:
 
 @cache
 def _known(kind: type[object]) -> Mapping[str, Parameter]:
-    # Cached, for an export may have 100,000 files.
+    # Cached, because an export may have 100,000 files.
     return signature(kind).parameters
 
 
 def _number(text: str) -> int:
-    """Read a partition's number, in the one form that it is written in."""
+    """Parse a partition's number, in the only form that an export writes."""
     if not re.fullmatch("0|[1-9][0-9]{0,9}", text):
         raise ValueError(f"{text!r} is no partition")
     return int(text)

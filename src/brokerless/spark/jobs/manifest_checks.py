@@ -1,6 +1,7 @@
-"""What a manifest has to say before a restore goes by it: it comes with the export, from anywhere.
+"""Validation of a manifest before a restore uses it: an export can come from anywhere.
 
-Names become paths, numbers sizes and offsets: so each is what an export writes, or the manifest is refused.
+Names become paths, and numbers become sizes and offsets. A manifest is refused unless each is a value that an export
+writes.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ if TYPE_CHECKING:
 
 _MAX = (1 << 63) - 1
 _MAX_EPOCH = (1 << 31) - 1
-# More than a cluster has of all topics: each becomes a directory.
+# More partitions than a whole cluster has: each becomes a directory.
 _MOST_PARTITIONS = 200_000
 
 
 def check(manifest: Manifest) -> None:
-    """Check all that a manifest says.
+    """Check every value of a manifest.
 
     Raises:
-        TypeError: something in it is of another kind.
-        ValueError: something in it cannot be.
+        TypeError: a value has the wrong type.
+        ValueError: a value is invalid.
     """
     if manifest.form not in ("parquet", "json"):
         raise ValueError(f"form {manifest.form!r}")
     if not all(isinstance(name, str) for name in manifest.columns):
-        raise ValueError("columns that are no names")
+        raise ValueError("a column's name is not a string")
     for text in (manifest.id, manifest.plan):
         if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{32,64}", text):
-            raise ValueError(f"{text!r} is no id")
+            raise ValueError(f"{text!r} is no id: 32 to 64 hex digits expected")
     if not isinstance(manifest.is_complete, bool):
         raise TypeError(f"is_complete {manifest.is_complete!r}")
     for what, value in (("tasks", manifest.tasks), ("replaced_keys", manifest.replaced_keys)):
@@ -47,11 +48,11 @@ def check(manifest: Manifest) -> None:
 
 def _check_topic(name: str, topic: ExportedTopic) -> None:
     file_names.check_topic_name(name)
-    # The metadata log has one of the ids that Kafka reserves, and is never restored.
+    # The metadata log has an id that Kafka reserves, and is never restored.
     if topic.topic_id is not None and name != file_names.METADATA_TOPIC:
         checkpoints.check_topic_id(topic.topic_id)
     if not all(isinstance(text, str) for item in topic.configs.items() for text in item):
-        raise ValueError(f"configs of topic {name!r} that are no texts")
+        raise ValueError(f"a setting of topic {name!r} is not a string")
     TopicConfig.from_configs(topic.configs)
     if not topic.partitions:
         raise ValueError(f"topic {name!r} has no partition")
@@ -83,4 +84,4 @@ def _check_file(file: ExportedFile, manifest: Manifest) -> None:
 
 def _check_integer(what: str, value: object, least: int, greatest: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
-        raise ValueError(f"{what} {value!r}, and {least} to {greatest} can be")
+        raise ValueError(f"{what} {value!r} found, {least} to {greatest} expected")

@@ -1,8 +1,7 @@
-"""A `Pool` that makes calls on a Spark cluster: each is a job of one task, which Spark makes again where one fails.
+"""A `Pool` that runs calls on a Spark cluster. Each call is a job of one task.
 
-What is wrong with a log, or with what was asked for, is wrong each time: such an error is handed back as what the task
-came to, and raised here. Of other errors, an executor that is gone among them, Spark makes the attempts that its
-settings say.
+An error of the log or of the arguments would recur in every attempt: the task returns it as its result, and the driver
+raises it. After other errors, such as the loss of an executor, Spark retries the task as often as its settings allow.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _T = TypeVar("_T")
 
 
 class SparkPool(Generic[_T]):
-    """A `Pool`: see there.
+    """A `Pool` of Spark tasks.
 
     Args:
-        spark: a session, with a driver of its own (not Spark Connect).
-        jobs: how many tasks at a time; None: as many as Spark has cores for.
-        progress: called here with a call's name and the bytes that it did, when it is over.
+        spark: a session, not one of Spark Connect.
+        jobs: the number of tasks at a time; None: as many as Spark has cores.
+        progress: called on the driver with a call's name and the bytes that it processed, when the call has finished.
     """
 
     may_retry = True
@@ -55,11 +54,11 @@ class SparkPool(Generic[_T]):
         self._threads.shutdown(cancel_futures=True)
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
-        """Have a call made."""
+        """Start a call, and return its future."""
         return self._threads.submit(self._run, name, call)
 
     def first_completed(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
-        """Wait for one of these calls."""
+        """Wait until one of these calls has finished, and return its future and result."""
         done, _ = wait(futures, return_when=FIRST_COMPLETED)
         while not self._counts.empty():
             self._progress(*self._counts.get())
@@ -79,7 +78,7 @@ class SparkPool(Generic[_T]):
 
 
 def _made(call: Call[object]) -> tuple[object, Exception | None, int]:
-    """Make a call, in a task: return its result, or what was wrong, and the bytes that it did."""
+    """Run a call in a task; return its result or its error, and the bytes that it processed."""
     done = 0
 
     def progress(count: int) -> None:

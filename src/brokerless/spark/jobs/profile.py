@@ -1,4 +1,4 @@
-"""Profiling logs: what is in them, in numbers. Tasks count, Spark adds up."""
+"""The `profile` job: counts and sizes of the records in logs. Tasks count, and Spark adds up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GROUPS = ("topic", "partition", "hour", "magic", "compression")
-"""What can be told apart."""
+"""The columns that a profile can group by."""
 
 _SETS = ("magics", "compressions")
 
@@ -26,25 +26,32 @@ def profile(
     topics: Collection[str] = (),
     by: Collection[str] = ("topic",),
 ) -> DataFrame:
-    """Count what logs hold. All that is on the disk counts, also aborted records.
+    """Count the records and batches of logs, and their sizes. Every record on disk counts, including aborted ones.
 
     Args:
         spark: a session.
-        paths: as `LogDirs` takes them, at least one. Of a replicated partition the replica counts that is read.
-        topics: only these; none: all but Kafka's internal ones.
-        by: what is told apart: "topic", "partition", "hour", "magic", "compression". A record counts in the hour of its
-            timestamp, a batch in that of its largest one; null is for those without. Codec and magic are the batch's.
+        paths: one or more paths, as for `LogDirs`. Only one replica of each partition counts, the one that reads use.
+        topics: the topics to count; empty: all but Kafka's internal ones.
+        by: the columns to group by: "topic", "partition", "hour", "magic", "compression". A record counts in the hour
+            of its timestamp, a batch in the hour of its largest timestamp; without a timestamp the hour is null. Magic
+            and codec are those of the batch.
 
     Returns:
-        A row for each group, with these columns behind those of `by`: `partitions` that have batches in it; `batches`,
-        `bytes` (of whole batches, as stored), `min_batch_bytes`, `max_batch_bytes`; `control_records`, which are not
-        among the `records`; `records`, `key_bytes`, `value_bytes`, `null_keys`, `tombstones` (null values), `headers`;
-        `first_offset`, `last_offset`, `first_timestamp`, `last_timestamp`; `magics`, `compressions`; and `skew`: bytes
-        of the largest of these partitions over those of the average one.
+        One row per group. The columns, after those of `by`, are:
+
+        - `partitions`: the number of partitions with batches in the group
+        - `batches`, `bytes` (of whole batches, as stored), `min_batch_bytes`, `max_batch_bytes`
+        - `control_records`, which `records` does not include
+        - `records`, `key_bytes`, `value_bytes`, `null_keys`, `tombstones` (null values), `headers`
+        - `first_offset`, `last_offset`, `first_timestamp`, `last_timestamp`
+        - `magics`, `compressions`
+        - `skew`: the bytes of the largest partition divided by the bytes of the average one
 
     Raises:
-        ValueError: there is no such group.
-        TypeError: a string in place of several topics or groups.
+        ValueError: a group does not exist.
+        TypeError: `topics` or `by` is a string.
+
+        profile(spark, "/kafka/data1", by=["topic", "hour"]).show()
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's usual name
 

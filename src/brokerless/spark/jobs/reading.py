@@ -1,4 +1,4 @@
-"""What the jobs that only look have in common: which logs, and a view of them as a DataFrame."""
+"""The options and logs of the read-only jobs, and a view of the logs as a DataFrame."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def read(spark: SparkSession, paths: Collection[Path], topics: Collection[str], **options: str) -> DataFrame:
-    """Return a view of logs; `options` are those of the source."""
+    """Return a view of logs as a DataFrame; `options` are those of the source."""
     given = _options(paths, topics)
     return spark.read.format("brokerless").options(**given, **options).load()
 
 
 def replicas(paths: Collection[Path], topics: Collection[str]) -> list[Log]:
-    """Return the logs that a job looks at which takes all replicas."""
+    """Return the logs of a job that reads all replicas."""
     return select(Options.parse(_options(paths, topics)), all_replicas=True)
 
 
 def _options(paths: Collection[Path], topics: Collection[str]) -> dict[str, str]:
     check_several("topics", topics)
-    # Spark plans in a process that may work in another directory.
+    # Spark plans in a process that may have another working directory.
     options = {"path": json.dumps([storage.absolute(os.fspath(path)) for path in paths])}
     return options | ({"subscribe": ",".join(topics)} if topics else {})

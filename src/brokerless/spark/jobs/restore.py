@@ -1,7 +1,7 @@
-"""`restore`: an export back to a log directory, with the offsets that its rows had.
+"""The `restore` job: an export back to a log directory, with the original offsets of its rows.
 
-Tasks read the files of the export and write parts, as the tasks of the sink do; the commit puts all topics into force
-at one instant. The staging directory is named by what is restored, so that a second run finds the parts of the first.
+Tasks read the files of the export and write parts, as the sink's tasks do. One commit makes all topics visible at once.
+The name of the staging directory is a digest of the restored data, so a second run finds the parts of the first.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _TARGET = 64 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Restored:
-    """What came of a restore.
+    """The result of a restore.
 
     Attributes:
-        partitions: of the topics that were asked for, sorted.
-        tasks: that were run.
-        skipped: tasks that an earlier run had finished.
-        lost: what the export had left out (`onCorrupt=skip`), of all its topics.
+        partitions: the partitions of the requested topics, sorted.
+        tasks: the number of tasks that ran.
+        skipped: the number of tasks that an earlier run had finished.
+        lost: the ranges that the export left out (`onCorrupt=skip`), of all its topics.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -82,25 +82,26 @@ def restore(
     batch_size: int = 16384,
     sole_replica: bool = False,
 ) -> Restored:
-    """Make logs of an export again, offset by offset.
+    """Restore logs from an export, offset by offset.
 
-    Rows, their offsets, times and leader epochs, and where each log starts and ends are as they were. All topics come
-    into force at one instant. A run after a failure goes on where it ended.
+    Rows keep their offsets, timestamps and leader epochs, and each log keeps its start and end offsets. All topics
+    become visible at once. After a failure, run the same call again: it resumes the restore.
 
     Args:
         spark: a session, not one of Spark Connect.
-        exported: the directory of a whole export, or its URL.
-        path: a log directory that driver and executors share and no broker uses; made if there is nothing.
-        topics: which; none: all. One that is there already has to be empty, or restored from this export.
-        topic_ids: those that topics have in the cluster that was started on the directory; else they are as exported.
-        compression: of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
+        exported: the directory of a finished export, or its URL.
+        path: a log directory that the driver and the executors share and no broker uses; created if it does not exist.
+        topics: the topics to restore; empty: all. An existing topic must be empty, or restored from this export.
+        topic_ids: the ids of topics in the cluster that was started on the directory; other topics keep the exported
+            ids.
+        compression: the codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
         batch_size: bytes at which a batch is closed.
-        sole_replica: as of `LogDirWriter`.
+        sole_replica: see `LogDirWriter`.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
-        ValueError: the export is not whole, or lacks columns; a topic is there with records of others, or is a
-            controller's log of metadata.
+        LogInUseError: a broker, or another writer, has the directory open.
+        ValueError: the export is not finished, or lacks columns; a topic exists with other records, or is the
+            controller's metadata log.
 
         restore(spark, "/exports/orders", "/restored/kafka-data")
     """
@@ -173,7 +174,7 @@ def restore(
 
 
 def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) -> tuple[list[Made], int]:
-    """Make the parts of all files; return them, and how many tasks it took."""
+    """Make the parts of all files; return them, and the number of tasks that ran."""
     in_order = sorted(files, key=lambda file: (file.topic, file.partition, file.first_offset))
     work = list(enumerate(in_shares(in_order, lambda file: file.bytes, _TARGET)))
     made = maker.made_before(len(work))
@@ -185,9 +186,9 @@ def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) 
 
 def _read(directory: ExportDirectory) -> Manifest:
     if not directory.holds(MANIFEST):
-        raise ValueError(f"{directory.path} is no export: there is no {MANIFEST} in it; give what was exported to")
+        raise ValueError(f"{directory.path} is no export: it has no {MANIFEST}; give the directory of an export")
     if not directory.holds(SUCCESS):
-        raise ValueError(f"{directory.path} is no whole export: there is no {SUCCESS} in it")
+        raise ValueError(f"{directory.path} is no whole export: it has no {SUCCESS}; run the export again")
     manifest = Manifest.read(directory)
     if not (manifest.is_complete and Manifest.is_whole(directory)):
         raise ValueError(
@@ -212,7 +213,7 @@ def _read(directory: ExportDirectory) -> Manifest:
 
 
 def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> None:
-    """Refuse topics whose files are not all there, by listings: an export has many, and a store takes long for each."""
+    """Refuse topics with missing files. Directories are listed: an export has many files, and each request is slow."""
     names = cache(lambda place: set(directory.names(place)))
     gone = [file for file in files if os.path.basename(file.name) not in names(os.path.dirname(file.name))]
     if gone:
@@ -224,7 +225,7 @@ def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> N
 
 
 def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, int]], set[str]]:
-    """Return where the logs of these topics end that are in the log directory; and the topics that are restored."""
+    """Return the log end offsets of these topics in the log directory, and the topics restored already."""
     if not (storage.exists(path) and LogDirFiles.is_root(storage.list_directory(path))):
         return {}, set()
     directory = LogDirs(path)
@@ -236,7 +237,7 @@ def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, i
 
 
 def _roll_forward(path: str, *, sole_replica: bool) -> None:
-    """Move what an interrupted commit left in force to its place; whoever has the directory open has done that."""
+    """Complete an interrupted commit. If another writer has the directory open, it has done so."""
     if LogDirFiles(path).journal is not None:
         with contextlib.suppress(LogInUseError):
             LogDirWriter(path, sole_replica=sole_replica).close()
@@ -251,10 +252,10 @@ def _check_present(
     *,
     is_done: bool,
 ) -> None:
-    """Refuse a topic that has other records than a restore of this export leaves, or another id than is asked for.
+    """Refuse an existing topic whose records or id differ from a restore of this export.
 
     Raises:
-        ValueError: it is there, and has.
+        ValueError: the topic exists, and its records or its id differ.
     """
     wanted = dict.fromkeys(range(max(topic.partitions) + 1), 0)
     if is_done:
@@ -272,7 +273,7 @@ def _check_present(
 
 
 def _digests(manifest: Manifest, topics: Iterable[str]) -> dict[str, str]:
-    """Return, by topic, what tells the records of one from those of any other export."""
+    """Return a digest per topic that identifies its records among all exports."""
     files: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for file in manifest.files:
         described = (file.name, file.partition, file.rows, file.bytes, file.first_offset, file.last_offset)
@@ -294,15 +295,15 @@ def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
 
 
 def _digest(*what: object) -> str:
-    """Return 32 hex digits that a run has in common with one that did the same before, and with no other."""
+    """Return 32 hex digits that only runs with the same arguments share."""
     return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
 
 
 def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable[Part]) -> Iterator[Part]:
-    """Make a part for each log that ends behind its last row: with markers, or records that are not there any more.
+    """Yield a part for each log whose end is after its last row: it ended in markers or in removed records.
 
-    It has a batch without records, as compaction leaves one, that ends where the log did. So consumers' positions at
-    the end of the log stay good.
+    The part holds an empty batch, as compaction leaves one, that ends where the log did. So consumers' positions at
+    the end of the log stay valid.
     """
     last: dict[tuple[str, int], int] = {}
     epochs: dict[tuple[str, int], int] = {}
@@ -314,7 +315,7 @@ def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable
         for number, partition in topic.partitions.items():
             offset = partition.end_offset - 1
             if offset > last.get((name, number), -1):
-                # An earlier epoch than that of a record would take the later ones out of the checkpoint.
+                # An epoch below that of a record would remove later epochs from the checkpoint.
                 batch = _native.empty_batch(offset, max(partition.leader_epoch, epochs.get((name, number), 0)))
                 path = f"{staging.path}/{DIRECTORY}/{uuid.uuid4().hex}"
                 with disk.create(path) as output:

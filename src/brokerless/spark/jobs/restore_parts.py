@@ -1,7 +1,6 @@
-"""What one task of a restore does: it reads exported files, and writes parts for the log directory.
+"""One task of a restore: it reads exported files, and writes parts for the log directory.
 
-Each finished task leaves a receipt beside the parts, which are durable by then: a run after a failure takes them as
-they are.
+Each finished task leaves a receipt beside its parts, once these are durable. A run after a failure reuses them.
 """
 
 from __future__ import annotations
@@ -30,40 +29,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Made:
-    """What one task made.
+    """The result of one task.
 
     Attributes:
-        parts: one a partition.
-        seconds: that each took.
+        parts: one part per partition.
+        seconds: the time of each part.
     """
 
     parts: tuple[Part, ...]
     seconds: tuple[float, ...]
 
     def to_json(self) -> bytes:
-        """Return it as text."""
+        """Return the result as JSON."""
         return json.dumps({"parts": [asdict(part) for part in self.parts], "seconds": self.seconds}).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
-        """Take such a text apart."""
+        """Parse the JSON of `to_json`."""
         fields = json.loads(content)
         return cls(tuple(Part(**part) for part in fields["parts"]), tuple(fields["seconds"]))
 
     def is_there(self) -> bool:
-        """Tell whether all parts are, as long as they were written."""
+        """Return whether all parts exist with their recorded size."""
         return all(storage.exists(part.path) and storage.size(part.path) == part.size for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartMaker:
-    """How the tasks of a restore work. Picklable.
+    """The work of a restore's tasks. Picklable.
 
     Attributes:
-        directory: the export.
+        directory: the directory of the export.
         form: "parquet" or "json".
-        staging: where parts go.
-        segment_bytes: of the topics: no batch is larger.
+        staging: the staging area of the parts.
+        segment_bytes: the topics' `segment.bytes`, which no batch exceeds.
     """
 
     directory: ExportDirectory
@@ -72,10 +71,10 @@ class PartMaker:
     segment_bytes: Mapping[str, int]
 
     def make_numbered(self, numbered: tuple[int, Sequence[ExportedFile]]) -> Made:
-        """Make the parts of the task of this number from its files, which are in the order of their offsets.
+        """Make the parts of a numbered task from its files, which are sorted by offset.
 
         Raises:
-            ValueError: a file is not what the export wrote; the staging directory is not to be seen here.
+            ValueError: a file differs from the one that the export wrote, or the staging directory is not visible here.
         """
         number, files = numbered
         parts: list[Part] = []
@@ -122,7 +121,7 @@ class PartMaker:
         return writer.finish()
 
     def made_before(self, tasks: int) -> dict[int, Made]:
-        """Return what an earlier run has made, by the numbers of its tasks."""
+        """Return the results of an earlier run, by task number."""
         found = {}
         for number in range(tasks):
             if storage.exists(self._receipt(number)):
@@ -132,7 +131,7 @@ class PartMaker:
         return found
 
     def _writer(self, topic: str) -> PartWriter:
-        # Half: how large a compressed batch becomes is an estimate.
+        # Half, because the size of a compressed batch is an estimate.
         size = min(self.staging.encoding.batch_size, self.segment_bytes[topic] // 2)
         return replace(self.staging, topic=topic, encoding=replace(self.staging.encoding, batch_size=size)).writer()
 

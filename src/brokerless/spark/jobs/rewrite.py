@@ -1,9 +1,9 @@
-"""Compacting and converting the logs of a whole cluster, in place.
+"""The `compact` and `convert` jobs: rewrite the logs of a whole cluster in place.
 
-The driver owns the log directories: it locks them, plans, and swaps new segments in, partition by partition as they get
-done. Tasks read the old segments and write the new ones, each attempt in a directory of its own beside the partition's,
-so the log directories have to be seen by the driver and all executors under the same path. Until its swap a partition
-is as it was, whatever fails.
+The driver owns the log directories: it locks them, plans the tasks, and swaps the new segments of each finished
+partition in. Tasks read the old segments and write the new ones. Each attempt writes to its own directory beside the
+partition's, so the driver and all executors must see the log directories under the same path. Until its swap, a
+partition is unchanged, whatever fails.
 """
 
 from __future__ import annotations
@@ -45,27 +45,29 @@ def compact(
     metadata: Path | None = None,
     **options: Any,  # noqa: ANN401 - those of `Compact`
 ) -> list[RewriteResult[CompactionReport]]:
-    """Compact logs in place, as a broker's cleaner does; return what went, partition by partition.
+    """Compact logs in place, as a broker's log cleaner does, and return one result per partition.
 
     Args:
         spark: a session.
-        paths: log directories, or single partitions' directories; at least one.
-        topics: of the log directories; at least one: nothing is changed that was not named.
-        partitions: only these; none: all of the topics.
-        dry_run: change nothing.
-        jobs: how many tasks at a time; None: as many as Spark has cores for.
-        task_bytes: a partition with more than so many bytes is divided among tasks of about as many.
-        resume_file: a local file of the driver where done partitions are written down: the same call resumes after a
-            failure, and does not do these again.
+        paths: one or more log directories or partition directories.
+        topics: one or more topics of the log directories; logs that are not named stay unchanged.
+        partitions: the partition numbers to compact; empty: all partitions of the topics.
+        dry_run: report the result, and change nothing.
+        jobs: the number of tasks at a time; None: as many as Spark has cores.
+        task_bytes: divide a larger partition among tasks of about this many bytes.
+        resume_file: a local file of the driver that records finished partitions. After a failure, the same call
+            resumes and skips them.
         broker_config: the broker's configuration file; see `brokerless.rewrite`.
-        metadata: where the cluster's metadata log is, if it is in none of the paths.
-        options: as of `brokerless.Compact`: roll, drop_null_keys, ignore_checkpoint, memory and others.
+        metadata: the directory of the cluster's metadata log, if none of the paths has it.
+        options: the options of `brokerless.Compact`: roll, drop_null_keys, ignore_checkpoint, memory and others.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
-        ValueError: no topic is named, or an unknown one; records without a key would go; a directory is not to be seen
-            on an executor.
-        CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
+        LogInUseError: a broker, or another writer, has a directory open.
+        ValueError: no topic is named, or an unknown one; records without a key would be dropped; or a directory is not
+            visible on an executor.
+        CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
+
+        compact(spark, "/kafka/data1", "/kafka/data2", topics=["users"], roll=True, resume_file="done.jsonl")
     """
     operation = Compact(**options)
     done = progress_file_of(operation, resume_file)
@@ -98,25 +100,28 @@ def convert(
     metadata: Path | None = None,
     **options: Any,  # noqa: ANN401 - those of `Convert`
 ) -> list[RewriteResult[ConvertReport]]:
-    """Convert logs in place to another message format or codec; return what was done, partition by partition.
+    """Convert logs in place to another message format or codec, and return one result per partition.
 
     Args:
-        spark: as of `compact`, and so are the others.
-        paths: likewise.
-        topics: likewise.
-        partitions: likewise.
-        dry_run: likewise.
-        jobs: likewise.
-        task_bytes: likewise.
-        resume_file: likewise.
-        broker_config: likewise.
-        metadata: likewise.
-        options: as of `brokerless.Convert`: magic, compression, batch_size, drop and others.
+        spark: a session.
+        paths: one or more log directories or partition directories.
+        topics: one or more topics of the log directories; logs that are not named stay unchanged.
+        partitions: the partition numbers to convert; empty: all partitions of the topics.
+        dry_run: report the result, and change nothing.
+        jobs: the number of tasks at a time; None: as many as Spark has cores.
+        task_bytes: divide a larger partition among tasks of about this many bytes.
+        resume_file: a local file of the driver that records finished partitions; see `compact`.
+        broker_config: the broker's configuration file; see `brokerless.rewrite`.
+        metadata: the directory of the cluster's metadata log, if none of the paths has it.
+        options: the options of `brokerless.Convert`: magic, compression, batch_size, drop and others.
 
     Raises:
-        LogInUseError: a broker, or another writer, is there.
-        ValueError: it cannot be, or something would be lost that `drop` does not name; as of `compact`.
-        CorruptRecordError: a log is damaged. Some partitions may be done, the others are as they were.
+        LogInUseError: a broker, or another writer, has a directory open.
+        ValueError: an option is invalid, or the format cannot hold data that `drop` does not name; no topic is named,
+            or an unknown one; or a directory is not visible on an executor.
+        CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
+
+        convert(spark, "/kafka/data1", topics=["clicks"], compression="zstd")
     """
     operation = Convert(**options)
     done = progress_file_of(operation, resume_file)
@@ -151,7 +156,7 @@ def rewritten(
     broker_config: Path | None = None,
     metadata: Path | None = None,
 ) -> Iterator[RewriteResult[ReportT]]:
-    """Do a verb's work on a cluster, and yield what was done to each partition as soon as it is."""
+    """Run an operation on a Spark cluster, and yield the result of each partition as soon as it is finished."""
     pool: SparkPool[Outcome[ReportT]] = SparkPool(spark, jobs, progress)
     return rewrite_each(
         operation,
@@ -168,7 +173,7 @@ def rewritten(
 
 
 def progress_file_of(operation: RewriteOperation[Any, Any], resume_file: Path | None) -> ProgressFile | None:
-    """Return the progress of this work in a file; None: there is no file."""
+    """Return the progress file of an operation; None: `resume_file` is None."""
     if resume_file is None:
         return None
     options = {field.name: getattr(operation, field.name) for field in fields(operation)}  # type: ignore[arg-type] # a dataclass

@@ -1,4 +1,4 @@
-"""Calls made by Spark tasks, one each. Only what they return comes back to the driver."""
+"""Calls run by Spark tasks, one per task. Only their results return to the driver."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _R = TypeVar("_R")
 
 
 def run(spark: SparkSession, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:
-    """Make a call for each argument, and return the results in their order.
+    """Call a function for each argument, and return the results in the same order.
 
     Args:
         spark: a session, not one of Spark Connect.
-        arguments: picklable.
-        call: likewise; it may be made again after a failure, or twice at a time.
+        arguments: picklable arguments.
+        call: a picklable function. Spark may repeat a call after a failure, or run two attempts at the same time.
     """
     if not arguments:
         return []

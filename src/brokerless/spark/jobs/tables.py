@@ -1,4 +1,4 @@
-"""Exports to tables that Spark writes itself, with a package of theirs: Delta Lake and Iceberg."""
+"""Exports to Delta Lake and Iceberg tables, written by Spark with the packages of these formats."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PACKAGES = {
     "delta": "io.delta:delta-spark_{spark}_2.13",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
-"""The Maven coordinates of what Spark needs, without the version. Not every Spark has one of these yet."""
+"""The Maven coordinates of each format's package, without the version. Not every Spark release has one yet."""
 
 
 def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: str) -> DataFrame:
-    """Write records into a new table, partitioned by topic and partition, with all columns unless options say which.
+    """Write records into a new table, partitioned by topic and partition.
 
     Args:
         spark: a session.
-        options: of `spark.read.format("brokerless")`.
+        options: options of `spark.read.format("brokerless")`; without `columns`, all columns are written.
         form: "delta" or "iceberg".
         to: a path for delta, a table's name for iceberg.
 

@@ -1,7 +1,7 @@
 """The sink of batch jobs: `df.write.format("brokerless")`.
 
-Tasks write parts, the driver's commit puts them into the log directory (`brokerless.commit.atomic_write`). Spark makes
-the writer in one Python process, runs tasks in others and commits in a third: what they share is pickled.
+Tasks write parts, and the driver's commit puts them into the log directory (`brokerless.commit.atomic_write`). Spark
+creates the writer in one Python process, runs tasks in others and commits in a third: their shared state is pickled.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _TYPES = {
     "timestampType": ("int",),
     "leaderEpoch": ("int",),
 }
-# Seconds that a job waits for another one: with all its rows written, and before it has begun.
+# Seconds that a job waits for another one: after all its rows are written, and before it begins.
 PATIENCE, PATIENCE_BEFORE = 60, 1
-# What rows only have if they keep their offsets.
+# Columns that are written only if rows keep their offsets.
 _OF_COPIES = ("offset", "timestampType", "leaderEpoch")
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task wrote."""
+    """The parts that a task wrote."""
 
     parts: tuple[Part, ...]
 
 
 class Writer(DataSourceArrowWriter):
-    """Writes rows with these columns. The write begins where this is made.
+    """The writer of a batch job. Creating it begins the write.
 
     Raises:
-        LogInUseError: a broker, or another writer, has the log directory.
-        ValueError: options that do not fit what is there.
+        LogInUseError: a broker, or another writer, has the log directory open.
+        ValueError: the options do not match an existing topic or the directory.
     """
 
     def __init__(self, write: AtomicWrite, columns: Sequence[str]) -> None:
@@ -69,20 +69,20 @@ class Writer(DataSourceArrowWriter):
 
     @concise_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Let all rows come into force, in the order of the tasks."""
+        """Make all rows visible at once, in the order of the tasks."""
         parts = (part for message in messages if isinstance(message, Written) for part in message.parts)
         self._write.commit(parts, patience=PATIENCE)
 
     @concise_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
-        """Remove what tasks have written."""
+        """Remove the parts that tasks have written."""
         self._write.abort()
 
 
 def write_parts(
     staging: Staging, batches: Iterable[pa.RecordBatch], columns: Sequence[str], query: str = ""
 ) -> tuple[Part, ...]:
-    """Do a task's work: write rows with these columns, of a streaming query if one is named."""
+    """Write the parts of one task: rows with these columns, of the streaming query `query` if given."""
     keep_modules()
     task = staging.writer(query)
     try:
@@ -96,10 +96,10 @@ def write_parts(
 
 
 def written_columns(schema: StructType, write: AtomicWrite) -> list[str]:
-    """Check the columns, and return those that are written.
+    """Check the columns, and return those to write.
 
     Raises:
-        ValueError: a column that a sink does not have, or of another type; one that the write needs is missing.
+        ValueError: a column is unknown, has the wrong type, or is required and missing.
     """
     for column in schema:
         if column.name not in _TYPES:
@@ -107,7 +107,7 @@ def written_columns(schema: StructType, write: AtomicWrite) -> list[str]:
         type_name, known = column.dataType.simpleString(), _TYPES[column.name]
         if type_name not in known:
             raise ValueError(f"column {column.name} is {type_name}, not {' or '.join(known)}: cast it")
-    # Option topic goes before a column, as in Spark's own sink.
+    # Option topic has precedence over the column, as in Spark's Kafka sink.
     idle = {"topic"} if write.topics else set()
     needed = {"value": "it is needed"}
     if not write.topics:

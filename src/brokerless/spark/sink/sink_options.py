@@ -1,4 +1,4 @@
-"""The options of `df.write` and `writeStream`: those of Spark's Kafka sink, and our own of topics at rest."""
+"""The options of `df.write` and `writeStream`: those of Spark's Kafka sink, and our own for topics at rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from brokerless.spark.source.option_values import boolean, canonical, choice, lo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Those that the source does not know: with one of them, options are a sink's.
+# Options that the source does not have: one of them shows that the options are a sink's.
 OF_SINKS = (
     "topic",
     "compression",
@@ -30,35 +30,35 @@ OF_SINKS = (
     "transactional",
     "keepOffsets",
     "soleReplica",
-    # Spark's own of every query, which it hands on.
+    # Spark's own options of every query, which it passes on.
     "checkpointLocation",
     "queryName",
 )
-# Before the name that Kafka has for a topic's setting: topic.retention.ms.
+# The prefix of a topic's setting, before Kafka's name: topic.retention.ms.
 _SETTING = "topic."
-# Of Spark's Kafka sink alone; Spark itself refuses them. So these are a sink's, too.
+# Options of Spark's Kafka sink, which Spark itself refuses for other sinks. They also show that options are a sink's.
 _ASYNCHRONOUS = ("asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs")
-# Headers are written where there is a column; a source has this option, too.
+# A column of headers is always written. The source has this option, too.
 _IGNORED = ("includeHeaders", *_ASYNCHRONOUS)
-# A batch has to be read as a whole.
+# A batch is read as a whole.
 _LARGEST_BATCH = 1 << 30
 
 
 def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
-    """Check options as far as that goes without looking at the disk, and return the write that they ask for.
+    """Check options as far as possible without reading the disk, and return the write that they describe.
 
     Args:
-        options: as Spark has them.
-        overwrite: the topic is made anew.
+        options: the options, as Spark passes them.
+        overwrite: replace the topic.
 
     Raises:
-        ValueError: an unknown option (with the nearest name), a value that its option does not have, or options that
-            do not go together, such as a checkpoint in the log directory.
+        ValueError: an option is unknown (the message suggests the nearest name), its value is invalid, or it
+            contradicts another, such as a checkpoint in the log directory.
     """
     others = {option: value for option, value in options.items() if not _is_setting(option)}
     given = canonical(others, ("path", *OF_SINKS), _IGNORED)
     if not given.get("path"):
-        raise ValueError("option path is missing: a Kafka log directory, made if there is none")
+        raise ValueError("option path is missing: give a Kafka log directory, created if it does not exist")
     _check_apart(local(given["path"]), checkpoint(options))
     topic = given.get("topic")
     if not topic:
@@ -88,7 +88,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
 
 
 def checkpoint(options: Mapping[str, str]) -> str:
-    """Return where a query has its checkpoint; "": the options do not say."""
+    """Return the path of a query's checkpoint; "": the options have none."""
     return next((local(value.strip()) for name, value in options.items() if name.lower() == "checkpointlocation"), "")
 
 
@@ -107,7 +107,7 @@ def _is_setting(option: str) -> bool:
 
 
 def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:
-    """Return what a new topic's settings are, by our names."""
+    """Return the settings of a new topic, by the names of `TopicConfig`."""
     configs = {
         option.lower().removeprefix(_SETTING): value.strip() for option, value in options.items() if _is_setting(option)
     }
@@ -120,6 +120,6 @@ def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[st
 
 
 def is_of_sink(options: Mapping[str, str]) -> bool:
-    """Tell whether options are those of a write: Spark makes the source before it says what for."""
+    """Return whether options are those of a write: Spark creates the source before it chooses to read or to write."""
     of_sinks = {name.lower() for name in (*OF_SINKS, *_ASYNCHRONOUS)}
     return any(option.lower() in of_sinks or _is_setting(option) for option in options)

@@ -1,7 +1,7 @@
-"""The sink of streams: `writeStream.format("brokerless")`. Each epoch's rows come into force once.
+"""The sink of streams: `writeStream.format("brokerless")`. Each epoch's rows are committed exactly once.
 
-An epoch is a write like any other, that says whose it is (`brokerless.layout.streaming_epochs`): one that Spark repeats
-is recognised when it is to be committed.
+An epoch is an ordinary write that also records its query and epoch number (`brokerless.layout.streaming_epochs`). The
+commit detects an epoch that Spark repeats.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from brokerless.commit.atomic_write import AtomicWrite
     from brokerless.commit.parts import Part, Staging
 
-# Where tasks find the id that a query has as long as its checkpoint (Spark's StreamExecution.QUERY_ID_KEY).
+# The local property with the query's id, which lives as long as its checkpoint (Spark's StreamExecution.QUERY_ID_KEY).
 _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task wrote, and what the commit cannot know from elsewhere: of which query, and where to."""
+    """The parts that a task wrote, with the query and the attempt, which the commit learns only from here."""
 
     query: str
     attempt: str
@@ -42,15 +42,15 @@ class Written(WriterCommitMessage):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the epochs of a query, rows with these columns.
+    """The writer of a query's epochs.
+
+    For each epoch, Spark creates a writer and pickles it for the tasks. For the commit it creates another one, in
+    another process. So an epoch begins when a writer is pickled.
 
     Args:
-        write: of each epoch.
-        columns: of the rows.
-        checkpoint: where the query has its checkpoint; "": not known.
-
-    For each epoch Spark makes one of these and pickles it for the tasks, and makes another one, in another process, for
-    the commit. So an epoch begins where this is pickled.
+        write: the write of each epoch.
+        columns: the columns of the rows.
+        checkpoint: the path of the query's checkpoint; "": it is not known.
     """
 
     def __init__(self, write: AtomicWrite, columns: Sequence[str], checkpoint: str) -> None:
@@ -63,7 +63,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @cached_property
     def _begun(self) -> Staging | Exception:
-        """What tasks write with, or why they cannot: PySpark covers up an error of whoever pickles this."""
+        """The staging area of the tasks, or the error to raise in each task: PySpark hides errors of pickling."""
         try:
             return self._write.begin(query=_query_id(self._checkpoint), patience=PATIENCE)
         except Exception as error:  # noqa: BLE001 - every task raises it
@@ -74,8 +74,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Write the parts of a task.
 
         Raises:
-            LogInUseError: a broker, or another writer, had the log directory when the epoch began.
-            ValueError: options that do not fit what is there, or rows that cannot be written.
+            LogInUseError: a broker, or another writer, had the log directory open when the epoch began.
+            ValueError: the options do not match an existing topic or the directory, or rows cannot be written.
         """
         if isinstance(self._begun, Exception):
             raise self._begun
@@ -87,22 +87,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @concise_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Let the rows of an epoch come into force, in the order of the tasks, unless they are already."""
+        """Commit the rows of an epoch, in the order of the tasks, unless they were committed before."""
         tasks = [message for message in messages if isinstance(message, Written)]
-        # An epoch without rows has a task, too.
+        # Even an epoch without rows has a task.
         epoch = Epoch(tasks[0].query, batchId)
         write = replace(self._write, attempt=tasks[0].attempt)
         write.commit((part for task in tasks for part in task.parts), epoch=epoch, patience=PATIENCE)
 
     @concise_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Remove what tasks have written. Where none says where, the query's next epoch does."""
+        """Remove the parts that tasks have written. If no task reported any, the query's next epoch removes them."""
         for attempt in {message.attempt for message in messages if isinstance(message, Written)}:
             replace(self._write, attempt=attempt).abort()
 
 
 def _query_id(checkpoint: str) -> str:
-    """Return the id of the query with this checkpoint; "": it is not to be seen here, as in a store."""
+    """Return the id of the query with this checkpoint; "": it is not visible here, for example in an object store."""
     if not checkpoint or is_remote(checkpoint):
         return ""
     try:

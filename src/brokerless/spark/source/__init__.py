@@ -5,7 +5,7 @@ Modules:
     option_values.py           option syntax that reads and writes share
     records.py                 the view of rows, the default
     batches.py, findings.py    the views of batch headers and of damage
-    sums.py                    the view of numbers that the profile job adds up
+    sums.py                    the view of counts that the profile job adds up
     concise_errors.py          errors of workers without their traceback
     tasks.py, cuts.py          logs packed into tasks; splits cut by offset
 """

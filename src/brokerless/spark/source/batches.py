@@ -1,4 +1,4 @@
-"""View `batches`: one row a Kafka batch, its header fields in Kafka's names. No record is decoded."""
+"""View `batches`: one row per Kafka batch, with its header fields under Kafka's names. No record is decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = pa.unify_schemas([pa.schema(_PLACE), _native.batch_schema(check_crcs=Tr
 
 
 def default_columns(options: Options) -> Sequence[str]:  # noqa: ARG001 - those of `records` depend on them
-    """Return all columns but `is_valid`, which costs reading the bodies."""
+    """Return all columns except `is_valid`, which requires reading the bodies."""
     return tuple(column for column in SCHEMA.names if column != _ON_REQUEST)
 
 

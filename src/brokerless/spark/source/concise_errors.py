@@ -17,10 +17,10 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def concise_errors(function: _Function) -> _Function:
-    """Decorate a method that Spark calls in a worker: errors that explain themselves come without a traceback.
+    """Decorate a method that Spark calls in a worker: report self-explanatory errors without a traceback.
 
-    A worker ends with the error that it reports (`pyspark.util.handle_worker_exception`). So what is set here for its
-    environment concerns no later task.
+    A worker ends with the error that it reports (`pyspark.util.handle_worker_exception`), so the environment variable
+    set here affects no later task.
     """
     if inspect.isgeneratorfunction(function):
 
@@ -46,7 +46,7 @@ def concise_errors(function: _Function) -> _Function:
 
 
 def _hide_traceback() -> None:
-    """Have PySpark report the error alone; not in a user's own process."""
+    """Configure PySpark to report the error without its traceback, except in a user's own process."""
     main = getattr(sys.modules["__main__"], "__spec__", None)
     if main is not None and main.name.startswith("pyspark."):
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"

@@ -1,10 +1,10 @@
-"""Splits cut by offset, so that a task has no more than `maxRecordsPerPartition` records.
+"""Splits cut by offset, so that a task has at most `maxRecordsPerPartition` records.
 
-All pieces of a split read the same bytes; batches of other pieces are passed over by their headers. Where the cuts are
-is a guess that may be wrong, but no offset is left out: the outer pieces reach as far as the split.
+All pieces of a split read the same bytes, and skip batches of other pieces by their headers. The cuts are estimates and
+may be wrong, but no offset is left out: the outer pieces reach as far as the split.
 
-Offsets are not records: after compaction, or in a damaged log, a few batches may be spread over most of 2^63. Where a
-split has more offsets than its bytes could hold records, cuts come from the headers of its batches.
+Offsets are not records: after compaction, or in a damaged log, a few batches may spread over most of 2^63. If a split
+has more offsets than its bytes can hold records, the cuts come from the headers of its batches.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from brokerless.log.split import Split
 
 _HEADER = ["base_offset", "last_offset", "records_count", "compression"]
-# A record without key, value and headers; compressed it may be smaller, then the headers decide.
+# A record without key, value and headers. A compressed one may be smaller: then the batch headers decide.
 _SMALLEST_RECORD = 7
-# A header can claim any number of offsets and records: not believed beyond so many cuts of a batch, and of a file.
+# A header can claim any number of offsets and records, so the cuts of a batch and of a file are limited.
 _MOST_OF_BATCH = 1 << 12
 _MOST_OF_FILE = 1 << 16
 
@@ -56,7 +56,7 @@ def cut(splits: Sequence[Split], segments: Sequence[Segment], log_end_offset: in
 
 
 def _cuts_by_headers(segment: Segment, most: int) -> Iterator[int]:
-    """Yield offsets, ascending, with at most `most` records between two; as far as damage lets one see."""
+    """Yield ascending offsets with at most `most` records between two of them; stop at damage."""
     held = 0
     following = segment.base_offset
     try:
@@ -80,12 +80,12 @@ def _cuts_by_headers(segment: Segment, most: int) -> Iterator[int]:
 
 
 def _first_and_count(batch: dict[str, Any], following: int) -> tuple[int, int]:
-    """Return the lowest offset that a batch can hold, and how many records it holds at most."""
+    """Return the lowest offset and the most records that a batch can hold."""
     last = batch["last_offset"]
     if batch["records_count"] is not None:
         first = min(max(following, batch["base_offset"]), last)
         return first, min(max(batch["records_count"], 0), last - first + 1)
     if batch["compression"] == "none":
         return last, 1
-    # A wrapper of magic 0 or 1 does not say where it starts.
+    # A wrapper message of magic 0 or 1 does not record its first offset.
     return following, last - following + 1

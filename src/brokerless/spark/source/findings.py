@@ -1,6 +1,6 @@
-"""View `findings`: what is wrong with the logs, a row each. No row: every batch and record of them can be read.
+"""View `findings`: one row per fault of the logs. No rows: every batch and record can be read.
 
-All replicas that the paths hold are checked, not only the one that a read would take.
+All replicas in the paths are checked, not only the one that a read uses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("end_offset", pa.int64()),
     pa.field("reason", pa.string()),
 ]
-# In memory at a time, and sent to Spark as one.
+# The rows of one Arrow batch.
 _ROWS = 4096
 
 SCHEMA = pa.schema(_FIELDS)
@@ -48,7 +48,7 @@ def plan(options: Options) -> list[Task[SegmentOf]]:
 
 
 def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    """Yield what is wrong with a task's segments, some thousand rows at a time: it may be every batch of them."""
+    """Yield the faults of a task's segments, in batches of 4096 rows: every Kafka batch may be damaged."""
     rows = (
         {"topic": topic, "partition": partition, **finding._asdict()}
         for topic, partition, segment, is_clean in task.work

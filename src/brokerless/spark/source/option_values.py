@@ -1,4 +1,4 @@
-"""What the options of the source and of the sink have in common: names, and values of few kinds."""
+"""Names and value types that the options of the source and of the sink share."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from brokerless.arguments import unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# An option this near to one that changes the rows is a slip, not another setting of the network.
+# An option this similar to one that changes the rows is a typing mistake, not another network setting.
 _SLIP = 0.85
 
 
 def canonical(
     options: Mapping[str, str], known: Sequence[str], ignored: Sequence[str], honoured_kafka: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the options by the names that we write; those without effect are named in one warning.
+    """Return the options under their canonical names, and warn once about those without effect.
 
     Args:
-        options: as Spark has them: case does not matter.
+        options: the options, as Spark passes them; case does not matter.
         known: the names that have an effect.
-        ignored: Spark's own that have none here, as every other `kafka.*` option.
+        ignored: Spark's names without effect here; every other `kafka.*` option has none either.
         honoured_kafka: the `kafka.*` options among the known ones.
 
     Raises:
-        ValueError: an unknown option, with the nearest name.
+        ValueError: an option is unknown; the message suggests the nearest name.
     """
     names = {name.lower(): name for name in known}
     without_effect = {name.lower(): name for name in ignored}
@@ -50,12 +50,12 @@ def canonical(
 
 
 def local(path: str | os.PathLike[str]) -> str:
-    """Take `file:` URLs for what they are; others are for a store."""
+    """Return a local path for a `file:` URL; leave other paths and URLs unchanged."""
     return re.sub(r"^file:/+", "/", os.fspath(path), flags=re.IGNORECASE)
 
 
 def choice(given: dict[str, str], option: str, values: tuple[str, ...]) -> str:
-    """Return the value of an option that has few; the first is the default."""
+    """Return the value of an option that allows only `values`; the first is the default."""
     value = given.get(option, values[0]).lower()
     if value not in values:
         raise ValueError(f"option {option} must be {' or '.join(values)}, not {given[option]!r}")
@@ -63,13 +63,13 @@ def choice(given: dict[str, str], option: str, values: tuple[str, ...]) -> str:
 
 
 def boolean(given: dict[str, str], option: str, *, default: bool) -> bool:
-    """Return whether an option says true."""
+    """Return the value of a true or false option."""
     values = ("true", "false") if default else ("false", "true")
     return choice(given, option, values) == "true"
 
 
 def positive(given: dict[str, str], option: str, *, most: int | None = None) -> int | None:
-    """Return a number above 0, and at most `most`; None: the option is not given."""
+    """Return an option's number, from 1 to `most`; None: the option is not given."""
     if option not in given:
         return None
     number = integer(given[option], option)
@@ -81,7 +81,7 @@ def positive(given: dict[str, str], option: str, *, most: int | None = None) -> 
 
 
 def integer(text: str, option: str) -> int:
-    """Return a whole number."""
+    """Parse an option's whole number."""
     if not re.fullmatch(r"[+-]?\d+", text):
         raise ValueError(f"option {option} must be a whole number, not {text!r}")
     return int(text)

@@ -1,7 +1,6 @@
 """The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few of our own.
 
-Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider. Case does not matter in
-names.
+Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider. Names ignore case.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _RANGE = (
     "startingOffsetsByTimestampStrategy",
     "maxRecordsPerPartition",
 )
-# How much of a stream is one batch.
+# The size of a stream's batches.
 _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
@@ -50,7 +49,7 @@ _KNOWN = (
     "failOnDataLoss",
     *_HONOURED_KAFKA,
 )
-# Of Spark's Kafka source, but about the network or consumer groups; so is every other kafka.* option.
+# Options of Spark's Kafka source about the network or consumer groups, as is every other kafka.* option.
 _IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -66,13 +65,13 @@ _WORDS: dict[int, Offset] = {-1: "latest", -2: "earliest"}
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a read starts or ends: at most one of the four is given, none means the default.
+    """The start or end of a read. At most one of the four is given; none means the default.
 
     Attributes:
-        offset: for every partition.
-        offsets: by partition; then every partition that is read must be named.
-        timestamp: for every partition, in ms.
-        timestamps: by partition; likewise.
+        offset: one offset for every partition.
+        offsets: the offset of each partition; every partition of the read must be named.
+        timestamp: one time for every partition, in ms.
+        timestamps: the time of each partition, in ms; every partition of the read must be named.
     """
 
     offset: Offset | None = None
@@ -83,7 +82,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """What the options say, checked as far as that goes without looking at the disk."""
+    """The parsed options of a read, checked as far as possible without reading the disk."""
 
     paths: tuple[str, ...]
     view: str
@@ -108,15 +107,15 @@ class Options:
 
     @property
     def skips(self) -> bool:
-        """Whether damage is passed over, and reported."""
+        """Whether the read skips damage, and reports it."""
         return self.on_corrupt == "skip"
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Options:
-        """Check `options` and take them apart.
+        """Parse and check options.
 
         Raises:
-            ValueError: an unknown option (with the nearest name) or a value that its option does not have.
+            ValueError: an option is unknown (the message suggests the nearest name), or its value is invalid.
         """
         given = canonical(options, _KNOWN, _IGNORED, _HONOURED_KAFKA)
         chosen = [name for name in _SELECTION if name in given]
@@ -157,15 +156,15 @@ class Options:
         )
 
     def for_batch(self) -> Options:
-        """Return the options of a batch query.
+        """Check the options for a batch query, and return them.
 
         Raises:
-            ValueError: one that only a stream may have.
+            ValueError: an option's value is only for streams.
         """
         if "latest" in (self.start.offset, *(self.start.offsets or {}).values()):
             raise ValueError(
                 "option startingOffsets cannot be latest: a batch query reads from earliest to latest, and only a "
-                "stream (readStream) begins with what is still to come"
+                "stream (readStream) can start with future records"
             )
         idle = [name for name in _TRIGGER if name in self.given]
         if idle:
@@ -173,13 +172,13 @@ class Options:
         return self
 
     def for_stream(self, *, is_admission_controlled: bool) -> Options:
-        """Return the options of a stream, which begins with what is still to come unless they say otherwise.
+        """Return the options for a stream. By default a stream starts at the end of the logs.
 
         Args:
-            is_admission_controlled: this version of PySpark lets a source say how much a batch has.
+            is_admission_controlled: whether this version of PySpark lets a source limit a batch.
 
         Raises:
-            ValueError: one that a stream cannot have, or not with this version.
+            ValueError: a stream cannot have an option, or not with this version of PySpark.
         """
         if self.view != "records":
             raise ValueError(f"option view cannot be {self.view} in a stream: only records are followed")
@@ -199,7 +198,7 @@ class Options:
 
 
 def _paths(given: dict[str, str]) -> tuple[str, ...]:
-    """One path as it is (commas are legal in it), several as a JSON list: what `load([...])` makes of them."""
+    """Parse the paths: one path unchanged (it may contain commas), or a JSON list, as `load([...])` passes several."""
     text = given.get("paths") or given.get("path", "")
     if not text:
         raise ValueError("option path is missing: give a Kafka log directory, a partition directory or a .log file")
@@ -224,7 +223,7 @@ def _pattern(given: dict[str, str]) -> re.Pattern[str] | None:
         return None
     try:
         with warnings.catch_warnings():
-            # Java has sets within sets, Python may have them one day: until then another pattern would be matched.
+            # Java has nested sets, and Python warns that it may get them. Until then it would match another pattern.
             warnings.simplefilter("error", FutureWarning)
             return re.compile(text)
     except (re.error, FutureWarning) as error:
@@ -247,7 +246,7 @@ def _is_partitions(value: object) -> bool:
 
 
 def _bound(given: dict[str, str], side: str) -> Bound:
-    """Take the options of one side; like Spark, a time for all goes before times, times before offsets."""
+    """Parse the options of one side. As in Spark, one time has precedence over times, and times over offsets."""
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
         timestamp = integer(given[every], every)
@@ -276,7 +275,7 @@ def _bound(given: dict[str, str], side: str) -> Bound:
 
 
 def _check_times(option: str, timestamps: Iterable[int]) -> None:
-    """To a broker a negative time is a word: -1 latest, -2 earliest. In Spark those are offsets."""
+    """Refuse negative times. To a broker -1 means latest and -2 earliest; in Spark these are offsets."""
     earliest = min(timestamps, default=0)
     if earliest < 0:
         raise ValueError(f"option {option} has a negative time: {earliest}; give ms since 1970")

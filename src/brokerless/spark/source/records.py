@@ -1,4 +1,4 @@
-"""View `records`: the rows of Spark's Kafka source, and the lineage of each on request."""
+"""View `records`: the rows of Spark's Kafka source, with lineage columns on request."""
 
 from __future__ import annotations
 
@@ -28,28 +28,29 @@ if TYPE_CHECKING:
     from brokerless.spark.source.options import Bound, Offset, Options, Partition
     from brokerless.spark.source.tasks import Task
 
-# Batches of tiny segments are put together: handing one over costs as much as some hundred rows.
+# Small batches are joined: passing one to Spark costs as much as some hundred rows.
 _SMALL = 256 << 10
 _HANDOVER = 2 << 20
-# Of a store, at a time.
+# Concurrent requests to an object store.
 _REQUESTS = 16
-# Cutting finer than an index does gains nothing: the rest is done by offset.
+# Smaller splits than an index entry gain nothing: the rest is cut by offset.
 _FINEST = 64 << 10
 
 SCHEMA = _native.row_schema(_native.ROW_COLUMNS, spark=True)
 
 
 def default_columns(options: Options) -> Sequence[str]:
-    """Return the columns of Spark's Kafka source, `headers` among them if asked for."""
+    """Return the columns of Spark's Kafka source, with `headers` if option includeHeaders is true."""
     return KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
 
 
 def plan(options: Options) -> list[Task[Split]]:
-    """Plan the tasks; reads no record, but to find a time.
+    """Plan the tasks. Reads records only to find a time.
 
     Raises:
-        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
-        ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
+        OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
+        ValueError: a topic or partition does not exist, or offsets by partition do not name exactly the partitions of
+            the read.
     """
 
     def planned() -> list[Task[Split]]:
@@ -61,7 +62,7 @@ def plan(options: Options) -> list[Task[Split]]:
 
 
 def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Piece[Split]]:
-    """Cut logs into pieces, in order: see `pieces_of`. Of a store, several at a time: an index is a request each."""
+    """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at once."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
         with ThreadPoolExecutor(_REQUESTS) as threads:
@@ -76,10 +77,11 @@ def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Pi
 
 
 def chosen(options: Options) -> list[Log]:
-    """Return the logs that are read.
+    """Return the logs to read.
 
     Raises:
-        ValueError: a topic or partition is not there, or offsets by partition do not name exactly those that are read.
+        ValueError: a topic or partition does not exist, or offsets by partition do not name exactly the partitions of
+            the read.
     """
     logs = select(options)
     names = {name_of(log) for log in logs}
@@ -90,12 +92,12 @@ def chosen(options: Options) -> list[Log]:
 
 
 def target_of(logs: Iterable[Log], options: Options) -> int:
-    """Return how many bytes of these logs a task should read."""
+    """Return the number of bytes of these logs that a task should read."""
     return target_bytes((segment.size for log in logs for segment in log.segments), options)
 
 
 def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task, in batches that are worth handing over."""
+    """Yield the rows of a task, with small batches joined."""
     keep_modules()
     reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs)
     yield from _gathered(reader)
@@ -126,7 +128,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def check_partitions(what: str, given: Mapping[Partition, object] | None, names: AbstractSet[Partition]) -> None:
-    """Refuse offsets or times by partition that do not name exactly the partitions that are read."""
+    """Refuse offsets or times by partition that do not name exactly the partitions of the read."""
     if given is not None and given.keys() != names:
         missing = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(names - given.keys(), key=str))
         extra = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(given.keys() - names))
@@ -136,10 +138,10 @@ def check_partitions(what: str, given: Mapping[Partition, object] | None, names:
 
 
 def pieces_of(log: Log, options: Options, target: int) -> list[Piece[Split]]:
-    """Cut what the options want of a log into pieces of about `target` bytes.
+    """Cut the range of a log that the options select into pieces of about `target` bytes.
 
     Raises:
-        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
+        OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
     """
     start = start_of(log, options)
     if start in (None, "earliest") and log.missing_offsets:
@@ -151,10 +153,10 @@ def pieces_of(log: Log, options: Options, target: int) -> list[Piece[Split]]:
 def pieces(
     log: Log, start: StartOffset | None, end: EndOffset | None, options: Options, target: int
 ) -> list[Piece[Split]]:
-    """Cut what lies between two offsets of a log into pieces of about `target` bytes.
+    """Cut the range between two offsets of a log into pieces of about `target` bytes.
 
     Raises:
-        OffsetOutOfRangeError: an offset is not there, unless failOnDataLoss is false.
+        OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
     """
     most = options.max_records_per_partition
     if most:
@@ -193,10 +195,10 @@ def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset 
 
 
 def start_of(log: Log, options: Options) -> StartOffset | None:
-    """Return where a read of this log starts: an offset, a word, or None if the options do not say.
+    """Return the start of a read of this log: an offset, "earliest" or "latest", or None if the options give none.
 
     Raises:
-        ValueError: no record is as late as the time that the options give.
+        ValueError: no record is at or after the time that the options give.
     """
     timestamp = _timestamp(options.start, log)
     if timestamp is None:
@@ -208,13 +210,13 @@ def start_of(log: Log, options: Options) -> StartOffset | None:
             "startingOffsetsByTimestampStrategy=latest starts such a partition at its end"
         )
     if found is not None and found < log.local_log_start_offset:
-        # Of what is missing before the first record.
+        # The offset is among those missing before the first local record.
         return "earliest"
     return "latest" if found is None else found
 
 
 def end_of(log: Log, options: Options) -> EndOffset | None:
-    """Return where a read of this log ends, likewise."""
+    """Return the end of a read of this log; see `start_of`."""
     timestamp = _timestamp(options.end, log)
     if timestamp is None:
         return cast("EndOffset | None", _offset(options.end, log))
@@ -231,5 +233,5 @@ def _offset(bound: Bound, log: Log) -> Offset | None:
 
 
 def name_of(log: Log | Split) -> Partition:
-    """Name a partition; a lone file outside a topic directory has no name that an option could give."""
+    """Return a partition's name. A single file outside a topic directory has none that an option could give."""
     return log.topic or "", log.partition or 0

@@ -1,4 +1,4 @@
-"""View `sums`: what is in the logs, in numbers. Each task has sums of its own: the job `profile` adds them up."""
+"""View `sums`: counts and sizes of the records in logs. Each task has its own sums, and job `profile` adds them up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TIME = pa.timestamp("us", "UTC")
 _TIMES = ("hour", "first_timestamp", "last_timestamp")
 _MS_PER_HOUR = 3_600_000
-# Behind it, Spark has no time.
+# The last time that Spark can hold.
 _MAX_MS = (1 << 63) // 1000
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("topic", pa.string()),
@@ -42,7 +42,7 @@ def plan(options: Options) -> list[Task[SegmentOf]]:
 
 
 def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    """Yield the sums of each partition that a task has segments of."""
+    """Yield the sums of each partition in a task."""
     tables: dict[tuple[str | None, int | None], list[pa.Table]] = {}
     for topic, partition, segment, _ in task.work:
         tables.setdefault((topic, partition), []).append(profile(segment))
@@ -53,7 +53,7 @@ def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator
 
 
 def _timed(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn ms and hours into µs, as far as Spark has such times."""
+    """Convert ms and hours to µs; null beyond Spark's range."""
     hour = None if row["hour"] is None else row["hour"] * _MS_PER_HOUR
     times = {"hour": hour, "first_timestamp": row["first_timestamp"], "last_timestamp": row["last_timestamp"]}
     return row | {name: None if ms is None or abs(ms) > _MAX_MS else ms * 1000 for name, ms in times.items()}

@@ -1,6 +1,6 @@
-"""Spark tasks: which logs are read, and pieces of them packed so that neither a task is huge nor their number.
+"""Spark tasks: the logs to read, and their pieces packed into tasks that are neither huge nor too many.
 
-A large partition is cut into several splits; many small ones share a task. Spark's own sources of files do the same.
+A large partition is cut into several splits, and many small ones share a task. Spark's file sources do the same.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
     from brokerless.spark.source.options import Options
 
-# Twice Spark's maxPartitionBytes: a task takes some 20 ms besides what it reads, a tenth of the time of 128 MiB. More
-# where there would be more tasks than a driver keeps track of with ease. Above 20 TB tasks take whole segments then,
-# and planning reads no index. The smallest is what a core decodes in some milliseconds.
+# Twice Spark's maxPartitionBytes: a task has some 20 ms of overhead, a tenth of the time of 128 MiB. Tasks grow further
+# when their number would burden the driver. Above 20 TB, tasks read whole segments, and planning reads no index. The
+# minimum takes a core some milliseconds to decode.
 _MAX_BYTES = 256 << 20
 _MANY_TASKS = 20_000
 _MIN_BYTES = 4 << 20
 # Opening a file costs about as much as reading this many bytes.
 _OPEN_COST = 64 << 10
 
-# How often a plan is made anew that a writer came in between.
+# Attempts at a plan without a commit in between.
 _LOOKS = 3
 
 T = TypeVar("T")
@@ -43,13 +43,13 @@ T = TypeVar("T")
 
 @dataclass
 class Task(InputPartition, Generic[T]):
-    """What one Spark task reads, one after the other."""
+    """The pieces that one Spark task reads, in order."""
 
     work: tuple[T, ...]
 
 
 class Piece(NamedTuple, Generic[T]):
-    """Something to read, its bytes, and how many records it has at most (where that is asked for)."""
+    """A part of a log, its bytes, and the most records that it can have (0 unless they are limited)."""
 
     work: T
     size: int
@@ -57,7 +57,7 @@ class Piece(NamedTuple, Generic[T]):
 
 
 class SegmentOf(NamedTuple):
-    """A whole segment, and whose it is; `is_clean`: its log directory was shut down cleanly."""
+    """A whole segment and its partition; `is_clean`: its log directory was shut down cleanly."""
 
     topic: str | None
     partition: int | None
@@ -66,9 +66,9 @@ class SegmentOf(NamedTuple):
 
 
 def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
-    """Plan, and plan again if a commit came into force meanwhile: it would be in some partitions, and not in others.
+    """Plan, and plan again if a commit took effect meanwhile: the plan would have it in some partitions only.
 
-    Where one comes after the other, what was planned after some looks counts.
+    If commits keep coming, return the third plan.
     """
     for _ in range(_LOOKS):
         before = [journal.commit_token(path) for path in options.paths]
@@ -79,17 +79,17 @@ def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
 
 
 def select(options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
-    """Return the logs that subscribe, subscribePattern or assign name; without them all but the internal topics.
+    """Return the logs that subscribe, subscribePattern or assign select; without them, all but internal topics.
 
-    A partition directory or file given as the path itself is read whatever its topic.
+    A partition directory or file given as a path is read even if its topic is internal.
 
     Args:
-        options: which.
-        all_replicas: not only the one of each partition that is read.
-        needs_all: what is named has to be there.
+        options: the options of the read.
+        all_replicas: return every replica, not only the one that a read uses.
+        needs_all: require that every named topic and partition exists.
 
     Raises:
-        ValueError: a topic or partition that is not there, if it has to be.
+        ValueError: a named topic or partition does not exist, and `needs_all` is true.
     """
     log_dir = LogDirs(*options.paths)
     if options.assigned is not None:
@@ -107,14 +107,14 @@ def select(options: Options, *, all_replicas: bool = False, needs_all: bool = Tr
     pattern = options.topic_pattern
     if pattern is None:
         return logs
-    # Anywhere in the name, as Spark's Kafka source looks for it; a Kafka consumer has to match all of it.
+    # The pattern may match any part of the name, as in Spark's Kafka source. A Kafka consumer matches the whole name.
     return [log for log in logs if log.topic is not None and pattern.search(log.topic)]
 
 
 def target_bytes(sizes: Iterable[int], options: Options) -> int:
-    """Return how much a task should read, given the sizes of all files: every core of this machine gets a few tasks.
+    """Return the bytes that a task should read, given the sizes of all files: a few tasks per core of this machine.
 
-    The number of the cluster's cores is not known where Spark plans; on a larger one the upper limit governs.
+    The planning process does not know the number of the cluster's cores. On a large cluster the upper limit decides.
     """
     total = sum(size + _OPEN_COST for size in sizes)
     target = min(max(_MAX_BYTES, total // _MANY_TASKS), max(_MIN_BYTES, total // (2 * (os.cpu_count() or 1))))
@@ -123,7 +123,7 @@ def target_bytes(sizes: Iterable[int], options: Options) -> int:
 
 
 def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task[T]]:
-    """Fill tasks with pieces in order; at least one task, since Spark would make one up with no pieces at all."""
+    """Fill tasks with pieces in order. Return at least one task: without any, Spark would invent one with no pieces."""
     if options.min_partitions:
         target = sum(piece.size + _OPEN_COST for piece in pieces) // options.min_partitions
     most = options.max_records_per_partition
@@ -143,10 +143,10 @@ def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task
 
 
 def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[SegmentOf]]:
-    """Plan tasks of whole segments, in order; arguments and errors as of `select`."""
+    """Plan tasks of whole segments, in order; see `select` for arguments and errors."""
     logs = select(options, all_replicas=all_replicas)
     for log in logs if not all_replicas else ():
-        # Which segments there should be no task can tell; that of a check says it.
+        # A task cannot see that segments are missing. A check reports it as a finding.
         for said in log.contradictions():
             warnings.warn(said, stacklevel=2)
     pieces = [
@@ -159,8 +159,8 @@ def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[
 
 @cache
 def keep_modules() -> None:
-    """Let the garbage collections of one of Spark's workers pass over what it has imported.
+    """Exclude imported modules from the garbage collections of a Spark worker.
 
-    PySpark collects after all that a worker does, plan or task: 40 ms of it for these objects alone.
+    PySpark collects after every plan and task: 40 ms for these objects alone.
     """
     gc.freeze()

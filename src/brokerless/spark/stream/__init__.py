@@ -1,4 +1,4 @@
-"""Spark streams that read logs while they grow.
+"""Spark streams: read logs while they grow.
 
 Modules:
     stream.py                  `readStream`

@@ -1,16 +1,19 @@
-"""How far a stream follows logs that grow: offsets by partition, from one trigger to the next.
+"""The progress of a stream over growing logs: offsets by partition, from one trigger to the next.
 
-The rules are those of Spark's Kafka source (KafkaMicroBatchStream), so that a query moves over with its options and its
-checkpoint reads alike: partitions that appear are read from their start, offsets are shared out among partitions by how
-much each has, and what is not there any more is data loss unless `failOnDataLoss` is false. A gap that compaction left
-is none: offsets are not records.
+The rules are those of Spark's Kafka source (KafkaMicroBatchStream), so a query can be moved here with its options and
+its checkpoint:
 
-Two rules are stricter. Kafka's source forgets a partition that is gone, and reads it from its start if it comes back;
-here its offset is kept. And that a log is gone or shorter is told before Spark writes down how far the batch reaches:
-what only seemed lost is not read again.
+- New partitions are read from their start.
+- A limited batch is divided among partitions in proportion to their unread offsets.
+- Missing records are data loss, unless `failOnDataLoss` is false. A gap left by compaction is not: offsets are not
+  records.
 
-A query that ends in its first batch begins that batch anew: Spark asks once more where a new query starts, and knows
-only how far the batch reached.
+Two rules are stricter. Kafka's source forgets a partition that disappears, and reads it from its start if it returns;
+here its offset is kept. A missing or shorter log is reported before Spark records the batch's end, so that records
+which only seemed lost are not read again.
+
+A query that fails in its first batch repeats that batch: Spark asks again for the start of a new query, and knows only
+the batch's end.
 
 Nothing here needs Spark.
 """
@@ -39,41 +42,41 @@ if TYPE_CHECKING:
     from brokerless.spark.source.options import Options, Partition
     from brokerless.spark.source.tasks import Task
 
-    # As Spark keeps them in a query's checkpoint, and as its Kafka source writes them: topic, partition, offset.
+    # The form in a query's checkpoint, as Spark's Kafka source writes it: topic, partition, offset.
     Offsets = Mapping[str, Mapping[str, int]]
 
 _T = TypeVar("_T")
 
-# How often, and after how many seconds, logs are looked at again that seem broken or lost.
+# The number of attempts, and the seconds between them, before a log counts as damaged or lost.
 _LOOKS = 5
 _PAUSE = 0.1
 
 
 class Follower:
-    """Follows the logs that the options choose, while a query runs.
+    """The position of a running query in the logs that its options select.
 
     Args:
-        options: of a stream.
+        options: the options of a stream.
     """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._initial: Offsets | None = None
-        # How far the first batch reaches that was planned.
+        # The end of the first planned batch.
         self._first_end: Offsets | None = None
         self._target: dict[Partition, _End] | None = None
         self._reached: dict[Partition, int] = {}
-        # Those that a batch of an earlier version left out.
+        # Partitions that a batch of an earlier version left out.
         self._left_out: dict[Partition, int] = {}
         self._last_trigger = -float("inf")
-        # Damage that was warned of.
+        # Damage reported already.
         self._told: set[Missing] = set()
 
     def initial(self) -> Offsets:
-        """Return where a new query starts: by default behind what is there.
+        """Return the start offsets of a new query; by default the end of the logs.
 
         Raises:
-            ValueError: a topic or partition that the options name is not there.
+            ValueError: a topic or partition that the options name does not exist.
         """
         if self._initial is None:
             self._initial = _settled(
@@ -82,23 +85,23 @@ class Follower:
         return self._initial
 
     def freeze(self) -> None:
-        """Follow no further than to what is there now: the query ends with that (`Trigger.AvailableNow`)."""
+        """Stop the query at the current end of the logs (`Trigger.AvailableNow`)."""
         self._target = _settled(self._found)
 
     def latest(self, start: Offsets, *, is_limited: bool = True) -> Offsets:
-        """Return how far the next batch reaches; `start` again: there is nothing to be read yet.
+        """Return the end offsets of the next batch; `start` itself: there is nothing to read yet.
 
         Args:
-            start: where the last one ended.
-            is_limited: False: as far as there is something, whatever the options say of a batch's size.
+            start: the end of the last batch.
+            is_limited: whether the options limit the batch; False: it reaches the end of the logs.
 
         Raises:
-            CorruptRecordError: the log is damaged at its end, or ends below where it was closed.
-            DataLossError: a partition is gone, or ends before `start`, unless failOnDataLoss is false.
+            CorruptRecordError: a log is damaged at its end, or ends below the offset at which it was closed.
+            DataLossError: a partition is missing, or ends before `start`, unless failOnDataLoss is false.
             ValueError: offsets by partition do not name exactly the partitions that a new query reads; or `start` is
-                none.
+                malformed.
         """
-        # Before PySpark 4.2 a start is not given.
+        # PySpark passes no start before 4.2.
         begins = self._reached | _from_json(start)
         is_new = self._first_end is None and start == self._initial
         return _settled(lambda: self._latest(start, begins, is_new=is_new, is_limited=is_limited))
@@ -115,18 +118,18 @@ class Follower:
         return _as_json(ends if most is None else _shared_out(self._begins(begins, ends), ends, most))
 
     def plan(self, start: Offsets, end: Offsets) -> list[Task[Split]]:
-        """Plan the tasks that read from one batch's end to the next one's.
+        """Plan the tasks of the batch from `start` to `end`.
 
         Raises:
-            DataLossError: records in between are not there any more, unless failOnDataLoss is false.
+            DataLossError: records in between no longer exist, unless failOnDataLoss is false.
             ValueError: offsets by partition do not name exactly the partitions that a new query reads; or `start` or
-                `end` is none.
+                `end` is malformed.
         """
         begins, ends = _from_json(start), _from_json(end)
         is_first = start == self._initial and self._first_end in (None, end)
         if is_first:
             self._check_named(ends.keys())
-            # What has appeared since an earlier try is another batch's, from its start.
+            # Partitions that appeared since an earlier attempt belong to a later batch, from their start.
             begins = {key: begin for key, begin in begins.items() if key in ends}
         tasks = _settled(lambda: self._plan(begins, ends, is_first=is_first))
         self._left_out |= {key: begins[key] for key in begins.keys() - ends.keys()}
@@ -136,10 +139,10 @@ class Follower:
         return tasks
 
     def has(self, partition: Partition) -> bool:
-        """Tell whether a partition is there; one that is gone for an instant is.
+        """Return whether a partition exists. A brief absence does not count.
 
         Raises:
-            FileNotFoundError: nothing is there, not even the path.
+            FileNotFoundError: the path does not exist.
             ValueError: the path is no log directory.
         """
 
@@ -169,7 +172,7 @@ class Follower:
         return pack(work, target, self._options)
 
     def _begin(self, log: Log, begin: int | None, end: int, *, is_first: bool) -> int:
-        """Return where a log is read on from; what is lost before that is told."""
+        """Return the start offset of a log in this batch, and report offsets lost before it."""
         first = log.local_log_start_offset
         if begin is None:
             self._earliest(log)
@@ -197,7 +200,7 @@ class Follower:
     def _first(self, log: Log) -> int:
         start = self._options.start
         for by_partition in (start.offsets, start.timestamps):
-            # One that has appeared since the query was first started, or `_check_named` refuses it.
+            # The partition appeared after the query's first start; otherwise `_check_named` refuses it.
             if by_partition is not None and name_of(log) not in by_partition:
                 return self._earliest(log)
         first = start_of(log, self._options)
@@ -206,10 +209,10 @@ class Follower:
         return self._earliest(log) if first == "earliest" else self._end(log)
 
     def _earliest(self, log: Log) -> int:
-        """Return where a log starts here, if no records before that are missing.
+        """Return the first local offset of a log, if no records before it are missing.
 
         Raises:
-            CorruptRecordError: there are some.
+            CorruptRecordError: records are missing.
         """
         if log.missing_before is not None:
             self._lost_to_damage(log, log.missing_before)
@@ -219,9 +222,9 @@ class Follower:
         return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
 
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
-        """Return the target; where a log was gone or shorter then, as it is now.
+        """Return the target, updated for logs that were missing or shorter when it was set.
 
-        It may have been so for an instant, and Spark asks where a new query starts only after it has set the target.
+        They may have been so only briefly, and Spark asks for the start of a new query only after setting the target.
         """
         doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
         if doubtful:
@@ -235,7 +238,7 @@ class Follower:
             begin = begins.get(key, 0)
             if log_end < begin:
                 self._shorter(key, log_end, begin)
-            # A checkpointed high watermark may be behind what was read when nobody held the log: that is still there.
+            # A checkpointed high watermark may be below offsets read while no broker ran: these records still exist.
             ends[key] = begin if end < begin <= log_end else end
         for key in sorted(begins.keys() - ends.keys()):
             self._gone(key, begins[key])
@@ -245,7 +248,7 @@ class Follower:
     def _end(self, log: Log) -> int:
         end = cast("EndOffset | None", self._options.end.offset)
         if end == "high-watermark" and log.high_watermark is None and (log.root.is_locked or log.root.high_watermarks):
-            # A broker checkpoints that of a new partition some seconds after it has made it.
+            # A broker checkpoints a new partition's high watermark some seconds after creating it.
             return log.local_log_start_offset
         skips = self._options.skips
         is_committed = self._options.isolation_level == "read_committed"
@@ -269,14 +272,14 @@ class Follower:
             warnings.warn(f"{log.name}: {lost}", stacklevel=4)
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
-        """Return where each partition goes on; those that appeared, from their start."""
+        """Return the next offset of each partition; a new partition begins at its start."""
         fresh = ends.keys() - begins.keys()
         logs = _logs(self._options) if fresh else {}
         starts = {key: logs[key].local_log_start_offset for key in fresh if key in logs}
         return {key: begins.get(key, starts.get(key, 0)) for key in ends}
 
     def _waits(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> bool:
-        """Tell whether there are fewer offsets than a batch is to have, and time to wait for more."""
+        """Return whether to wait: a batch would have too few offsets, and the longest delay has not passed."""
         least, now = self._options.min_offsets_per_trigger, time.monotonic()
         if least is None:
             return False
@@ -292,32 +295,31 @@ class Follower:
 
     def _shorter(self, key: Partition, log_end: int, begin: int) -> None:
         self._lost(
-            f"{_name(key)} ends at offset {log_end}, and is to be read from {begin} on: it was cut or made anew, or "
-            "the start that was given is behind its end"
+            f"{_name(key)} ends at offset {log_end}, but the next batch starts at {begin}: it was truncated or "
+            "recreated, or the given start is above its end"
         )
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what}; failOnDataLoss=false goes on without it")
+            raise DataLossError(f"{what}; failOnDataLoss=false continues without it")
         warnings.warn(f"some data may be lost (failOnDataLoss is false): {what}", stacklevel=3)
 
 
 class _End(NamedTuple):
-    """How far a partition is to be read now, and how far it goes."""
+    """The offset up to which a partition is read now, and its log end offset."""
 
     offset: int
     log_end: int
 
 
 class DataLossError(ValueError):
-    """Records that a stream was to read are not there any more."""
+    """Records that a stream has not read yet no longer exist."""
 
 
 def _settled(look: Callable[[], _T]) -> _T:
-    """Look again where a look fails: logs are half there for an instant.
+    """Retry a reading that fails: logs can be inconsistent for a moment.
 
-    So they are while a broker deletes a partition or moves it to another directory, and while a copy is brought up to
-    date.
+    This happens while a broker deletes a partition or moves it to another directory, and while a copy is updated.
     """
     for _ in range(_LOOKS - 1):
         with contextlib.suppress(FileNotFoundError, CorruptRecordError, OffsetOutOfRangeError, ValueError):
@@ -343,7 +345,7 @@ def _name(partition: Partition) -> str:
 
 
 def _shared_out(begins: dict[Partition, int], ends: dict[Partition, int], most: int) -> dict[Partition, int]:
-    """Share out at most about so many offsets among partitions, by how many each has; each that has some gets one."""
+    """Divide about `most` offsets among partitions in proportion to their size; each with unread offsets gets one."""
     sizes = {key: max(0, end - begins[key]) for key, end in ends.items()}
     total = sum(sizes.values())
     if total <= most:
@@ -361,10 +363,10 @@ def _as_json(offsets: Mapping[Partition, int]) -> Offsets:
 
 
 def _from_json(offsets: Offsets) -> dict[Partition, int]:
-    """Take offsets from a checkpoint apart.
+    """Parse the offsets of a checkpoint.
 
     Raises:
-        ValueError: they are none.
+        ValueError: they are malformed.
     """
     try:
         return {

@@ -1,7 +1,7 @@
-"""`readStream`: Spark's face of a `Follower`.
+"""`readStream`: the stream readers around a `Follower`.
 
-Since 4.2 PySpark asks a source how much a batch is to have, and tells it of `Trigger.AvailableNow`. Before, it only
-asks how far there is something.
+Since 4.2, PySpark asks a source to limit each batch, and announces `Trigger.AvailableNow`. Before, it only asks for the
+latest offsets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _UnlimitedReader(DataSourceStreamReader):
-    """Options and columns are checked by the first call: PySpark covers up an error of whoever makes a reader."""
+    """A reader without batch limits. Its first call checks options and columns: PySpark hides constructor errors."""
 
     def __init__(self, check: Callable[[], tuple[Options, pa.Schema]]) -> None:
         self._check = check
@@ -78,12 +78,12 @@ class _UnlimitedReader(DataSourceStreamReader):
         if options.fail_on_data_loss:
             yield from records.read(partition, options, wanted)
             return
-        # Each log by itself: where one is gone, the others are read.
+        # Each log separately: if one has disappeared, the others are still read.
         for name, splits in groupby(partition.work, records.name_of):
             try:
                 yield from records.read(Task(tuple(splits)), options, wanted)
             except FileNotFoundError as error:
-                # Of a log that is still there a new plan finds the rows elsewhere.
+                # If the log still exists, a new plan finds its rows in other files.
                 if self._follower.has(name):
                     raise
                 warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=1)
@@ -101,7 +101,7 @@ if IS_ADMISSION_CONTROLLED:
 
         @concise_errors
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override] # noqa: N802
-            # Spark hands back our own limit, which may be two, or asks for all that there is (`Trigger.Once`).
+            # Spark passes back our own limit, which may be two, or asks for everything available (`Trigger.Once`).
             return dict(self._follower.latest(start, is_limited=not isinstance(limit, ReadAllAvailable)))
 
         @concise_errors
@@ -114,10 +114,10 @@ if IS_ADMISSION_CONTROLLED:
 
 
 def stream_reader(check: Callable[[], tuple[Options, pa.Schema]]) -> DataSourceStreamReader:
-    """Return a reader of what is appended to logs from now on, or from where the options say.
+    """Return a stream reader, which starts at the end of the logs unless the options give another start.
 
     Args:
-        check: returns the options and the columns. What it raises, the reader's methods do; and a ValueError for an
+        check: returns the options and the columns. The reader's methods raise its errors, and a ValueError for an
             option that a stream cannot have, or not with this version of PySpark.
     """
     return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(check)
