@@ -230,7 +230,7 @@ def test_splits_are_alike(tmp_path, share, pieces):
 
 
 def test_a_split_has_bytes(three_segments):
-    with pytest.raises(ValueError, match="target_bytes 0: at least 1 needed"):
+    with pytest.raises(ValueError, match="target_bytes 0: expected 1 or more"):
         bl.Log(three_segments).plan(target_bytes=0)
 
 
