@@ -127,7 +127,7 @@ class CorruptRecordError(_PlacedError):
     'record batch crc mismatch at position 78 (base_offset 5): stored 0a, computed 0b'
     """
 
-    hint = '\nhint: a read can skip it and report the lost offsets (on corrupt: "skip"); a dump shows the batches up to it'
+    hint = '\nhint: a read can skip it and report lost offsets (on corrupt: "skip"); a dump shows the batches up to it'
 
 
 _RAISE_THE_CAP = "; raise max_batch_bytes to read it"
@@ -141,7 +141,7 @@ class UnsupportedFormatError(_PlacedError):
     """
 
     hint = (
-        '\nhint: a read can skip it and report the lost offsets (on corrupt: "skip"); '
+        '\nhint: a read can skip it and report lost offsets (on corrupt: "skip"); '
         'see "What is supported" in the documentation'
     )
 

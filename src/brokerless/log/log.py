@@ -226,7 +226,7 @@ class Log:
 
     @property
     def extent(self) -> Extent:
-        """Where the last segment ends: see `Segment.extent`. With damage at the end, where its last sound batch ends."""
+        """The end of the last segment: see `Segment.extent`. With damage there, the end of its last sound batch."""
         return self._end[0]
 
     @cached_property
@@ -255,7 +255,7 @@ class Log:
 
     @property
     def lost_end(self) -> Missing | None:
-        """The records certainly lost at the end: by damage, or because the log ends below the offset it was closed at."""
+        """The records certainly lost at the end: by damage, or since the log ends below where it was closed."""
         promise = self.promised_end
         if self.damaged_end is not None or promise is None or not promise.is_certain:
             return self.damaged_end

@@ -275,7 +275,7 @@ def test_a_search_that_would_not_end_is_given_up(log):
     assert time.process_time() - begun < 5
     assert (finding.kind, finding.position, finding.next_position) == ("damage", position, None)
     assert (finding.start_offset, finding.end_offset) == (2, 10)
-    assert finding.reason.endswith("was given up: too much there looks like one")
+    assert finding.reason.endswith("was given up: too many bytes there look like one")
 
 
 def test_a_header_that_cannot_be_does_not_prolong_a_search(log):
