@@ -50,9 +50,10 @@ _MAX_WAITING = 256
 
 
 def profile(segment: Segment) -> pa.Table:
-    """Return the sums of a segment: columns `hour` (since 1970; null without timestamps), `magic`, `compression`, `FACTS`.
+    """Return the sums of a segment by `GROUPS`, with a column for each of `FACTS`.
 
-    Times are in ms. A minimum or maximum without values is null.
+    `hour` counts from 1970 and is null without timestamps. Times are in ms. A minimum or maximum without values is
+    null.
 
     Raises:
         CorruptRecordError: the segment is damaged, or the last batch of an older segment is cut.

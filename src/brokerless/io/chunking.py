@@ -24,4 +24,4 @@ def in_shares(pieces: Iterable[_T], size: Callable[[_T], int], share: int) -> li
             room = share
         shares[-1].append(piece)
         room -= size(piece)
-    return [tuple(pieces) for pieces in shares]
+    return [tuple(run) for run in shares]

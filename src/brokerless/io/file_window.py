@@ -71,7 +71,7 @@ class Window:
         self.position, self._from = position, min(self._to, self._from + position - self.position)
 
     def fill(self, needed: int) -> bool:
-        """Read until `needed` bytes are buffered (0: an unknown number, read some more); False at the end of the file."""
+        """Read until `needed` bytes are buffered (0: read some more); return False if the file has too few."""
         held = self._to - self._from
         room = self._end - self.position
         length = max(needed, min(max(self._length, 2 * held), room))

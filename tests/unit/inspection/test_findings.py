@@ -229,7 +229,7 @@ def test_records_that_do_not_rise(tmp_path):
     content[17:21] = crc32c(bytes(content[21:])).to_bytes(4, "big")
     path.write_bytes(content)
     (finding,) = found(tmp_path / "data" / "t-0")
-    assert (finding.kind, finding.position, finding.reason) == ("order", 0, "record 0 is behind record 0")
+    assert (finding.kind, finding.position, finding.reason) == ("order", 0, "record 0 follows record 0")
 
 
 def test_an_unknown_codec_is_unsupported(log):
