@@ -116,7 +116,7 @@ def modified_ns(url: str) -> int:
 
 
 def put(path: str, url: str) -> None:
-    """Store a local file as an object, and replace an existing one. Readers see either the old object or the new one."""
+    """Store a local file as an object, and replace an existing one. Readers see either the old or the new object."""
     with _at(url) as (store, name):
         store.put_file(path, name)
 

@@ -93,7 +93,7 @@ class Workers(Generic[_T]):
 
     def __init__(self, jobs: int, progress: Progress) -> None:
         if jobs < 1:
-            raise ValueError(f"{jobs} jobs: expected 1 or more")
+            raise ValueError(f"{jobs} jobs: at least 1 needed")
         self.jobs = jobs
         self._progress = progress
         self._pool: ProcessPoolExecutor | None = None
