@@ -131,7 +131,7 @@ class CorruptRecordError(_PlacedError):
 
 
 _RAISE_THE_CAP = "; raise max_batch_bytes to read it"
-_CONVERT_FIRST = '; to read it, first run Convert(compression="none") in Python, with a larger max_batch_bytes'
+_CONVERT_FIRST = ': Convert(compression="none") in Python, with a larger max_batch_bytes, makes the log readable'
 
 
 class UnsupportedFormatError(_PlacedError):

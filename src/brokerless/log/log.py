@@ -487,7 +487,7 @@ class Log:
                 checkpointed high watermark.
 
         >>> [(split.start_offset, split.position) for split in Log(SAMPLE).plan(120)]
-        [(120, 0)]
+        [(120, 1941)]
         """
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
         if target_bytes is not None and target_bytes < 1:

@@ -152,7 +152,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
     (lost,) = found(log)
     assert (lost.kind, lost.path, lost.position, lost.next_position) == ("damage", str(newest(log)), 0, None)
     assert (lost.start_offset, lost.end_offset) == (10, None)
-    assert "the file is not here" in lost.reason
+    assert "the file is missing" in lost.reason
     for name in names:
         if name.startswith("00000000000000000010.") and not name.endswith(".log"):
             (log / name).rename(log / name.replace("10.", "05."))
