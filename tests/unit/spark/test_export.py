@@ -272,7 +272,7 @@ def test_what_cannot_be(numbers, tmp_path, arguments, message):
 
 
 def test_no_export_in_a_log_directory(numbers, tmp_path):
-    with pytest.raises(ValueError, match="d is a log directory: a broker takes"):
+    with pytest.raises(ValueError, match="d is a log directory: a broker loads"):
         export(Here(), numbers, f"{numbers}/e")
     with pytest.raises(ValueError, match="d is a log directory: a broker takes"):
         export(Here(), numbers, f"{numbers}/exports/e")
