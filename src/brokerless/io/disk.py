@@ -117,7 +117,7 @@ class Output:
         os.utime(self._descriptor, ns=(nanoseconds, nanoseconds))
 
     def sync(self) -> None:
-        """Make the content durable. For a new name, call `sync_directory`, too."""
+        """Sync the content to disk. For a new name, call `sync_directory`, too."""
         os.fsync(self._descriptor)
 
     def _begin_sync(self, end: int, length: int) -> None:
@@ -226,7 +226,7 @@ def remove_all(paths: Iterable[str]) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
+    """Sync the names in a directory to disk."""
     # Windows cannot open directories and needs no sync: Kafka does none there either.
     if os.name != "nt":
         descriptor = os.open(path, os.O_RDONLY)

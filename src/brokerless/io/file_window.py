@@ -119,7 +119,7 @@ def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, i
 
 
 def is_zero_from(file: Readable, position: int) -> bool:
-    """Tell whether all bytes from `position` to the end of a file are zeros."""
+    """Return whether all bytes from `position` to the end of a file are zeros."""
     zeros = bytes(_LEAP)
     buffer = memoryview(bytearray(zeros))
     while count := file.read_into(position, buffer):

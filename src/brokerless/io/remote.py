@@ -35,7 +35,7 @@ _CODES = {
 
 
 def is_remote(path: str) -> bool:
-    """Tell whether a path is a URL.
+    """Return whether a path is a URL.
 
     >>> is_remote("s3://bucket/data"), is_remote("/data")
     (True, False)
@@ -79,7 +79,7 @@ def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
 
 
 def is_directory(url: str) -> bool:
-    """Tell whether any object exists under a prefix."""
+    """Return whether any object exists under a prefix."""
     with _at(url) as (store, path):
         if store.isdir(path):
             return True
@@ -94,7 +94,7 @@ def is_directory(url: str) -> bool:
 
 
 def exists(url: str) -> bool:
-    """Tell whether an object exists, or any object under a prefix."""
+    """Return whether an object exists, or any object under a prefix."""
     with _at(url) as (store, path):
         return bool(store.exists(path))
 

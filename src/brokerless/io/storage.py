@@ -52,12 +52,12 @@ def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
 
 
 def is_directory(path: str) -> bool:
-    """Tell whether `path` is a directory."""
+    """Return whether `path` is a directory."""
     return remote.is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-    """Tell whether `path` is a regular file or a link to one; for an existing URL, whether it is no directory."""
+    """Return whether `path` is a regular file or a link to one; for an existing URL, whether it is no directory."""
     return not remote.is_directory(path) if is_remote(path) else os.path.isfile(path)
 
 
@@ -67,7 +67,7 @@ def link_target(path: str) -> str | None:
 
 
 def exists(path: str) -> bool:
-    """Tell whether `path` exists."""
+    """Return whether `path` exists."""
     return remote.exists(path) if is_remote(path) else os.path.exists(path)
 
 
@@ -87,7 +87,7 @@ def modified_ns(path: str) -> int:
 
 
 def is_link(path: str) -> bool:
-    """Tell whether `path` is a symbolic link. Stores have none."""
+    """Return whether `path` is a symbolic link. Stores have none."""
     return not is_remote(path) and os.path.islink(path)
 
 

@@ -88,7 +88,7 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 
 def is_utf8(name: str) -> bool:
-    """Tell whether a file's name is UTF-8. Java decodes others to names that no file has."""
+    """Return whether a file's name is UTF-8. Java decodes others to names that no file has."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -152,7 +152,7 @@ def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None
 
 
 def is_internal(topic: str | None) -> bool:
-    """Tell whether Kafka itself writes the topic. Internal topics are read only if they are named.
+    """Return whether Kafka itself writes the topic. Internal topics are read only if they are named.
 
     >>> is_internal("__consumer_offsets"), is_internal("orders")
     (True, False)
@@ -207,7 +207,7 @@ def check_partitions(topic: str, partitions: int) -> None:
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Tell from the names in a directory whether it is a partition directory, whatever its own name."""
+    """Return whether a directory with these names in it is a partition directory, whatever its own name."""
     return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
 
 

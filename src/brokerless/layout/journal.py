@@ -267,7 +267,7 @@ def roll_forward(root: str) -> list[str]:
 
 
 def _sync(journal: Journal) -> None:
-    """Make moves durable. The order ensures that after a crash a name exists twice rather than nowhere."""
+    """Sync moves to disk. The order ensures that after a crash a name exists twice rather than nowhere."""
     disk.sync_directory(journal.root)
     disk.sync_directory(journal.path)
 

@@ -91,7 +91,7 @@ class Lock:
 
 
 def is_held(path: str) -> bool:
-    """Tell whether a process holds a lock file now. The query takes no lock, so a broker can start meanwhile."""
+    """Return whether a process holds a lock file now. The query takes no lock, so a broker can start meanwhile."""
     with _guard:
         if _identity(path) in _held:
             return True

@@ -54,7 +54,7 @@ class LogDirFiles:
 
     @staticmethod
     def is_root(names: list[str]) -> bool:
-        """Tell from the names in a directory whether it is a broker's log directory."""
+        """Return whether a directory with these names in it is a broker's log directory."""
         return any(name in _MARKS for name in names)
 
     @cached_property

@@ -26,7 +26,7 @@ class Epoch(NamedTuple):
 
 
 def is_committed(root: str, epoch: Epoch) -> bool:
-    """Tell whether the rows of an epoch are committed. The caller must hold the log directory's lock.
+    """Return whether the rows of an epoch are committed. The caller must hold the log directory's lock.
 
     Raises:
         CorruptRecordError: the file of epochs cannot be read.

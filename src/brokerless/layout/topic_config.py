@@ -211,7 +211,7 @@ class TopicConfig:
         return replace(self, **settings, sources={**self.sources, **changed})  # type: ignore[arg-type]
 
     def agrees(self, name: str, value: object) -> bool:
-        """Tell whether a setting has this value. Settings that no topic can have always agree."""
+        """Return whether a setting has this value. Settings that no topic can have always agree."""
         if name == "cleanup_policy":
             return _policies(str(value)) == _policies(self.cleanup_policy)
         return name in _NOT_IN_TOPICS or value == getattr(self, name)

@@ -178,7 +178,7 @@ def rows_and_findings(
 
 
 def is_lost(path: str) -> bool:
-    """Tell whether a `.log` that a listing lacked is still missing while one of its indexes exists.
+    """Return whether a `.log` that a listing lacked is still missing while one of its indexes exists.
 
     A broker may have created or deleted the segment during the listing. It creates and renames the `.log` before the
     indexes.
@@ -486,17 +486,17 @@ class _Walk:
         return batches.slice(0, 1).to_pylist()[0] if consumed else None
 
     def _is_good(self, position: int) -> bool:
-        """Tell whether a batch with a right checksum and offsets of this segment starts at `position`."""
+        """Return whether a batch with a right checksum and offsets of this segment starts at `position`."""
         return self._fits(batch_at(self._file, position, check_crcs=True))
 
     def _seems_batch(self, position: int) -> bool:
-        """Tell whether a possibly damaged batch with offsets of this segment starts at `position`."""
+        """Return whether a possibly damaged batch with offsets of this segment starts at `position`."""
         batch = batch_at(self._file, position)
         offset = None if batch is None else batch["base_offset"]
         return offset is not None and self.next_offset <= offset < self._limit
 
     def _fits(self, batch: dict[str, Any] | None) -> bool:
-        """Tell whether a batch has a right checksum and offsets of this segment. Their order is checked later."""
+        """Return whether a batch has a right checksum and offsets of this segment. Their order is checked later."""
         if batch is None or not batch["is_valid"] or batch["base_offset"] is None:
             return False
         return bool(self._base_offset <= batch["base_offset"] <= batch["last_offset"] < self._limit)

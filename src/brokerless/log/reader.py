@@ -333,7 +333,7 @@ def _open(split: Split) -> tuple[File, bool]:
 
 
 def _is_in_one_piece(split: Split) -> bool:
-    """Tell whether the file that now has the segment's name holds all of its offsets.
+    """Return whether the file that now has the segment's name holds all of its offsets.
 
     It does not if the segment was divided, as a conversion does when it grows. Nor does it if the segment was the last
     one and still has no successor: then the log was truncated.
@@ -351,7 +351,7 @@ def _is_in_one_piece(split: Split) -> bool:
 
 
 def _is_behind(reached: int, file: File, window: Window) -> bool:
-    """Tell whether the next batch starts at `reached` or above. If not, a flipped bit has moved the batch before it."""
+    """Return whether the next batch starts at `reached` or above. If not, a flipped bit moved the batch before it."""
     batch = batch_at(file, window.position)
     return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= reached
 

@@ -62,7 +62,7 @@ class Entry(NamedTuple):
     position: int
 
     def holds(self, file: storage.File) -> bool:
-        """Tell whether the entry is right: a sound batch starts at its position, with a last offset in its range."""
+        """Return whether the entry is right: a sound batch starts at its position, with a last offset in its range."""
         batch = batch_at(file, self.position, check_crcs=True)
         return batch is not None and batch["is_valid"] and self.before < batch["last_offset"] <= self.offset
 
@@ -310,7 +310,7 @@ class Segment:
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
     def _is_damage(self, file: storage.File, position: int, end: int, next_offset: int, *, is_clean: bool) -> bool:
-        """Tell whether a batch that seems cut is damage. A crash leaves only a cut last batch, or zeros."""
+        """Return whether a batch that seems cut is damage. A crash leaves only a cut last batch, or zeros."""
         if is_clean and not is_zero_from(file, position):
             return True
         return _goes_on(file, position, end, next_offset)
@@ -377,7 +377,7 @@ _OFFSETS = 1 << 31
 
 
 def _goes_on(file: storage.File, position: int, end: int, next_offset: int) -> bool:
-    """Tell whether a whole batch follows the seemingly cut one at `position`. After a crash, none does."""
+    """Return whether a whole batch follows the seemingly cut one at `position`. After a crash, none does."""
     data = memoryview(file.read(position, min(end - position, _LOOK_BEHIND)))
     limit = min(next_offset + _OFFSETS, NO_END)
     at, tried = position + 1, 0

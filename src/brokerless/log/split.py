@@ -121,7 +121,7 @@ class Split:
     trusts_index: bool = True
 
     def is_of(self, file: File) -> bool:
-        """Tell whether an open file is the planned one. The log cleaner may replace it by another one of that name.
+        """Return whether an open file is the planned one. The log cleaner may replace it by another one of that name.
 
         The check includes the active segment: a broker may roll it at any time and then clean it.
         """

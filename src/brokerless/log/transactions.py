@@ -303,7 +303,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
 
 
 def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
-    """Tell whether the batch at an offset has a right checksum."""
+    """Return whether the batch at an offset has a right checksum."""
     for batches in segment.batches_since(file, offset, check_crcs=True):
         for last_offset, is_valid in tuples(batches, "last_offset", "is_valid"):
             if last_offset >= offset:
@@ -351,7 +351,7 @@ def _past_damage(
 
 
 def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) -> bool:
-    """Tell whether damage may hide a transaction's marker.
+    """Return whether damage may hide a transaction's marker.
 
     It hides none if no offset is missing, or if it is a single batch that is larger than a marker. Nor does it if it is
     a moved batch that is no marker, and no other batch of the segment was moved (`is_alone`).
