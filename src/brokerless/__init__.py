@@ -1,4 +1,4 @@
-"""Kafka logs at rest, with no broker: read log directories as Arrow.
+"""Apache Kafka logs at rest, with no broker: read log directories as Arrow.
 
 >>> import brokerless as bl
 >>> log = bl.Log(SAMPLE)
@@ -48,7 +48,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import the library: a command's `--help`, or a process that needs a part of it, does not wait for all."""
+        """Import the library on first use, so that `--help` and processes that need only a part start fast."""
         if name == "__version__":
             from importlib.metadata import version  # noqa: PLC0415
 
@@ -61,5 +61,5 @@ if not TYPE_CHECKING:
         return globals()[name]
 
     def __dir__() -> list[str]:
-        """Name what has not been imported yet too: completion at a prompt goes by it."""
+        """List all public names, including those not imported yet, for completion at a prompt."""
         return sorted({*globals(), *__all__, "__version__"})

@@ -1,4 +1,4 @@
-"""Checks of what callers pass, and the errors for names and numbers that do not exist."""
+"""Checks of arguments, and the errors for unknown names and numbers."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Time = int | str | datetime
-"""A point in time: ms since 1970, a datetime, or ISO 8601 text. Without a zone it is UTC."""
+"""A point in time: ms since 1970, a datetime, or ISO 8601 text. A time without a zone is UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_MAX = (1 << 63) - 1
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
-    """Build the ValueError for a name that does not exist, with the nearest one that does.
+    """Build the ValueError for an unknown name, with the nearest known name as a suggestion.
 
     >>> unknown("topic", "ordres", ["orders", "users"])
     ValueError("unknown topic 'ordres': did you mean 'orders'?")
     >>> unknown("topic", "ORDERS", ["orders", "users"])
     ValueError("unknown topic 'ORDERS': did you mean 'orders'?")
     """
-    import difflib  # noqa: PLC0415 - costs every start of the command, and few are mistyped
+    import difflib  # noqa: PLC0415 - slow to import, and needed only after a typing mistake
 
     names = sorted(set(known))
-    # A name in other letters' case is a near one.
+    # A name that differs only in case is the nearest.
     folded = {known_name.casefold(): known_name for known_name in names}
     nearest = difflib.get_close_matches(name.casefold(), folded, n=1)
     if nearest:
@@ -37,7 +37,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
 
 
 def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
-    """Build the ValueError for a partition that does not exist, with those that do.
+    """Build the ValueError for an unknown partition, with a list of the known ones.
 
     >>> unknown_partition(77, [0, 1, 2, 5])
     ValueError('unknown partition 77: there is 0 to 2, 5')
@@ -52,7 +52,7 @@ def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
 
 
 def check_several(option: str, values: object) -> None:
-    """Refuse a string where several names or numbers are meant: its letters would be taken for them.
+    """Refuse a string in place of a list: iterating over it would yield single letters.
 
     >>> check_several("topics", "orders")
     Traceback (most recent call last):
@@ -63,13 +63,13 @@ def check_several(option: str, values: object) -> None:
 
 
 def check_partition(number: object) -> None:
-    """Refuse a string in place of a partition's number: no partition is found by it."""
+    """Refuse a string in place of a partition number: it would match no partition."""
     if isinstance(number, str):
         raise TypeError(f"partition: a number is expected, not the string {number!r}")
 
 
 def check_number(option: str, value: object, lowest: int, hint: str = "") -> None:
-    """Refuse what is no integer, and one that is too low.
+    """Refuse a value that is not an integer or is below `lowest`.
 
     >>> check_number("memory", "512MiB", 1)
     Traceback (most recent call last):
@@ -82,13 +82,13 @@ def check_number(option: str, value: object, lowest: int, hint: str = "") -> Non
 
 
 def to_ms(option: str, time: object) -> int:
-    """Return a `Time` as ms since 1970, rounded up: a record of that very millisecond is then before the time.
+    """Return a `Time` as ms since 1970, rounded up, so that records of the millisecond it lies in are before it.
 
-    A number is returned as it is. Negative ones are words to a broker: -1 is the log end, for example.
+    Integers are returned unchanged. Brokers give negative integers a meaning: -1 is the log end, for example.
 
     Raises:
-        ValueError: a time before 1970, or a text that is no time.
-        TypeError: something else.
+        ValueError: the time is before 1970, or the text is not a time.
+        TypeError: the argument is of another type.
 
     >>> to_ms("start_timestamp", "2024-05-01T12:00")
     1714564800000
@@ -114,6 +114,6 @@ def to_ms(option: str, time: object) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     if moment < _EPOCH:
-        # The numbers that they would be stand for other things in Kafka: -1 for the end of the log.
+        # Kafka gives negative timestamps another meaning: -1 is the log end.
         raise ValueError(f"{option}: {time!s} is before 1970: no record has such a time")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

@@ -1,27 +1,28 @@
-"""What can go wrong, one class a fact.
+"""The errors of this package: one class for each kind of failure.
 
 BrokerlessError
-|-- CorruptRecordError        the bytes break the format
-|-- UnsupportedFormatError    legal Kafka that is not read here (unknown magic, codec, size cap)
-|-- OffsetOutOfRangeError     the offset asked for is not in the log
-|-- LogInUseError             a broker, or another writer, holds the lock of the directory
-`-- AppendError               a broker would refuse this append; by itself: with "unknown server error"
+|-- CorruptRecordError        the bytes violate the format
+|-- UnsupportedFormatError    valid Kafka data that brokerless does not read (unknown magic, codec, size cap)
+|-- OffsetOutOfRangeError     the requested offset is not in the log
+|-- LogInUseError             a broker or another writer holds the directory's lock
+`-- AppendError               a broker would refuse this append; the base class: with "unknown server error"
     |-- OutOfOrderSequenceError           the producer's sequence does not follow its last one
-    |-- InvalidProducerEpochError         a newer producer of that id has taken over
-    |-- InvalidTxnStateError              a batch outside a transaction while one is open
+    |-- InvalidProducerEpochError         a newer producer with the same id has taken over
+    |-- InvalidTxnStateError              a non-transactional batch while the producer's transaction is open
     |-- TransactionCoordinatorFencedError a newer transaction coordinator has written a marker
-    |-- RecordTooLargeError               a batch is above max_message_bytes
-    |-- RecordBatchTooLargeError          more at once than a segment holds
-    |-- InvalidRecordError                the structure of a batch, or a record that the topic does not take
-    |   `-- InvalidTimestampError         a timestamp out of the topic's range
+    |-- RecordTooLargeError               a batch is larger than max_message_bytes
+    |-- RecordBatchTooLargeError          one append is larger than a segment
+    |-- InvalidRecordError                a batch is malformed, or the topic refuses one of its records
+    |   `-- InvalidTimestampError         a timestamp is outside the topic's range
     |-- UnsupportedForMessageFormatError  transactions and idempotence need magic 2
-    |-- UnsupportedCompressionTypeError   a codec that the topic's message format does not have
-    |-- OffsetsOutOfOrderError            last offsets within a call that do not increase
-    |-- UnexpectedAppendOffsetError       given offsets below the log end offset
-    `-- LogSegmentOffsetOverflowError     an offset too far from its segment's base
+    |-- UnsupportedCompressionTypeError   the topic's message format does not support the codec
+    |-- OffsetsOutOfOrderError            last offsets within a call do not increase
+    |-- UnexpectedAppendOffsetError       given offsets are below the log end offset
+    `-- LogSegmentOffsetOverflowError     an offset is too far from its segment's base offset
 
-Everything else is a builtin: ValueError and TypeError are the caller's mistake, OSError is the disk's. The native
-code knows positions but not files: whoever opened the file wraps the call in `located`, the one place that adds a path.
+All other errors are builtins: ValueError and TypeError are the caller's mistakes, OSError comes from the disk. The
+native code knows positions but not files. The code that opened the file wraps the call in `located`, the only place
+that adds a path.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ __all__ = [
 
 
 class BrokerlessError(Exception):
-    """The base of every error of this package that is not a builtin."""
+    """The base class of all errors of this package that are not builtins."""
 
 
 class _PlacedError(BrokerlessError):
-    """An error with a place in a file; any part of the place may be unknown."""
+    """An error at a place in a file. Each part of the place may be unknown."""
 
     hint = ""
 
@@ -101,43 +102,46 @@ class _PlacedError(BrokerlessError):
         return f"\nhint: {cure}" if cure else ""
 
 
-# What to do about the small files of a log directory. Indexes are not among them: no read needs them.
+# How to repair the small files of a log directory. Indexes are not listed: reads work without them.
 _CURES = {
-    "leader-epoch-checkpoint": "move it aside; recovering the log finds the epochs again",
-    "partition.metadata": "move it aside to read; a broker needs the topic's id in it",
-    "meta.properties": "move it aside to read; a broker needs the ids in it",
-    "recovery-point-offset-checkpoint": "move it aside; all segments are looked at then, as Kafka does without it",
-    "log-start-offset-checkpoint": "move it aside; logs start at their first segment then: deleted records come back",
-    "cleaner-offset-checkpoint": "move it aside; a cleaner begins anew without it",
-    "replication-offset-checkpoint": "move it aside; a high watermark is found anew",
+    "leader-epoch-checkpoint": "move it aside; recovery rebuilds the epochs from the log",
+    "partition.metadata": "move it aside to read the log; a broker needs the topic id in it",
+    "meta.properties": "move it aside to read the logs; a broker needs the ids in it",
+    "recovery-point-offset-checkpoint": "move it aside; recovery then checks all segments, as Kafka does without it",
+    "log-start-offset-checkpoint": "move it aside; logs then start at their first segment: deleted records reappear",
+    "cleaner-offset-checkpoint": "move it aside; the cleaner then starts over",
+    "replication-offset-checkpoint": "move it aside; a broker then determines the high watermark again",
 }
 
 
 class CorruptRecordError(_PlacedError):
-    """The bytes break the format: framing, checksum or structure.
+    """The bytes violate the format: framing, checksum or structure.
 
     Attributes:
-        path: the file, None while only bytes were at hand.
-        position: byte position of the batch (or index entry, or None for a text file) at fault.
-        base_offset: the offset field of that batch, None if it could not be read.
-        next_position: where the next batch starts, None if the framing is lost.
+        path: the file; None if the bytes come from no file.
+        position: byte position of the damaged batch or index entry; None in a text file.
+        base_offset: the base offset field of that batch; None if it cannot be read.
+        next_position: byte position of the next batch; None if the framing is lost.
 
     >>> str(CorruptRecordError("record batch crc mismatch: stored 0a, computed 0b", position=78, base_offset=5))
     'record batch crc mismatch at position 78 (base_offset 5): stored 0a, computed 0b'
     """
 
-    hint = '\nhint: a read can skip it and report what is lost (on corrupt: "skip"); a dump shows the batches up to it'
+    hint = '\nhint: a read can skip it and report lost offsets (on corrupt: "skip"); a dump shows the batches up to it'
 
 
 _RAISE_THE_CAP = "; raise max_batch_bytes to read it"
-_CONVERT_FIRST = ': Convert(compression="none") in Python, with a larger max_batch_bytes, makes a log that can be read'
+_CONVERT_FIRST = ': Convert(compression="none") in Python, with a larger max_batch_bytes, makes the log readable'
 
 
 class UnsupportedFormatError(_PlacedError):
-    """Legal Kafka that is not read here: an unknown magic or codec, a batch beyond the size cap. Same attributes."""
+    """Valid Kafka data that brokerless does not read: an unknown magic or codec, or a batch above the size cap.
+
+    The attributes are those of `CorruptRecordError`.
+    """
 
     hint = (
-        '\nhint: a read can skip it and report what is lost (on corrupt: "skip"); '
+        '\nhint: a read can skip it and report lost offsets (on corrupt: "skip"); '
         'see "What is supported" in the documentation'
     )
 
@@ -150,17 +154,17 @@ class UnsupportedFormatError(_PlacedError):
         base_offset: int | None = None,
         next_position: int | None = None,
     ) -> None:
-        # The native advice is for its own callers: a read has no such argument, and its cap stays.
+        # The native message names an argument of the native call. A read has no such argument: its cap is fixed.
         message = message.replace(_RAISE_THE_CAP, _CONVERT_FIRST)
         super().__init__(message, path=path, position=position, base_offset=base_offset, next_position=next_position)
 
 
 class OffsetOutOfRangeError(BrokerlessError):
-    """The offset asked for is below the log start offset or above the log end offset.
+    """The requested offset is below the log start offset or above the log end offset.
 
     Attributes:
-        log_start_offset: the lowest offset that can be read here.
-        log_end_offset: one above the highest.
+        log_start_offset: the lowest offset that can be read from this directory.
+        log_end_offset: the offset after the last record.
 
     >>> import brokerless as bl
     >>> try:
@@ -176,7 +180,7 @@ class OffsetOutOfRangeError(BrokerlessError):
         self.log_end_offset = log_end_offset
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only arguments: the default would call the class with the message alone. Spark pickles errors.
+        # Spark pickles errors, and the default would call the class without its keyword-only arguments.
         return _out_of_range, (str(self), self.log_start_offset, self.log_end_offset)
 
 
@@ -185,20 +189,20 @@ def _out_of_range(message: str, log_start_offset: int, log_end_offset: int) -> O
 
 
 class LogInUseError(BrokerlessError):
-    """Somebody holds the lock of the log directory: a broker, or another process that writes there, or this one."""
+    """The log directory is locked by a broker, by another process that writes to it, or by this process."""
 
 
 class AppendError(_PlacedError):
-    """A broker would refuse this append. The log is as it was.
+    """A broker would refuse this append. The log is unchanged.
 
-    A leaf is Kafka's own answer; AppendError itself stands for what Kafka answers with "unknown server error". A broken
-    checksum or framing is a CorruptRecordError.
+    Each subclass is one of Kafka's own error codes. AppendError itself stands for "unknown server error". A wrong
+    checksum or broken framing raises CorruptRecordError instead.
 
     Attributes:
-        log: the partition appended to, None while only bytes were at hand.
+        log: the partition; None if it is not known.
         path: None.
-        position: byte position of the batch at fault in what was to be appended.
-        base_offset: the offset field of that batch as it came, None if it is no matter of one batch.
+        position: byte position of the refused batch in the appended bytes.
+        base_offset: the base offset field of that batch as passed; None if the refusal concerns no single batch.
         next_position: None.
 
     >>> str(RecordTooLargeError("batch is 70 bytes: max_message_bytes is 69", position=0, base_offset=0))
@@ -213,34 +217,34 @@ class AppendError(_PlacedError):
 
 
 class OutOfOrderSequenceError(AppendError):
-    """The producer's base_sequence does not follow its last sequence: a batch is missing, or was stored long before."""
+    """The producer's base sequence does not follow its last one: a batch is missing, or was stored long ago."""
 
 
 class InvalidProducerEpochError(AppendError):
-    """A newer producer of the same id has been seen (Kafka's fencing): this one must not write any more."""
+    """A newer producer with the same id has written to the log: this one is fenced and must stop writing."""
 
 
 class InvalidTxnStateError(AppendError):
-    """The batch is not part of a transaction, but its producer's transaction is open."""
+    """The batch is not transactional, but its producer has an open transaction."""
 
 
 class TransactionCoordinatorFencedError(AppendError):
-    """The marker comes from an older transaction coordinator than one seen before."""
+    """The marker comes from an older transaction coordinator than an earlier marker."""
 
 
 class RecordTooLargeError(AppendError):
-    """A batch, as it came or once rebuilt with the topic's codec, is larger than `max_message_bytes`."""
+    """A batch is larger than `max_message_bytes`, as passed or after recompression with the topic's codec."""
 
 
 class RecordBatchTooLargeError(AppendError):
-    """What is appended at once is larger than `segment_bytes`."""
+    """One append is larger than `segment_bytes`."""
 
 
 class InvalidRecordError(AppendError):
-    """The batch's structure is wrong, or the topic does not take one of its records. None of them was taken.
+    """The batch is malformed, or the topic refuses one of its records. No record was appended.
 
     Attributes:
-        record_errors: (index in the batch, reason) of each record refused; empty where it is the batch.
+        record_errors: (index in the batch, reason) of each refused record; empty if the whole batch is refused.
     """
 
     def __init__(
@@ -256,32 +260,35 @@ class InvalidRecordError(AppendError):
 
 
 class InvalidTimestampError(InvalidRecordError):
-    """A timestamp is out of the range that the topic takes, or the batch claims LogAppendTime. Same attributes."""
+    """A timestamp is outside the topic's range, or the batch claims LogAppendTime.
+
+    The attributes are those of `InvalidRecordError`.
+    """
 
 
 class UnsupportedForMessageFormatError(AppendError):
-    """Idempotent or transactional batches, and the topic's message format is 0 or 1."""
+    """The batch is idempotent or transactional, but the topic's message format is 0 or 1."""
 
 
 class UnsupportedCompressionTypeError(AppendError):
-    """zstd, and the topic's message format is 0 or 1."""
+    """The codec is zstd, but the topic's message format is 0 or 1."""
 
 
 class OffsetsOutOfOrderError(AppendError):
-    """The batches of an append with given offsets are not in the order of their offsets."""
+    """In an append with given offsets, the batches are not in offset order."""
 
 
 class UnexpectedAppendOffsetError(AppendError):
-    """The first offset of an append with given offsets is below the log end offset."""
+    """In an append with given offsets, the first offset is below the log end offset."""
 
 
 class LogSegmentOffsetOverflowError(AppendError):
-    """The offsets of one append with given offsets span more than a segment can: 2^31-1."""
+    """In an append with given offsets, the offsets span more than 2^31-1, the limit of a segment."""
 
 
 @contextmanager
 def located(path: str) -> Iterator[None]:
-    """Add `path` to an error that knows only a position.
+    """Add `path` to errors raised in the `with` block that know only a position.
 
     >>> with located("00000000000000000000.index"):
     ...     raise UnsupportedFormatError("unknown magic: 7", position=0)

@@ -1,6 +1,6 @@
-"""Where all that `import brokerless` offers comes from; imported when the first of it is used.
+"""The public names of `brokerless`, imported on first use of one of them.
 
-`X as X` says to type checkers that a name is handed on.
+`X as X` marks a name as re-exported for type checkers.
 """
 
 from brokerless import errors as errors

@@ -247,7 +247,7 @@ def test_what_a_broker_serves_of_a_log_that_lacks_records_is_not_all(cases, topi
     _, error, _ = case.read()
     start, end = case.bad_ranges[0]
     said = f"{topic}-0 ends at {start}; recovery-point-offset-checkpoint says {2 * PLAIN}"
-    assert ("the file is not here" if topic == "removed" else said) in error
+    assert ("the file is missing" if topic == "removed" else said) in error
     refused = f"offsets {start} to {end - 1} are lost" if topic == "removed" else f"{topic}-0 ends at {case.end};"
     with (
         bl.open_log_dir(case.data, sole_replica=True) as log_dir,

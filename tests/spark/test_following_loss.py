@@ -255,8 +255,8 @@ def test_records_missing_before_a_log_that_is_read_from_its_start_are_said(path)
     send(path, 4, partitions=1)
     remove(path / "t-0" / f"{0:020d}.log")
     following, _ = follower(path, startingOffsets="earliest")
-    with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="its indexes are here"):
         following.initial()
     following, _ = follower(path, startingOffsets="earliest", onCorrupt="skip")
-    with pytest.warns(UserWarning, match=r"t-0: .*indexes of it are"):
+    with pytest.warns(UserWarning, match=r"t-0: .*its indexes are here"):
         assert following.initial() == {"t": {"0": 4}}

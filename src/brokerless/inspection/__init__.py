@@ -1,8 +1,8 @@
-"""What is in files: dumps, findings, profiles.
+"""Inspection of files: dumps, findings, profiles.
 
 Modules:
     dump.py                    the text of kafka-dump-log, and its checks of indexes
     decode_files.py            the entries of the small files
-    findings.py                everything that is wrong with a segment
-    profile.py                 what a segment holds, in numbers
+    findings.py                all defects of a segment
+    profile.py                 statistics of a segment
 """

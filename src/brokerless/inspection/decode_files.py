@@ -1,4 +1,4 @@
-"""What the small files of a log directory say, entry by entry: indexes, producer snapshots, checkpoints, properties."""
+"""Entries of the small files of a log directory: indexes, producer snapshots, checkpoints, properties."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     Entry = dict[str, Any]
 
 _LARGEST_ENTRY = 12
-# As Python objects entries take some fifty times their bytes: so many at once are a few MB.
+# Entries as Python objects take some fifty times their bytes. A slice of this many takes a few MB.
 _SLICE = 1 << 13
 
 
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
-"""The kinds of files that kafka-dump-log shows, by their suffixes."""
+"""The suffixes of the files that kafka-dump-log shows."""
 
 
 def suffix(path: str) -> str:
-    """Return the suffix that tells a file's kind, with the dot; empty if there is none.
+    """Return the suffix for a file's kind, with the dot; empty if the name has none.
 
     >>> suffix("orders.v2-0/00000000000000000042.log.deleted"), suffix("orders.v2-0/leader-epoch-checkpoint")
     ('.log', '')
@@ -40,7 +40,7 @@ def suffix(path: str) -> str:
 
 
 def sibling(path: str, suffix_of_it: str) -> str:
-    """Return the file of another kind that belongs to the same segment: in the same state, if there is one."""
+    """Return the path of the segment's file of another kind, preferably in the same state (such as `.deleted`)."""
     kind = suffix(path)
     stem, state = path[: path.rindex(kind)], path[path.rindex(kind) + len(kind) :]
     in_state = stem + suffix_of_it + state
@@ -48,7 +48,7 @@ def sibling(path: str, suffix_of_it: str) -> str:
 
 
 def has_entries(path: str) -> bool:
-    """Tell from its name whether `entries` can read a file."""
+    """Return whether `entries` can read a file, judging by its name."""
     return suffix(path) in _BY_SUFFIX or os.path.basename(path) in _BY_NAME
 
 
@@ -58,11 +58,11 @@ def offset_index(path: str) -> _native.OffsetIndex:
 
 
 def entries(path: str) -> Iterator[Entry]:
-    """Return the entries of any file of a log directory that is not a log; the file is read at once, and checked.
+    """Return the entries of any file of a log directory that is not a `.log`. Read and check the whole file first.
 
     Raises:
         CorruptRecordError: the file is damaged.
-        ValueError: its name is that of no such file.
+        ValueError: no file of a log directory has such a name.
     """
     with located(path):
         by_suffix = _BY_SUFFIX.get(suffix(path))
@@ -71,7 +71,7 @@ def entries(path: str) -> Iterator[Entry]:
         by_name = _BY_NAME.get(os.path.basename(path))
         if by_name is not None:
             return iter(by_name(read_all(path)))
-    raise ValueError(f"cannot read {path}: no file of a log directory is named so")
+    raise ValueError(f"cannot read {path}: no file of a log directory has such a name")
 
 
 def _sliced(rows: pa.RecordBatch) -> Iterator[Entry]:
@@ -88,7 +88,7 @@ def _transaction_index(path: str) -> pa.RecordBatch:
 
 
 def _without_tail(path: str) -> bytes:
-    """Return an index without its zeros but for one slot: the first is an entry even if it is zero."""
+    """Return an index with at most one slot of its tail of zeros, because the first slot is an entry even if zero."""
     content = read_until_zeros(path)
     return content if len(content) == size(path) else content + bytes(_LARGEST_ENTRY)
 

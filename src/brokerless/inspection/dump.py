@@ -1,10 +1,12 @@
-"""The binary files of a log directory as text, in the words of Kafka's DumpLogSegments, or as JSON lines.
+"""The binary files of a log directory as text, in the format of Kafka's DumpLogSegments, or as JSON lines.
 
-As in that tool (kafka-dump-log), the file's kind is the text behind the last dot, and an index is checked against the
-.log (a time index also against the .index) of the same name beside it. Unlike there, `.deleted`, `.swap` and `.cleaned`
-are not kinds. What the checks find comes at the very end, from `report`: index entries that do not fit, and gaps
-between record offsets, which are normal after compaction and around transaction markers. A batch that breaks the
-framing raises; a wrong checksum shows as `isvalid: false`.
+As in that tool (kafka-dump-log), the suffix after the last dot gives the file's kind. An index is checked against the
+.log of the same name beside it, a time index also against the .index. Unlike in that tool, `.deleted`, `.swap` and
+`.cleaned` are not kinds.
+
+`report` returns the findings at the very end: index entries that do not fit, and gaps between record offsets. Gaps are
+normal after compaction and around transaction markers. A batch with broken framing raises; a wrong checksum shows as
+`isvalid: false`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _ABORTED = (
     "version: {version} producerId: {producer_id} firstOffset: {first_offset} lastOffset: {last_offset} "
     "lastStableOffset: {last_stable_offset}\n"
 )
-# The tool writes the last space whether or not a batch follows.
+# Kafka's tool writes the last space whether or not a batch follows.
 _PRODUCER = (
     "producerId: {producer_id} producerEpoch: {producer_epoch} coordinatorEpoch: {coordinator_epoch} "
     "currentTxnFirstOffset: {open} lastTimestamp: {timestamp} "
@@ -43,10 +45,10 @@ _LAST_BATCH = (
     "timestamp: {timestamp}"
 )
 
-# Batches around an index entry are looked at together: entries are some 4 KiB apart.
+# Batches around an index entry are read together: entries are some 4 KiB apart.
 _NEIGHBOURS = 1 << 20
 
-# What heads each report, in the order in which they come; the file's path may follow.
+# The headings of reports, in output order. The file's path may follow.
 _INDEX_MISMATCH = "Mismatches in :"
 _TIME_MISMATCH = "Found timestamp mismatch in :"
 _TIME_ORDER = "Found out of order timestamp in :"
@@ -58,19 +60,19 @@ _REPORTS = (_FILE, _INDEX_MISMATCH, _TIME_MISMATCH, _TIME_ORDER, _NOT_FOUND, _GA
 
 
 class Dump:
-    """Dumps files one after the other and remembers what to report about them.
+    """A dump of files, one after the other, that collects findings for a report at the end.
 
     Args:
-        deep_iteration: show the records of each batch, not the batches alone.
-        print_data_log: show keys and values too (implies `deep_iteration`).
+        deep_iteration: show the records of each batch, too.
+        print_data_log: show keys and values, too (implies `deep_iteration`).
         skip_record_metadata: show only keys and values of a record.
         verify_index_only: check indexes without showing their entries.
-        index_sanity_check: check only what an index says of itself.
-        max_bytes: read at most so many bytes of each .log.
-        escape_controls: write control characters in keys, values and header keys out, as JSON does: for a terminal.
+        index_sanity_check: check an index only against itself.
+        max_bytes: the maximum number of bytes to read from each .log.
+        escape_controls: escape control characters in keys, values and header keys, as JSON does, for a terminal.
 
     Attributes:
-        is_damaged: whether anything was found that should not be: a wrong checksum, an index that does not fit.
+        is_damaged: whether any file had a wrong checksum or an index that does not fit.
     """
 
     def __init__(
@@ -100,8 +102,8 @@ class Dump:
         """Yield the text of one file, in pieces that end with a line.
 
         Raises:
-            CorruptRecordError: the framing, or with `index_sanity_check` the index, is broken.
-            ValueError: an index whose name does not give its base offset.
+            CorruptRecordError: the framing is broken or, with `index_sanity_check`, the index.
+            ValueError: the name of an index does not give its base offset.
         """
         yield f"Dumping {path}\n".encode()
         texts = {
@@ -121,11 +123,11 @@ class Dump:
             self._report(_FILE, _UNKNOWN.format(path))
 
     def json_lines(self, path: str, *, records: bool = False, bytes_as: str = "utf8") -> Iterator[bytes]:
-        """Yield one file as JSON lines: an object a batch of a .log or .checkpoint, else an object an entry.
+        """Yield one file as JSON lines: an object for each batch of a .log or .checkpoint, or for each entry.
 
         Raises:
-            CorruptRecordError: the file is damaged; what comes before the damage was yielded.
-            ValueError: an index whose name does not give its base offset.
+            CorruptRecordError: raised at the damage, after all lines before it.
+            ValueError: the name of an index does not give its base offset.
         """
         if suffix(path) in (".log", ".checkpoint"):
             feed = self._checked(_native.JsonDump(records=records, bytes=bytes_as).feed, b'"is_valid":false')
@@ -138,7 +140,7 @@ class Dump:
             self._report(_FILE, _UNKNOWN.format(path))
 
     def report(self) -> str:
-        """Return what was found in all files so far, newest first within a file, and forget it."""
+        """Return the findings of all files so far, newest first within a file, and clear them."""
         reports = sorted(self._reports.items(), key=lambda report: _REPORTS.index(report[0][0]))
         self._reports = {}
         return "".join(f"{line}\n" for heading, lines in reports for line in ["".join(heading), *reversed(lines)])
@@ -157,7 +159,7 @@ class Dump:
             with File(path) as file, located(path):
                 length, end = file.size(), self._end(file)
                 position = yield from _whole_batches(file, end, self._checked(dump.feed, b" isvalid: false"))
-                # Kafka's tool does not say it of a part of the file, be it all of it.
+                # Kafka's tool omits this line whenever a maximum is set, even one beyond the file's end.
                 if self._max_bytes is None and position < length:
                     yield f"Found {length - position} invalid bytes at the end of {os.path.basename(path)}\n".encode()
         finally:
@@ -169,7 +171,7 @@ class Dump:
         return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
 
     def _checked(self, feed: Feed, mark: bytes) -> Feed:
-        """Notice wrong checksums in what `feed` makes of batches; records may hold the words of `mark` themselves."""
+        """Wrap `feed` to detect wrong checksums. Check again where `mark` appears: records may contain it, too."""
 
         def fed(data: memoryview, position: int) -> tuple[bytes, int]:
             text, consumed = feed(data, position)
@@ -247,7 +249,7 @@ class Dump:
 
 
 class _Batch(NamedTuple):
-    """What the checks of an index need of a batch."""
+    """The fields of a batch that the checks of an index need."""
 
     position: int
     size: int
@@ -258,7 +260,7 @@ class _Batch(NamedTuple):
 
 
 class _Batches:
-    """The batches of a .log by position, mostly asked for in ascending order: one window of them is kept."""
+    """The batches of a .log by position. Requests mostly ascend, so one window of batches is cached."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -273,7 +275,7 @@ class _Batches:
         self._file.close()
 
     def at(self, position: int) -> _Batch | None:
-        """Return the batch that starts at `position`, None behind the last whole one and where no file has any."""
+        """Return the batch that starts at `position`; None after the last whole batch and for negative positions."""
         if position < 0:
             return None
         if position not in self._known:
@@ -287,7 +289,7 @@ class _Batches:
             position += batch.size
 
     def max_timestamp(self, batch: _Batch) -> int:
-        """Return the largest timestamp of the records themselves, -1 if there are none."""
+        """Return the largest timestamp of the records themselves; -1 without records."""
         if batch.records_count == 0:
             return -1
         if batch.is_control:
@@ -296,7 +298,7 @@ class _Batches:
         data = self._file.read(batch.position, batch.size)
         largest, consumed = -1, 0
         with located(self._path):
-            # Of a batch with many records a part at a time.
+            # A batch with many records is decoded in parts.
             while not consumed:
                 rows, consumed = decoder.decode(data, batch.position)
                 if rows is None:
@@ -317,12 +319,12 @@ class _Batches:
 
 
 def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, int]:
-    """Yield what `feed` makes of the whole batches before `end`; return where they end."""
+    """Yield the output of `feed` for the whole batches before `end`; return where they end."""
     window = Window(file, 0, end)
     while window.position < end:
         text, consumed = feed(window.data, window.position)
         window.advance(consumed)
-        if text:  # without progress: what can be shown of a batch whose damage the next call raises
+        if text:  # may come without progress: the readable part of a batch whose damage the next call raises
             yield text
         elif len(window.data) >= end - window.position or not window.fill(0):
             break
@@ -339,7 +341,7 @@ def _log_heading(path: str) -> str:
 
 
 def _starting_offset(path: str) -> int:
-    """Return the base offset by the name, and of a file with a name of its own, by the first batch."""
+    """Return the base offset from the file's name; if the name has none, from the first batch."""
     try:
         return base_offset(path)
     except ValueError:
@@ -367,7 +369,7 @@ def _snapshot_line(producer: dict[str, Any]) -> str:
 
 
 def _first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """Sequences wrap from 2^31 - 1 to 0 (Kafka's DefaultRecordBatch.decrementSequence)."""
+    """Return the first sequence. Sequences wrap from 2^31 - 1 to 0 (Kafka's DefaultRecordBatch.decrementSequence)."""
     first = last_sequence - offset_delta
     return first if first >= 0 else first + (1 << 31)
 

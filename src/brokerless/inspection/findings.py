@@ -1,7 +1,7 @@
-"""Damage in a segment, all of it: checksums, framing, offsets and every record are checked, and the walk goes on.
+"""All damage in a segment: a check of checksums, framing, offsets and every record that continues after damage.
 
-What a crash leaves is told from damage: at the end of the newest segment, with no good batch behind it, a broker cuts
-it off when it starts after an unclean shutdown. Zeros there were preallocated, and nothing is wrong.
+The traces of a crash are not damage. They lie at the end of the newest segment, with no sound batch after them, and a
+broker truncates them when it starts after an unclean shutdown. Zeros there are preallocated space.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from brokerless.log.split import cut_short
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Headers are looked into only where they are asked for; keys and values need not be copied.
+# Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
 
 
 def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
-    """Check all of a segment, and yield what is wrong with it, in the order of the file.
+    """Check a whole segment and yield its defects in file order.
 
     Args:
-        segment: of the log as it is now.
-        is_clean: its log directory was shut down cleanly: then a broker cuts nothing off.
+        segment: a segment of a freshly listed log.
+        is_clean: whether the log directory was shut down cleanly. A broker then truncates nothing.
 
     >>> from brokerless.log.log import Log
     >>> [finding for segment in Log(SAMPLE).segments for finding in findings(segment, is_clean=True)]
@@ -48,14 +48,14 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
             is_clean=is_clean,
             limit_offset=_limit_offset(segment) if segment.is_last else None,
         )
-        # Where a wrapper begins only the decoder sees.
+        # Only the decoder sees the first offset of a wrapper.
         decoder = _native.Decoder(_COLUMNS, order=(segment.base_offset, NO_END))
         for part in rows_and_findings(found, file, segment.path, decoder):
             if isinstance(part, Finding):
                 yield part
             else:
                 yield from _of_records(part, segment.path)
-    # Where a cleaner has merged it with this one, or this one was written on, its offsets are here.
+    # A cleaner may have merged the lost segment into this one, or this one may have grown: then the offsets are here.
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
@@ -63,13 +63,13 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
     if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment):
         for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
             yield Finding("damage", path, size, None, None, start, end, reason)
-    # Behind damage where the log ends, nothing is known to be missing.
+    # If damage hides the end of the log, nothing more is known to be missing.
     if segment.is_last and not any(isinstance(part, Finding) and part.end_offset is None for part in found.parts):
         yield from _around(segment)
 
 
 def _limit_offset(segment: Segment) -> int | None:
-    """Return where the log ends, if its last batch was moved above that; see `Log.limit_offset`."""
+    """Return the log end offset if the last batch was moved above it; see `Log.limit_offset`."""
     with contextlib.suppress(ValueError):
         return Log(os.path.dirname(segment.path)).limit_offset
     return None
@@ -77,26 +77,26 @@ def _limit_offset(segment: Segment) -> int | None:
 
 def _trusts_index(segment: Segment) -> bool:
     """Return whether the segment's index certainly belongs to it; see `Log.trusts_index`."""
-    # A file may lie where no partition is.
+    # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
         return Log(os.path.dirname(segment.path)).trusts_index(segment)
     return True
 
 
 def _around(segment: Segment) -> Iterator[Finding]:
-    """Yield what other files tell of behind the newest segment of a log, or before its first one, and is not there."""
-    # A file may lie where no partition is.
+    """Yield the records missing after the newest segment or before the first one, according to other files."""
+    # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
         log = Log(os.path.dirname(segment.path))
-        lost = {one.lost for one in log.segments}
-        older = {one.path for one in log.segments[:-1]}
+        lost = {other.lost for other in log.segments}
+        older = {other.path for other in log.segments[:-1]}
         for path, start, end, reason, position in log.missing:
             if start not in lost and path not in older:
                 yield Finding("damage", path, position, None, None, start, end, reason)
 
 
 def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
-    """Yield the batches with records whose offsets do not rise. Nothing is lost: they are read."""
+    """Yield a finding for each batch in which record offsets do not rise. No record is lost: reads return them."""
     offsets, positions = rows["offset"], rows["position"]
     is_wrong = pc.and_(pc.less_equal(offsets[1:], offsets[:-1]), pc.equal(positions[1:], positions[:-1]))
     if pc.any(is_wrong).as_py():
@@ -104,5 +104,5 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
         wrong = pa.table(columns).filter(is_wrong).to_pylist()
         for first in {row["position"]: row for row in reversed(wrong)}.values():
             position, offset = first["position"], first["offset"]
-            reason = f"record {offset} is behind record {first['before']}"
+            reason = f"record {offset} follows record {first['before']}"
             yield Finding("order", path, position, offset, position, offset, offset, reason)

@@ -1,7 +1,7 @@
-"""What is in a segment, in numbers: sums by hour, message format and codec, from which any others can be added up.
+"""Statistics of a segment: sums by hour, message format and codec, from which coarser sums can be computed.
 
-A record counts in the hour of its timestamp, a batch in that of its largest one. All that is on the disk counts: also
-what is below the log start offset, and aborted records.
+A record counts in the hour of its timestamp, a batch in the hour of its largest timestamp. Everything on disk counts,
+including aborted records and records below the log start offset.
 """
 
 from __future__ import annotations
@@ -39,23 +39,24 @@ FACTS = {
     "first_timestamp": "min",
     "last_timestamp": "max",
 }
-"""The numbers, and how two of them become one. `bytes` are those of whole batches, as stored."""
+"""The statistics, each with the function that combines two values. `bytes` counts whole batches, as stored."""
 
 _MS_PER_HOUR = 3_600_000
 _COLUMNS = ("key", "value", "headers", "timestamp", "magic", "compression")
-# Adding up costs little a row, and much a time.
+# Adding up has a high cost per call and a low cost per row.
 _WINDOW, _ROWS = 8 << 20, 1 << 19
-# Sums wait for so many others to be added up.
+# Partial sums are combined after this many.
 _MAX_WAITING = 256
 
 
 def profile(segment: Segment) -> pa.Table:
-    """Return the sums of a segment: `hour` (since 1970; null: without timestamps), `magic`, `compression`, and `FACTS`.
+    """Return the sums of a segment by `GROUPS`, with a column for each of `FACTS`.
 
-    Times are in ms. The least and the largest of nothing are null.
+    `hour` counts from 1970 and is null without timestamps. Times are in ms. A minimum or maximum without values is
+    null.
 
     Raises:
-        CorruptRecordError: the segment is damaged, or the last batch is cut and it is not the last segment.
+        CorruptRecordError: the segment is damaged, or the last batch of an older segment is cut.
 
     >>> from brokerless.log.log import Log
     >>> sums = profile(Log(SAMPLE).segments[0])
@@ -71,12 +72,12 @@ def profile(segment: Segment) -> pa.Table:
 
 
 def combined(tables: list[pa.Table]) -> pa.Table:
-    """Add sums up."""
+    """Combine tables of sums into one."""
     return _added(pa.concat_tables(tables, promote_options="default"))
 
 
 def _added(table: pa.Table) -> pa.Table:
-    """Add up the rows of each group, for the facts that the table has."""
+    """Add up the rows of each group, for those `FACTS` that the table has."""
     facts = [name for name in table.column_names if name in FACTS]
     group = {name: _only(table[name]) for name in GROUPS}
     if None in group.values():
@@ -84,14 +85,14 @@ def _added(table: pa.Table) -> pa.Table:
         grouped = table.group_by(list(GROUPS)).aggregate(wanted)
         columns = {name: grouped[name] for name in GROUPS} | {name: grouped[f"{name}_{FACTS[name]}"] for name in facts}
     else:
-        # Most often, and many times as fast.
+        # A single group is the common case, and this is many times as fast.
         added = {name: getattr(pc, FACTS[name])(table[name]).as_py() for name in facts}
         columns = {name: pa.array([value], table[name].type) for name, value in (group | added).items()}
     return pa.table({name: _filled(name, columns[name]) for name in table.column_names})
 
 
 def _only(column: Any) -> Any:  # noqa: ANN401 - a value
-    """Return the only value of a column; None: there are others, or nulls, or none."""
+    """Return the only value of a column; None if it has several, nulls or no values."""
     if column.null_count or not len(column):
         return None
     ends: Any = pc.min_max(column).as_py()
@@ -103,7 +104,7 @@ def _filled(name: str, column: Any) -> Any:  # noqa: ANN401 - an array
 
 
 def _partial(segment: Segment) -> Iterator[pa.Table]:
-    """Yield the sums of some batches after others, and of their records."""
+    """Yield the sums of groups of batches and of their records, in file order."""
     decoder = _native.Decoder(_COLUMNS, max_rows=_ROWS, max_bytes=2 * _WINDOW)
     with segment.open() as file, located(segment.path):
         end = segment.extent(file).end_position
@@ -164,7 +165,7 @@ def _sums(columns: dict[str, Any]) -> pa.Table:
 
 
 def _known(timestamps: Any) -> Any:  # noqa: ANN401 - arrays
-    """Turn into null what stands for no timestamp."""
+    """Replace negative timestamps, which mean "none", by null."""
     return pc.if_else(pc.greater_equal(timestamps, pa.scalar(0)), timestamps, None)
 
 

@@ -1,9 +1,9 @@
-"""Bytes in and out: files that are read, disks that are written, work in other processes.
+"""Input and output: reads of files, writes to disk, work in other processes.
 
 Modules:
-    storage.py, remote.py      list, size, read a range: local files, and object stores by fsspec
+    storage.py, remote.py      listing, sizes and range reads: local files, and object stores through fsspec
     disk.py                    every change to a file system; durable only where it says so
-    file_window.py             a file seen through one reused buffer
+    file_window.py             a file read through one reused buffer
     workers.py, chunking.py    calls in this process or in others; work divided by bytes
     clock.py                   the time
 """

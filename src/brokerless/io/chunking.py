@@ -1,4 +1,4 @@
-"""Work of about the same size each, out of many pieces: neighbours together."""
+"""Division of many pieces of work into shares of about equal size. Neighbours stay together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 def in_shares(pieces: Iterable[_T], size: Callable[[_T], int], share: int) -> list[tuple[_T, ...]]:
-    """Cut pieces into runs of neighbours, each of about `share` bytes, or of one larger piece.
+    """Divide pieces into runs of neighbours, each of about `share` bytes. A larger piece is a run of its own.
 
     >>> in_shares([3, 4, 9, 1, 1], size=lambda number: number, share=8)
     [(3, 4), (9,), (1, 1)]
@@ -24,4 +24,4 @@ def in_shares(pieces: Iterable[_T], size: Callable[[_T], int], share: int) -> li
             room = share
         shares[-1].append(piece)
         room -= size(piece)
-    return [tuple(some) for some in shares]
+    return [tuple(run) for run in shares]

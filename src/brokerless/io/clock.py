@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Return the time, ms since the epoch."""
+    """Return the current time in ms since the epoch."""
     return time.time_ns() // 1_000_000

@@ -1,11 +1,11 @@
-"""The write half of the storage seam: every change that the package makes to a file system is made here.
+"""The write half of storage access: every change that the package makes to a file system.
 
-`storage` reads, this writes, and nothing else touches files. So a test can put a disk that dies in its place, at any
-call, and look at what a power failure would have left. Callers name the module (`disk.remove(path)`), never import
-from it: what is replaced here is replaced everywhere. Paths are `str`.
+`storage` reads, this module writes, and no other module touches files. So a test can replace this module by a disk that
+fails at any call, and check the state that a power failure leaves. Callers use the module's name
+(`disk.remove(path)`) and import nothing from it, so that a replacement takes effect everywhere. Paths are `str`.
 
-Nothing is durable by itself. `Output.sync` makes a file's content so, `sync_directory` the names in a directory:
-those that came, went or changed. `atomic_write` does both, in the order that leaves the old content or the new.
+Nothing is durable by itself. `Output.sync` makes a file's content durable. `sync_directory` makes created, removed and
+renamed names in a directory durable. `atomic_write` does both, in an order that leaves the old content or the new.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-# After so many bytes the system is asked to begin with them: a sync at the end then finds little left to do. By itself
-# Linux waits for half a minute.
+# After this many bytes, the system is asked to start writing them, so that the final sync is short. On its own, Linux
+# waits half a minute.
 _EAGER = 16 << 20
-# Files that are removed at a time.
+# The number of files removed at the same time.
 _REMOVERS = 4
 
 
 class Output:
-    r"""One file open for writing (`create`, `open_existing`). Not shared between threads.
+    r"""A file open for writing; see `create` and `open_existing`. Not safe to share between threads.
 
     Attributes:
-        path: the file; the name it was opened by, if it is renamed meanwhile.
+        path: the name by which the file was opened.
 
     >>> with create(NEW) as output:
     ...     output.append(b"0\n0\n")
@@ -58,48 +58,48 @@ class Output:
         self.close()
 
     def fileno(self) -> int:
-        """Return the descriptor: for locks, not for writing."""
+        """Return the descriptor, for locks. Do not write to it."""
         return self._descriptor
 
     def size(self) -> int:
-        """Return the file's length in bytes, now."""
+        """Return the file's current length in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def append(self, content: Buffer) -> None:
-        """Write at the end. After an error, any beginning of `content` may be there."""
+        """Write at the end. After an error, any prefix of `content` may have been written."""
         self.write_at(self.size(), content)
 
     def write_at(self, position: int, content: Buffer) -> None:
-        """Write at `position`; what is there is replaced, a gap up to it reads as zeros."""
+        """Write at `position` and replace existing bytes. A gap before `position` reads as zeros."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
         left = memoryview(content).cast("B")
         try:
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError as error:
-            # The system does not know the name: a full disk is one of several, perhaps.
+            # The system's error names no file, so the user could not tell which of several disks is full.
             error.filename = self.path
             raise
         length = memoryview(content).nbytes
         self._begin_sync(position + length, length)
 
     def write_each(self, pieces: Iterable[tuple[int, bytes]]) -> None:
-        """Write small pieces, each at its position: many of them cost less than by `write_at`."""
+        """Write small pieces, each at its position. For many pieces this is faster than `write_at`."""
         for position, content in pieces:
             os.lseek(self._descriptor, position, os.SEEK_SET)
             if os.write(self._descriptor, content) < len(content):
                 self.write_at(position, content)
 
     def copy_from(self, source: int, position: int, length: int) -> int:
-        """Let the system copy a part of another file to the same place in this one; files may share blocks then.
+        """Copy a part of another file to the same position in this one, by a system call. The files may share blocks.
 
         Args:
             source: the other file's descriptor.
-            position: in both.
-            length: bytes.
+            position: the position in both files.
+            length: the number of bytes.
 
         Returns:
-            How many it copied; 0 if it does not, and they are to be written.
+            The number of bytes copied; 0 if the system does not support the call, and the caller has to write them.
         """
         try:
             copied = os.copy_file_range(source, self._descriptor, length, position, position)
@@ -109,65 +109,65 @@ class Output:
         return copied
 
     def truncate(self, length: int) -> None:
-        """Make the file this long: cut it, or extend it with zeros, as Kafka preallocates."""
+        """Set the file's length: truncate it, or extend it with zeros, as Kafka preallocates."""
         os.ftruncate(self._descriptor, length)
 
     def set_modified(self, nanoseconds: int) -> None:
-        """Set the modification time, ns since the epoch. Kafka takes it for the time of records that have none."""
+        """Set the modification time in ns since the epoch. Kafka uses it for records without a timestamp."""
         os.utime(self._descriptor, ns=(nanoseconds, nanoseconds))
 
     def sync(self) -> None:
-        """Make the content durable. Its name is, when the directory is (`sync_directory`)."""
+        """Sync the content to disk. For a new name, call `sync_directory`, too."""
         os.fsync(self._descriptor)
 
     def _begin_sync(self, end: int, length: int) -> None:
         self._waiting += length
         if self._waiting >= _EAGER:
             begin, self._waiting = max(0, end - self._waiting), 0
-            # Pages that still have to be written are not let go of, but begun with.
+            # For dirty pages, this call starts the write and keeps the pages.
             with contextlib.suppress(AttributeError, OSError):
                 os.posix_fadvise(self._descriptor, begin, end - begin, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        """Close it, nothing more; a second time is harmless."""
+        """Close the file without a sync. Idempotent."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
 
 def check_local(path: str) -> None:
-    """Refuse a URL: logs in object stores are only read.
+    """Refuse a URL: logs in object stores are read-only.
 
     Raises:
-        ValueError: it is one.
+        ValueError: `path` is a URL.
     """
     if is_remote(path):
         raise ValueError(f"cannot write to {path}: only local files are written; work on a copy")
 
 
 def create(path: str) -> Output:
-    """Make a new, empty file.
+    """Create an empty file.
 
     Raises:
-        FileExistsError: there is something at `path`.
+        FileExistsError: `path` exists.
     """
     return Output(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
 
 def open_existing(path: str) -> Output:
-    """Open a file that is there, its content unchanged.
+    """Open an existing file and keep its content.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: `path` does not exist.
     """
     return Output(path, os.O_RDWR)
 
 
 def make_directory(path: str) -> None:
-    """Make a directory in one that exists.
+    """Create a directory in an existing one.
 
     Raises:
-        FileExistsError: there is something at `path`.
+        FileExistsError: `path` exists.
     """
     os.mkdir(path)
 
@@ -178,7 +178,7 @@ def remove_directory(path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and all that is in it; a link goes, itself or in it, and not what it points to."""
+    """Remove a directory and its content. Links, including `path` itself, are removed without their targets."""
     if os.path.islink(path):
         remove(path)
         return
@@ -190,16 +190,16 @@ def remove_tree(path: str) -> None:
 
 
 def rename(path: str, to: str) -> None:
-    """Give a file or a directory another name; a file of that name is replaced, at one instant."""
+    """Rename a file or a directory. An existing file of the new name is replaced atomically."""
     os.replace(path, to)
 
 
 def link(path: str, to: str) -> None:
-    """Give a file a second name, on the same file system: what is written by one shows under the other.
+    """Create a hard link `to` for the file `path`, on the same file system. Both names then share their content.
 
     Raises:
-        FileExistsError: there is something at `to`.
-        OSError: the file system has no such names.
+        FileExistsError: `to` exists.
+        OSError: the file system does not support hard links.
     """
     os.link(path, to)
 
@@ -208,26 +208,26 @@ def remove(path: str) -> None:
     """Remove a file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: `path` does not exist.
     """
     os.unlink(path)
 
 
 def remove_all(paths: Iterable[str]) -> None:
-    """Remove files, in any order: several at a time, since the system takes long to let go of a large one's memory.
+    """Remove files in any order, several at a time: the system needs long to free the cached pages of a large one.
 
     Raises:
-        FileNotFoundError: one of them is not there; the others are removed.
+        FileNotFoundError: one of them does not exist. The others are removed.
     """
     with ThreadPoolExecutor(_REMOVERS) as removers:
-        removed = [removers.submit(remove, path) for path in paths]
-    for one in removed:
-        one.result()
+        removals = [removers.submit(remove, path) for path in paths]
+    for removal in removals:
+        removal.result()
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
-    # Windows opens no directories, and needs no such thing: Kafka leaves it out there too.
+    """Sync the names in a directory to disk."""
+    # Windows cannot open directories and needs no sync: Kafka does none there either.
     if os.name != "nt":
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -237,9 +237,9 @@ def sync_directory(path: str) -> None:
 
 
 def atomic_write(path: str, content: bytes) -> None:
-    """Write a small file as Kafka writes its checkpoints: a crash leaves the old content or the new, whole.
+    """Write a small file as Kafka writes its checkpoints: a crash leaves either the old or the new content.
 
-    A `.tmp` that a crash left is overwritten. When the call returns, the new content is durable.
+    A `.tmp` file from an earlier crash is overwritten. When the call returns, the new content is durable.
     """
     temporary = f"{path}.tmp"
     with contextlib.suppress(FileNotFoundError):
@@ -253,7 +253,7 @@ def atomic_write(path: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def stored(url: str) -> Iterator[IO[bytes]]:
-    """Give a local file to be written. At the end it is stored as an object, whole, if no exception comes before."""
+    """Yield a local file to write. After the `with` block, store it as one object, unless the block raised."""
     with tempfile.NamedTemporaryFile() as local:
         yield local
         local.flush()

@@ -1,7 +1,7 @@
-"""A file seen through one buffer that is used again and again: memory does not grow with the log.
+"""A file read through one reused buffer, so that memory does not grow with the log.
 
-`Window` holds the bytes that are not consumed yet, for natives that say how many they took and how many they need.
-`sweep` is for natives that look at headers and say which position they want next.
+`Window` holds the bytes not consumed yet, for native calls that return how many they consumed and how many they need.
+`sweep` is for native calls that read headers and return the position that they want next.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 
 SIZE = 2 << 20
-# Where bodies are larger than the leap, headers are read one by one; else reading all is faster than seeking.
+# Headers are read one by one if batch bodies are larger than the leap. Otherwise reading all is faster than seeking.
 _SWEEP_MIN, _SWEEP_MAX, _LEAP = 1 << 12, 1 << 20, 1 << 16
-# Fewer bytes than any batch has: asking for so many more never brings in a second one.
+# Fewer bytes than any batch has: reading this many more never completes a second batch.
 _STEP = 16
 HEADER = _native.BATCH_OVERHEAD
-"""Bytes that a batch's header takes at most."""
-# A batch larger than this is not read: its length is more likely damage, and would be taken as memory.
+"""The maximum length of a batch header in bytes."""
+# A larger batch is refused: its length is more likely damage, and reading it would allocate as much memory.
 MAX_BATCH = 1 << 30
-# A damaged index may point at bytes that claim to be a batch of 2 GiB: then it is not believed.
+# The limit for a probe. A damaged index may point at bytes that claim to be a batch of 2 GiB.
 _MAX_PROBE = 16 << 20
 
 
 class Readable(Protocol):
-    """What is read here: a `storage.File`, or what stands in for one."""
+    """The interface of a file to read: a `storage.File` or a substitute."""
 
     def size(self) -> int:
-        """Return its length in bytes, now."""
+        """Return the current length in bytes."""
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `position` on and return how many bytes there were."""
+        """Fill `buffer` from `position` on and return the number of bytes read."""
 
     def read(self, position: int, length: int) -> bytes:
         """Return at most `length` bytes from `position` on."""
 
 
 class Window:
-    """The bytes of a file from `position` on, as far as they are in memory.
+    """A buffer with the bytes of a file from `position` on.
 
-    Reads up to `end` only, unless a batch that starts before it goes on: then exactly as far as that batch.
+    It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
     """
 
     def __init__(self, file: Readable, position: int, end: int, length: int = SIZE) -> None:
@@ -58,20 +58,20 @@ class Window:
 
     @property
     def data(self) -> memoryview:
-        """What is there, `position` first. Valid until the next `fill`."""
+        """The buffered bytes, from `position` on. Valid until the next `fill`."""
         return self._buffer[self._from : self._to]
 
     def advance(self, count: int) -> None:
-        """Let go of the first `count` bytes."""
+        """Consume the first `count` bytes."""
         self.position += count
         self._from += count
 
     def seek(self, position: int) -> None:
-        """Go on at a later position."""
+        """Move to a later position."""
         self.position, self._from = position, min(self._to, self._from + position - self.position)
 
     def fill(self, needed: int) -> bool:
-        """Read on until there are `needed` bytes (0: not known, some more); False if there are not as many."""
+        """Read until `needed` bytes are buffered (0: read some more); return False if the file has too few."""
         held = self._to - self._from
         room = self._end - self.position
         length = max(needed, min(max(self._length, 2 * held), room))
@@ -82,7 +82,7 @@ class Window:
             return False
         _check_length(length, self.position)
         buffer = self._buffer
-        # A buffer that once grew for a large batch is given back.
+        # A buffer that grew for a large batch is replaced by one of the normal length.
         if length > len(buffer) or len(buffer) > self._length >= length:
             buffer = memoryview(bytearray(max(length, min(self._length, self._end - self.position))))
         buffer[:held] = self.data
@@ -92,9 +92,9 @@ class Window:
 
 
 def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, int, int], int]) -> None:
-    """Feed `step(data, position, end)` from `position` on, each time with the position that it returned.
+    """Call `step(data, position, end)` from `position` on, each time at the position that the last call returned.
 
-    Ends when it returns `end`, or wants bytes that the file does not have.
+    Ends when `step` returns `end`, or wants bytes beyond the end of the file.
     """
     buffer = memoryview(bytearray(min(_SWEEP_MAX, max(0, end - position))))
     length = _SWEEP_MIN
@@ -104,7 +104,7 @@ def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, i
             _check_length(length, position)
             buffer = memoryview(bytearray(length))
         count = file.read_into(position, buffer[:length])
-        if count < length:  # truncated while we read
+        if count < length:  # truncated during the read
             end = position + count
         wanted = step(buffer[:count], position, end)
         if wanted == position:
@@ -119,7 +119,7 @@ def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, i
 
 
 def is_zero_from(file: Readable, position: int) -> bool:
-    """Tell whether there is nothing but zeros from `position` to the end of a file."""
+    """Return whether all bytes from `position` to the end of a file are zeros."""
     zeros = bytes(_LEAP)
     buffer = memoryview(bytearray(zeros))
     while count := file.read_into(position, buffer):
@@ -137,7 +137,7 @@ def _check_length(length: int, position: int) -> None:
 def batch_at(
     file: Readable, position: int, *, check_crcs: bool = False, max_bytes: int = _MAX_PROBE
 ) -> dict[str, Any] | None:
-    """Return the columns of `_native.scan` for the batch at `position`, None if there is none below `max_bytes`."""
+    """Return the columns of `_native.scan` for the batch at `position`; None without a batch of at most `max_bytes`."""
     length = 1 << 16
     while length <= max_bytes:
         data = file.read(position, length)

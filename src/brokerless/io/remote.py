@@ -1,12 +1,12 @@
-"""Object stores, by any URL that fsspec knows: `s3://`, `gs://`, `abfs://`, `memory://`.
+"""Object stores, through any URL that fsspec supports: `s3://`, `gs://`, `abfs://`, `memory://`.
 
-Logs are only read there; what is exported to a store is stored an object at a time, whole. Nothing is deleted.
+Logs in a store are read-only. An export writes each file as one whole object. Nothing is deleted.
 
-A store has no directories, only names with a common beginning; what is asked about single files is answered from the
-last listing of the prefix that they are in, so that looking at a partition costs few calls. Credentials and endpoints
-are fsspec's: its configuration files, or environment variables like `FSSPEC_S3_ENDPOINT_URL`.
+A store has no directories, only names with a common prefix. Questions about single files are answered from the last
+listing of their prefix, so that inspecting a partition costs few requests. Credentials and endpoints are configured
+through fsspec: by its configuration files, or by environment variables such as `FSSPEC_S3_ENDPOINT_URL`.
 
-fsspec is imported when the first URL is met: who reads local files does without it.
+fsspec is imported at the first URL. Reading local files does not need it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A request takes as long as some hundred KB: what is read on from where the last read ended comes in such pieces.
+# A request takes as long as some hundred KB. So sequential reads fetch this many bytes ahead.
 _AHEAD = 8 << 20
-# Less than this is asked for together with what follows: a probe for a batch grows by small steps.
+# The minimum fetch: a probe for a batch grows by small steps.
 _LEAST = 1 << 14
 _CODES = {
     FileNotFoundError: errno.ENOENT,
@@ -35,7 +35,7 @@ _CODES = {
 
 
 def is_remote(path: str) -> bool:
-    """Tell a URL from a local path.
+    """Return whether a path is a URL.
 
     >>> is_remote("s3://bucket/data"), is_remote("/data")
     (True, False)
@@ -44,24 +44,24 @@ def is_remote(path: str) -> bool:
 
 
 def absolute(url: str) -> str:
-    """Return a URL in its one form.
+    """Return a URL in normal form.
 
     >>> absolute("s3a://bucket/data//orders-0/")
     's3://bucket/data/orders-0'
     """
     scheme, _, path = url.partition("://")
-    # Hadoop's name for the same.
+    # s3a and s3n are Hadoop's names for the same store.
     scheme = "s3" if scheme.lower() in ("s3a", "s3n") else scheme.lower()
     root = "/" if path.startswith("/") else ""
     return f"{scheme}://{root}{'/'.join(part for part in path.split('/') if part)}"
 
 
 def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
-    """Return the names behind a prefix, and whether each is a prefix itself.
+    """Return the names under a prefix, and whether each is a prefix itself.
 
     Args:
         url: the prefix.
-        is_fresh: ask the store; else what it said last will do.
+        is_fresh: ask the store; else use its last listing.
     """
     with _at(url) as (store, path):
         entries = store.ls(path, detail=True, refresh=is_fresh)
@@ -71,7 +71,7 @@ def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for entry in entries:
         path = entry["name"].rstrip("/")
-        # Some tools put an empty object where a directory would be.
+        # Some tools create an empty object in place of a directory.
         if path != own:
             name = path.rpartition("/")[2]
             found[name] = found.get(name, False) or entry["type"] == "directory"
@@ -79,13 +79,13 @@ def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
 
 
 def is_directory(url: str) -> bool:
-    """Tell whether anything is behind a prefix."""
+    """Return whether any object exists under a prefix."""
     with _at(url) as (store, path):
         if store.isdir(path):
             return True
         if not store.exists(path):
             return False
-    # An object is what a store looks at first: there may be a prefix of the same name.
+    # A store looks for an object first, but a prefix of the same name may exist, too.
     around, _, name = absolute(url).rpartition("/")
     try:
         return not around.endswith("/") and list_directory(around, is_fresh=False).get(name, False)
@@ -94,7 +94,7 @@ def is_directory(url: str) -> bool:
 
 
 def exists(url: str) -> bool:
-    """Tell whether there is an object, or anything behind a prefix."""
+    """Return whether an object exists, or any object under a prefix."""
     with _at(url) as (store, path):
         return bool(store.exists(path))
 
@@ -116,13 +116,13 @@ def modified_ns(url: str) -> int:
 
 
 def put(path: str, url: str) -> None:
-    """Store a local file as an object, in the place of one that is there: readers see the old one or the new."""
+    """Store a local file as an object, and replace an existing one. Readers see either the old or the new object."""
     with _at(url) as (store, name):
         store.put_file(path, name)
 
 
 class Object:
-    """One object, read by ranges. What follows a read that went on from the last one is fetched ahead."""
+    """An object read by ranges. Sequential reads fetch ahead."""
 
     __slots__ = ("_ahead", "_ahead_from", "_end", "_size", "path")
 
@@ -137,19 +137,19 @@ class Object:
         self._ahead_from = self._end = 0
 
     def fileno(self) -> int:
-        """Say that there is none: what needs the system's own file is for local ones."""
+        """Raise an OSError: objects have no descriptor."""
         raise OSError(errno.EINVAL, "not a local file", self.path)
 
     def size(self) -> int:
-        """Return its length in bytes."""
+        """Return the object's length in bytes."""
         return self._size
 
     def modified_ns(self) -> int:
-        """Return when it was stored, in ns since the epoch."""
+        """Return when the object was stored, in ns since the epoch."""
         return modified_ns(self.path)
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `position` on and return how many bytes there were."""
+        """Fill `buffer` from `position` on and return the number of bytes read."""
         filled, goes_on = 0, position == self._end and position > 0
         length = max(0, min(len(buffer), self._size - position))
         while filled < length:
@@ -167,7 +167,7 @@ class Object:
         return filled
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Release the fetched bytes."""
         self._ahead = memoryview(b"")
 
     def _fetch(self, position: int, length: int) -> None:
@@ -178,7 +178,7 @@ class Object:
 
 @contextmanager
 def _at(url: str) -> Iterator[tuple[Any, str]]:
-    """Give the store and the path in it; what goes wrong there is an OSError that names the URL."""
+    """Yield the store and the path in it. Convert the store's errors to OSErrors that name the URL."""
     url = absolute(url)
     store = _store(url.partition("://")[0])
     try:
@@ -187,14 +187,14 @@ def _at(url: str) -> Iterator[tuple[Any, str]]:
         if error.errno is not None:
             error.filename = error.filename or url
             raise
-        # Made from a sentence alone, it would say "[Errno None] None".
+        # An OSError without a number would print as "[Errno None] None".
         code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), errno.EIO)
-        said = str(error)
-        raise OSError(code, os.strerror(code) if not said or said in url else said, url) from error
+        message = str(error)
+        raise OSError(code, os.strerror(code) if not message or message in url else message, url) from error
     except ValueError as error:
         raise OSError(errno.EINVAL, str(error), url) from error
     except Exception as error:
-        # Each store has errors of its own, for what the network does.
+        # Each store has its own classes for network errors.
         raise OSError(errno.EIO, f"{type(error).__name__}: {error}", url) from error
 
 
@@ -202,7 +202,7 @@ def _at(url: str) -> Iterator[tuple[Any, str]]:
 def _store(scheme: str) -> Any:  # noqa: ANN401 - fsspec has no types
     extra = "s3" if scheme == "s3" else "remote"
     try:
-        import fsspec  # noqa: PLC0415 - who reads local files does without
+        import fsspec  # noqa: PLC0415 - not needed for local files
     except ImportError as error:
         raise ValueError(f"cannot read {scheme}:// without fsspec: install brokerless[{extra}]") from error
     try:

@@ -1,7 +1,7 @@
-"""The one seam to storage: list a directory, a file's size and time, read a range. Local files, or a store by its URL.
+"""The read half of storage access: listings, sizes, times and range reads, of local files and of stores by URL.
 
-Paths and URLs are `str`; `remote` has what is behind the latter. Local files are read into the caller's buffer, never
-mapped: a file that is truncated under a mapping kills the process, and a running broker truncates.
+Paths and URLs are `str`; `remote` implements URLs. Local files are read into the caller's buffer and never mapped: a
+running broker truncates files, and truncation under a mapping kills the process.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Self
 from brokerless.io import remote
 from brokerless.io.remote import is_remote
 
-# Preallocated index files are 10 MiB of zeros behind a few entries.
+# Preallocated index files hold a few entries, followed by up to 10 MiB of zeros.
 _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
-# What is read as a whole is small in any log that a broker wrote (an index has 10 MiB unless configured otherwise); a
-# hostile one must not make us take its size.
+# The limit for files that are read as a whole. They are small in logs that a broker wrote: an index has 10 MiB by
+# default. A hostile file must not make us allocate its size.
 _MAX_WHOLE = 64 << 20
 
 
 def absolute(path: str) -> str:
-    """Return a path that does not depend on the working directory; a URL in its one form."""
+    """Return an absolute path, or a URL in normal form."""
     return remote.absolute(path) if is_remote(path) else os.path.abspath(path)
 
 
@@ -32,13 +32,13 @@ def list_directory(path: str) -> list[str]:
     """Return the names in a directory, in no order.
 
     Raises:
-        OSError: it does not exist, is no directory, or may not be read.
+        OSError: `path` does not exist, is no directory, or may not be read.
     """
     return list(remote.list_directory(path)) if is_remote(path) else os.listdir(path)
 
 
 def list_subdirectories(path: str) -> list[str]:
-    """Return the names of the directories in a directory, sorted. A store is not asked again."""
+    """Return the names of the directories in a directory, sorted. For a store, use its last listing."""
     if is_remote(path):
         return sorted(name for name, is_prefix in remote.list_directory(path, is_fresh=False).items() if is_prefix)
     with os.scandir(path) as entries:
@@ -46,28 +46,28 @@ def list_subdirectories(path: str) -> list[str]:
 
 
 def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
-    """Return what tells the directories in a local one from others of the same names: each name and inode."""
+    """Return the name and inode of each directory in a local directory, to detect replaced directories."""
     with os.scandir(path) as entries:
         return frozenset((entry.name, entry.inode()) for entry in entries if entry.is_dir())
 
 
 def is_directory(path: str) -> bool:
-    """Tell whether `path` is a directory."""
+    """Return whether `path` is a directory."""
     return remote.is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-    """Tell whether `path` is a regular file, or a link that leads to one; of what is there in a store: no directory."""
+    """Return whether `path` is a regular file or a link to one; for an existing URL, whether it is no directory."""
     return not remote.is_directory(path) if is_remote(path) else os.path.isfile(path)
 
 
 def link_target(path: str) -> str | None:
-    """Return where `path` leads in the end if it is a symbolic link; None: it is none."""
+    """Return the final target of a symbolic link; None if `path` is none."""
     return os.path.realpath(path) if is_link(path) else None
 
 
 def exists(path: str) -> bool:
-    """Tell whether there is something at `path`."""
+    """Return whether `path` exists."""
     return remote.exists(path) if is_remote(path) else os.path.exists(path)
 
 
@@ -82,12 +82,12 @@ def modified(path: str) -> int:
 
 
 def modified_ns(path: str) -> int:
-    """Return a file's modification time, or that of a local directory, in ns since the epoch."""
+    """Return the modification time of a file or a local directory, in ns since the epoch."""
     return remote.modified_ns(path) if is_remote(path) else os.stat(path).st_mtime_ns
 
 
 def is_link(path: str) -> bool:
-    """Tell whether `path` is a symbolic link; stores have none."""
+    """Return whether `path` is a symbolic link. Stores have none."""
     return not is_remote(path) and os.path.islink(path)
 
 
@@ -95,14 +95,14 @@ def read_all(path: str) -> bytes:
     """Return a small file's content.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or is beyond 64 MiB.
+        OSError: the file cannot be read, is no regular file, or is larger than 64 MiB.
     """
     with File(path) as file:
         return file.read(0, _bounded(file))
 
 
 def read_until_zeros(path: str) -> bytes:
-    """Return a file's content up to its first 64 KiB block that is all zeros: a preallocated tail is not read."""
+    """Return a file's content up to its first 64 KiB block of zeros, without the preallocated tail."""
     content = bytearray()
     with File(path) as file:
         _bounded(file)
@@ -122,10 +122,10 @@ def _bounded(file: File) -> int:
 
 
 def open_regular(path: str) -> io.FileIO:
-    """Open a regular file to read it, and nothing else: a named pipe would be waited for, a device has no end.
+    """Open a regular file for reading. Other files are refused: a named pipe would block, and a device has no end.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: the file cannot be opened, or is no regular file.
     """
     file = io.FileIO(path, opener=_open_without_waiting)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -135,12 +135,12 @@ def open_regular(path: str) -> io.FileIO:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Of a regular file the flag changes nothing; Windows has neither it nor named pipes in directories.
+    # The flag changes nothing for regular files. Windows has neither the flag nor named pipes in directories.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class File:
-    """One open file. Not shared between threads.
+    """A file open for reading: a local file or an object. Not safe to share between threads.
 
     >>> with File(__file__) as file:
     ...     file.read(0, 3)
@@ -160,23 +160,23 @@ class File:
         self.close()
 
     def close(self) -> None:
-        """Close it; a second time is harmless."""
+        """Close the file. Idempotent."""
         self._file.close()
 
     def size(self) -> int:
-        """Return its length in bytes, now; of a store's object, when it was opened."""
+        """Return the current length in bytes; for an object, the length when it was opened."""
         return self._file.size()
 
     def fileno(self) -> int:
-        """Return the descriptor: to copy from, not to read."""
+        """Return the descriptor, to copy from. Do not read from it."""
         return self._file.fileno()
 
     def modified_ns(self) -> int:
-        """Return its modification time, in ns since the epoch."""
+        """Return the modification time in ns since the epoch."""
         return self._file.modified_ns()
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `position` on and return how many bytes there were: fewer only at the end of the file."""
+        """Fill `buffer` from `position` on and return the number of bytes read: fewer only at the end of the file."""
         return self._file.read_into(position, buffer)
 
     def read(self, position: int, length: int) -> bytes:

@@ -1,6 +1,6 @@
-"""Calls that are made here, or elsewhere, several at a time; what they report meanwhile comes back too.
+"""Pools that run calls in parallel, here or elsewhere, and bring back their progress.
 
-`Pool` is what they are handed to. `Workers` makes them in this process or in others on this machine.
+`Pool` is the interface. `Workers` runs calls in this process or in others on this machine.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 _SECONDS = 0.1
-# More would wait for one file.
+# More threads would wait for the same file.
 _MAX_THREADS = 4
-# In a worker: where its progress goes. A queue cannot be sent with a call, only be there from the start.
+# In a worker: the queue for its progress. A queue cannot be sent with a call, only passed at the start.
 _queues: list[SimpleQueue[tuple[str, int]]] = []
 
 
 def threads() -> int:
-    """Return how many threads may share the work on a log here.
+    """Return the number of threads that may share the work on one log in this process.
 
-    A process that is one of several takes one. Else the cores that it may use, or what `OMP_NUM_THREADS` says: Spark
-    sets that to the cores of a task.
+    A worker process uses one thread. Other processes use `OMP_NUM_THREADS`, which Spark sets to the cores of a task, or
+    the available cores, but at most 4.
     """
     if multiprocessing.parent_process() is not None:
         return 1
@@ -46,19 +46,20 @@ def threads() -> int:
 
 
 class Call(Protocol[_T_co]):
-    """Something to be done; `progress` takes the bytes that it did since the last time."""
+    """A call to run. It passes the bytes done since the last report to `progress`."""
 
     def __call__(self, *, progress: Callable[[int], None]) -> _T_co: ...
 
 
 class Pool(Protocol[_T]):
-    """Where calls are made. A context manager: leaving it waits for those that have begun, and makes no others.
+    """A pool that runs calls. On exit from its `with` block, it waits for running calls and starts no others.
 
-    An interrupt need not wait: who has calls made removes what those wrote that came to no end.
+    An interrupt need not wait: the caller removes the output of unfinished calls.
 
     Attributes:
-        jobs: how many at a time.
-        repeats: a call may be made more than once, also at the same time: what it writes has to be apart each time.
+        jobs: the number of calls that run at the same time.
+        may_retry: whether a call may run more than once, even at the same time. Each run must then write to its own
+            place.
     """
 
     jobs: int
@@ -69,14 +70,14 @@ class Pool(Protocol[_T]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
-        """Have a call made; picklable unless it is made here."""
+        """Submit a call. It must be picklable unless it runs in this process."""
 
     def first_completed(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
-        """Wait until one of these calls has come to its end; return it, and its result.
+        """Wait until one of these calls has ended; return its future and its result.
 
         Raises:
-            OSError: where it was made is gone.
-            And what the call raised.
+            OSError: the process that ran the call has died.
+            Exception: the call's own error.
         """
 
 
@@ -84,8 +85,8 @@ class Workers(Generic[_T]):
     """A `Pool` on this machine.
 
     Args:
-        jobs: how many at a time; 1: one after the other, in this process.
-        progress: called here with a call's name and the bytes it did since the last time.
+        jobs: the number of calls that run at the same time; 1: one after the other, in this process.
+        progress: called in this process with a call's name and the bytes done since its last report.
     """
 
     may_retry = False
@@ -97,10 +98,11 @@ class Workers(Generic[_T]):
         self._progress = progress
         self._pool: ProcessPoolExecutor | None = None
         if jobs > 1:
-            # A forked process would have this one's threads' locks, held by nobody.
+            # Spawn, because a forked process would inherit locks of threads that do not exist in it.
             context = multiprocessing.get_context("spawn")
             self._queue: SimpleQueue[tuple[str, int]] = context.SimpleQueue()
-            # Nothing is sent. One end is only here: that it is gone tells workers to end, however this process ended.
+            # This pipe carries no data. Only this process holds one end: when it closes, in whatever way this process
+            # ends, the workers end, too.
             self._watched, self._held = context.Pipe(duplex=False)
             self._pool = ProcessPoolExecutor(jobs, context, _start, (self._queue, self._watched))
 
@@ -117,14 +119,14 @@ class Workers(Generic[_T]):
             self._queue.close()
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
-        """Have a call made; see `Pool`."""
+        """Submit a call; see `Pool`."""
         if self._pool is not None:
             with _surviving():
                 return self._pool.submit(_remote, name, call)
         future: Future[_T] = Future()
         try:
             future.set_result(call(progress=lambda count: self._progress(name, count)))
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+        except Exception as error:  # noqa: BLE001 - `first_completed` raises it
             future.set_exception(error)
         return future
 
@@ -145,27 +147,27 @@ def _surviving() -> Iterator[None]:
         yield
     except BrokenProcessPool as error:
         what = (
-            "a worker process ended: killed, perhaps for lack of memory (fewer jobs need less), or started by a script "
-            'that does not say `if __name__ == "__main__"` before it begins its work'
+            "a worker process ended: it was killed, perhaps for lack of memory (fewer jobs need less), or the script "
+            'that started it lacks `if __name__ == "__main__":` around its work'
         )
         raise OSError(errno.ECHILD, what) from error
 
 
 def _start(queue: SimpleQueue[tuple[str, int]], parent: Connection) -> None:
-    # A terminal interrupts workers too, whose parent ends them.
+    # A terminal sends interrupts to workers, too. They ignore them: their parent ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _queues.append(queue)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: Connection) -> None:
-    """End this process at once when its parent has gone, and with it the lock on what calls write."""
+    """End this process as soon as its parent has ended. The parent's lock on the output ends with the parent."""
     parent.poll(None)
     os._exit(1)
 
 
 def _remote(name: str, call: Call[_T]) -> _T:
-    """Make a call in a worker. Its progress is sent now and then: a full pipe would stop it."""
+    """Run a call in a worker. Send its progress at intervals only: a full pipe would block the call."""
     waiting, last = 0, time.monotonic()
 
     def progress(count: int) -> None:

@@ -1,14 +1,14 @@
 """`Bootstrap`: the metadata that a new KRaft cluster starts with, as `bootstrap.checkpoint` holds it.
 
-Formatting a directory writes the cluster's features there. The first controller takes them over when it finds its
-metadata log empty, and never looks again. It takes over topics in the same way: so a directory that names its topics
-there comes up with all of them, and without that a broker renames them `-stray`.
+Formatting a directory writes the cluster's features to that file. The first controller loads them if its metadata log
+is empty, and never reads the file again. It loads topics in the same way. So a cluster starts with all topics that the
+file names, and a broker renames the directories of other topics to `-stray`.
 
 A record is: varint frame version 1, varint message id, varint message version, then Kafka's generated message in its
 flexible form: strings and arrays with an unsigned varint of length + 1, a count of tagged fields at the end. The
 messages are those in `metadata/src/main/resources/common/metadata` of Kafka's source: FeatureLevelRecord 12,
-TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4, ProducerIdsRecord 15; of a
-running cluster's log also PartitionChangeRecord 5 and RemoveTopicRecord 9. Others are kept as they are.
+TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4, ProducerIdsRecord 15. In the
+log of a running cluster, PartitionChangeRecord 5 and RemoveTopicRecord 9 are read, too. Others are kept unchanged.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _FRAME = 1
 _TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = (2, 0), (3, 1), (4, 0), (12, 0), (15, 0)
-# PartitionChangeRecord: the tags of the new replicas, and of those that are in sync.
+# PartitionChangeRecord: the tags of the new replicas and of the in-sync replicas.
 _REPLICAS_TAG, _IN_SYNC_TAG = 2, 0
-# What `StorageTool format` of each release writes: the newest levels that it does not call unstable.
+# The features that `StorageTool format` of each release writes, at their newest stable levels.
 _FEATURE_NAMES = (
     "metadata.version",
     "eligible.leader.replicas.version",
@@ -38,7 +38,7 @@ _FEATURE_NAMES = (
     "streams.version",
     "transaction.version",
 )
-# None: the release has no such feature.
+# None: the release does not have the feature.
 _FEATURE_LEVELS: dict[Release, tuple[int | None, ...]] = {
     Release(3, 9): (21, None, None, None, None, None),
     Release(4, 0): (25, None, 1, None, None, 2),
@@ -47,19 +47,19 @@ _FEATURE_LEVELS: dict[Release, tuple[int | None, ...]] = {
     Release(4, 3): (30, 1, 1, 1, 1, 2),
     Release(4, 4): (33, 1, 1, 2, 1, 2),
 }
-# 3.7-IV2: from it on a PartitionRecord has directories.
+# 3.7-IV2: the first version in which a PartitionRecord has directories.
 _LEAST_METADATA_VERSION = 17
 OLDEST_RELEASE = Release(4, 0)
-"""What a new cluster is made for: brokers of this release and all newer ones start on it."""
+"""The default release of a new cluster. Brokers of this release and all newer ones start on it."""
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-# A broker asks for as many producer ids at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE).
+# The number of producer ids that a broker requests at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE).
 _PRODUCER_ID_BLOCK = 1000
-# DirectoryId.UNASSIGNED: the broker that holds the partition says later in which of its directories it is.
+# DirectoryId.UNASSIGNED: the broker reports later which of its directories holds the partition.
 _UNASSIGNED = bytes(15) + b"\1"
 
 
 class ConfigEntry(NamedTuple):
-    """One setting of a topic or a broker ("": of all brokers), in Kafka's own words; no value: it was removed."""
+    """A setting of a topic or a broker ("" for all brokers), under Kafka's name. The value None removes it."""
 
     resource: int
     of: str
@@ -68,13 +68,13 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_of_topic(self) -> bool:
-        """Whether it is a topic's."""
+        """Whether it is a setting of a topic."""
         return self.resource == _TOPIC_RESOURCE
 
 
 @dataclass
 class Topic:
-    """A topic: its id (22 characters of URL-safe base64), settings that differ from the defaults, leader epochs."""
+    """A topic: its id (22 characters of URL-safe base64), its own settings, and the leader epoch of each partition."""
 
     topic_id: str
     configs: dict[str, str] = field(default_factory=dict)
@@ -82,16 +82,16 @@ class Topic:
 
 
 class Bootstrap:
-    """What a new cluster of one node starts with.
+    """The metadata that a new cluster of one node starts with.
 
     Args:
-        node_id: the only replica and leader of all partitions.
-        release: the oldest that will serve it; newer ones do, too.
+        node_id: the node that is the only replica and leader of all partitions.
+        release: the oldest release of Kafka that must be able to start on it.
 
     Attributes:
-        node_id: as given.
-        topics: by name; `leader_epochs` has each partition. Change them and `format` again.
-        next_producer_id: the first producer id that the cluster gives; 0 unless `keep_producer_id` raised it.
+        node_id: the node id as given.
+        topics: the topics by name. `leader_epochs` must have an entry for each partition. `format` writes changes.
+        next_producer_id: the first producer id that the cluster assigns; 0 unless `keep_producer_id` raised it.
 
     >>> bootstrap = Bootstrap(node_id=1)
     >>> bootstrap.topics["orders"] = Topic("AAECAwQFBgcICQoLDA0ODw", {"retention.ms": "-1"}, {0: 5, 1: 0})
@@ -108,11 +108,11 @@ class Bootstrap:
 
     @classmethod
     def parse(cls, content: bytes, node_id: int) -> Bootstrap:
-        """Read a `bootstrap.checkpoint`.
+        """Parse a `bootstrap.checkpoint`.
 
         Raises:
-            CorruptRecordError: it is none, or is damaged.
-            UnsupportedFormatError: it gives a partition other replicas than this node.
+            CorruptRecordError: the content is damaged or not a `bootstrap.checkpoint`.
+            UnsupportedFormatError: a partition has other replicas than this node.
         """
         bootstrap = cls(node_id)
         bootstrap._others = []
@@ -141,10 +141,11 @@ class Bootstrap:
         return bootstrap
 
     def format(self, timestamp: int) -> bytes:
-        """Write a `bootstrap.checkpoint`; `timestamp` is ms, of all its records.
+        """Return the content of a `bootstrap.checkpoint`. All its records get `timestamp`, in ms.
 
         Raises:
-            UnsupportedFormatError: the cluster was formatted for a release before 3.7: it takes no partition from here.
+            UnsupportedFormatError: there are topics, but the cluster was formatted for a release before 3.7, which
+                loads no partitions from this file.
         """
         if self.topics and self._metadata_version < _LEAST_METADATA_VERSION:
             raise UnsupportedFormatError(
@@ -154,10 +155,10 @@ class Bootstrap:
         return _native.kraft_snapshot(list(self._records()), timestamp)
 
     def keep_producer_id(self, producer_id: int) -> bool:
-        """Never let the cluster give this producer id to a producer of its own; tell whether that changed anything.
+        """Reserve a producer id, so that the cluster never assigns it. Return whether that changed anything.
 
-        A broker takes the batches of a new producer for duplicates of what a log has of another one with the same id
-        (`ProducerStateEntry.findDuplicateBatch`): it acknowledges them, and they are lost.
+        If a new producer got an id that a log already has, a broker would mistake its batches for duplicates
+        (`ProducerStateEntry.findDuplicateBatch`). It would acknowledge them, and they would be lost.
         """
         if producer_id < self.next_producer_id:
             return False
@@ -166,7 +167,7 @@ class Bootstrap:
 
     @property
     def brokers(self) -> dict[str, dict[str, str]]:
-        """Dynamic settings of brokers; see `ClusterImage`."""
+        """The dynamic settings of brokers; see `ClusterImage`."""
         return ClusterImage.of(self._others).brokers
 
     @property
@@ -206,17 +207,17 @@ class Bootstrap:
 
 @dataclass
 class ClusterImage:
-    """What a cluster's metadata records leave, as far as it is of use here (`MetadataImage`).
+    """The state of a cluster after its metadata records, reduced to the needed parts (Kafka's `MetadataImage`).
 
     Attributes:
-        topics: each topic's own settings by its name; {} for none.
-        brokers: dynamic settings of brokers by their ids, and of all of them by "".
+        topics: the own settings of each topic, by name; {} for a topic without any.
+        brokers: the dynamic settings of brokers by id; those of "" apply to all brokers.
         replicas: the nodes of each (topic, partition).
-        in_sync: those of them that had all of the partition, when the metadata were written.
-        registered: the nodes of all brokers that are registered.
-        next_producer_id: all below were given to brokers, which give them to producers.
-        names: the topics' names by their ids.
-        is_whole: False: records are missing at the end, so that any of this may have changed.
+        in_sync: the in-sync replicas of each (topic, partition) when the metadata were written.
+        registered: the nodes of all registered brokers.
+        next_producer_id: all lower producer ids have been handed to brokers, which assign them to producers.
+        names: the topic names by topic id.
+        is_whole: False if records are missing at the end, so that anything here may be outdated.
     """
 
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -230,17 +231,17 @@ class ClusterImage:
 
     @classmethod
     def of(cls, records: Iterable[bytes]) -> ClusterImage:
-        """Replay records; see `replay`."""
+        """Return the image after these records; see `replay`."""
         image = cls()
         image.replay(records)
         return image
 
     def replay(self, records: Iterable[bytes]) -> None:
-        """Replay records, in the order of the log.
+        """Apply records, in log order.
 
         Raises:
             CorruptRecordError: a record is cut.
-            UnsupportedFormatError: a record of a later frame version.
+            UnsupportedFormatError: a record has a later frame version.
         """
         for record in records:
             reader = _Reader(record)
@@ -260,7 +261,7 @@ class ClusterImage:
         self.topics.setdefault(name, {})
 
     def _replay_removed_topic(self, reader: _Reader) -> None:
-        # Its settings go with it (ConfigurationsDelta): another topic of the name begins without.
+        # Its settings are removed, too (ConfigurationsDelta): a new topic of the same name starts without them.
         name = self.names.pop(reader.uuid(), "")
         self.topics.pop(name, None)
         for nodes in (self.replicas, self.in_sync):
@@ -294,7 +295,7 @@ class ClusterImage:
         partition, topic_id = reader.integer(), reader.uuid()
         return self.names.get(topic_id, ""), partition
 
-    # By the numbers of the records' kinds. Each version of them begins with the fields that are read here.
+    # The methods by record kind. All versions of a record begin with the fields that these methods read.
     _REPLAYS: ClassVar[dict[int, Callable[[ClusterImage, _Reader], None]]] = {
         0: _replay_registration,
         1: _replay_unregistration,
@@ -308,27 +309,27 @@ class ClusterImage:
 
 
 def without_records(snapshot: bytes) -> bytes:
-    """Return a KRaft snapshot's control batches alone: its header and footer, and the voters if it names them.
+    """Return only the control batches of a KRaft snapshot: header, footer and voters.
 
-    `StorageTool format --standalone` up to 4.3 writes such a one beside `bootstrap.checkpoint`; that of 4.4 writes no
-    `bootstrap.checkpoint`, but its records in here (KIP-1170).
+    `StorageTool format --standalone` up to 4.3 writes such a snapshot beside `bootstrap.checkpoint`. In 4.4 it writes
+    no `bootstrap.checkpoint`, and puts those records into this snapshot (KIP-1170).
 
     Returns:
-        b"": it names no voters.
+        The content of the new snapshot; b"" if the snapshot names no voters.
 
     Raises:
-        CorruptRecordError: it is no snapshot, or is damaged.
+        CorruptRecordError: the content is damaged or not a snapshot.
     """
     snapshot_records(snapshot)
     kept, end_offset = bytearray(), 0
     batches, _ = _native.scan(snapshot)
     for batch in batches.to_pylist():
         if batch["is_control"]:
-            # The base offset is behind no checksum.
+            # No checksum covers the base offset, so it can be changed.
             start = batch["position"] + struct.calcsize(">q")
             kept += struct.pack(">q", end_offset) + snapshot[start : batch["position"] + batch["size"]]
             end_offset += batch["records_count"]
-    # A header and a footer, and nothing between them, say nothing.
+    # A header and a footer alone hold no information.
     return bytes(kept) if end_offset > 2 else b""
 
 
@@ -336,7 +337,7 @@ def snapshot_records(content: bytes) -> list[bytes]:
     """Return the metadata records in a KRaft snapshot.
 
     Raises:
-        CorruptRecordError: it is none, or is damaged.
+        CorruptRecordError: the content is damaged or not a snapshot.
     """
     decoder = _native.Decoder(["value"])
     values: list[bytes | None] = []
@@ -351,7 +352,7 @@ def snapshot_records(content: bytes) -> list[bytes]:
 
 
 class _Reader:
-    """A record, read from its start."""
+    """A reader of one metadata record, from its start."""
 
     def __init__(self, record: bytes) -> None:
         self._left = record
@@ -363,7 +364,7 @@ class _Reader:
         return message, version
 
     def partition(self) -> tuple[int, str, int]:
-        """Read a PartitionRecord as far as its leader epoch: partition, topic id, leader epoch."""
+        """Read a PartitionRecord up to its leader epoch; return partition, topic id and leader epoch."""
         partition, topic_id = self.integer(), self.uuid()
         for _ in range(4):
             self.integers()
@@ -378,7 +379,7 @@ class _Reader:
         return struct.unpack(">qq", self.take(16))[1]  # type: ignore[no-any-return] # 8 bytes are an int
 
     def integers(self) -> tuple[int, ...]:
-        """Read an array of int32; null is read as an empty one."""
+        """Read an array of int32. Null becomes an empty array."""
         length = max(0, self.varint() - 1)
         return struct.unpack(f">{length}i", self.take(4 * length))
 
@@ -387,7 +388,7 @@ class _Reader:
         return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
 
     def string(self) -> str:
-        """Read a string; null is read as the empty one."""
+        """Read a string. Null becomes an empty string."""
         return self.nullable_string() or ""
 
     def nullable_string(self) -> str | None:
@@ -421,10 +422,11 @@ def _record(kind: tuple[int, int], message: bytes) -> bytes:
 
 
 def _feature_levels(release: Release) -> tuple[int | None, ...]:
-    """Return the levels of the newest release known that is not newer than this one."""
-    known = [one for one in _FEATURE_LEVELS if one <= release]
+    """Return the feature levels of the newest known release that is not newer than this one."""
+    known = [candidate for candidate in _FEATURE_LEVELS if candidate <= release]
     if not known:
-        raise ValueError(f"no log directory is made for Kafka {release}: {min(_FEATURE_LEVELS)} is the oldest")
+        oldest = min(_FEATURE_LEVELS)
+        raise ValueError(f"cannot make a log directory for Kafka {release}: the oldest release is {oldest}")
     return _FEATURE_LEVELS[max(known)]
 
 

@@ -1,12 +1,17 @@
-"""`BrokerConfig` and `layered`: the settings that a topic without its own has from its broker.
+"""`BrokerConfig` and `layered`: the settings that a topic inherits from its broker.
 
-Kafka's layers, the highest first: the topic's own configuration, the dynamic one of its broker, the dynamic default of
-all brokers, the broker's file (`server.properties`), Kafka's defaults. The highest layer that has a setting counts.
-Within a layer, a setting may have several names, for other units; the first of them counts.
+Kafka has these layers. The highest one that has a setting counts:
 
-A broker takes only the first name of each setting from a dynamic layer, and ignores others and values that it cannot
-read (`DynamicBrokerConfig.fromPersistentProps`). A dynamic value replaces all names in the file: `log.retention.ms` set
-at runtime counts, whatever `log.retention.hours` the file has.
+1. the topic's own configuration;
+2. the dynamic configuration of its broker;
+3. the dynamic default of all brokers;
+4. the broker's file (`server.properties`);
+5. Kafka's defaults.
+
+Within a layer, a setting may have several names, for different units. The first of them counts. From a dynamic layer, a
+broker uses only the first name of each setting. It ignores other names and unreadable values
+(`DynamicBrokerConfig.fromPersistentProps`). A dynamic value replaces all names in the file: a dynamic
+`log.retention.ms` overrides any `log.retention.hours` in the file.
 """
 
 from __future__ import annotations
@@ -50,17 +55,17 @@ SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "preallocate": (("log.preallocate", 1),),
     "flush_messages": (("log.flush.interval.messages", 1),),
 }
-"""The names that a topic's settings have in a broker's configuration, each with ms per unit; the first one counts.
+"""The names of a topic's settings in a broker's configuration, each with ms per unit. The first name counts.
 
-As `ServerTopicConfigSynonyms`, and with the one that only brokers have. A topic's `remote.storage.enable` has no name
-there, and the formats of messages are not looked up (`log.message.format.version`, up to 3.x).
+The list is Kafka's `ServerTopicConfigSynonyms`, plus the setting that only brokers have. A topic's
+`remote.storage.enable` has no such name. The message format is not looked up (`log.message.format.version`, up to 3.x).
 """
 
 _DYNAMIC = {names[0][0] for names in SYNONYMS.values()}
 
 
 class Layer(NamedTuple):
-    """One of a broker's layers: where it comes from, as `Setting.source` names it, and its configuration."""
+    """A layer of a broker's configuration, with its source as in `Setting.source`."""
 
     source: str
     configs: Mapping[str, str]
@@ -68,12 +73,12 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class BrokerConfig:
-    """A broker's configuration file, as far as it is about topics.
+    """The part of a broker's configuration file that concerns topics.
 
     Attributes:
-        path: of the file.
-        node_id: the broker's; None: the file does not say.
-        configs: those that `SYNONYMS` names.
+        path: the file.
+        node_id: the broker's id; None if the file has none.
+        configs: the configurations named in `SYNONYMS`.
     """
 
     path: str
@@ -85,8 +90,8 @@ class BrokerConfig:
         """Read a `server.properties`.
 
         Raises:
-            ValueError: a value that a broker would not start with.
-            FileNotFoundError: there is no such file.
+            ValueError: a broker would not start with a value.
+            FileNotFoundError: the file does not exist.
         """
         name = os.fspath(path)
         properties = checkpoints.parse_properties(storage.read_all(name))
@@ -99,7 +104,7 @@ class BrokerConfig:
                 raise ValueError(f"{name}: {config}={value!r}: {error}") from None
         node = properties.get("node.id", properties.get("broker.id"))
         try:
-            # below 0: ZooKeeper gives it
+            # If the id is negative, ZooKeeper assigns one.
             node_id = int(node) if node is not None and int(node) >= 0 else None
         except ValueError:
             raise ValueError(f"{name}: node.id={node!r}: int expected") from None
@@ -107,7 +112,7 @@ class BrokerConfig:
 
     @property
     def layer(self) -> Layer:
-        """Its layer."""
+        """The layer of this file."""
         return Layer(self.path, self.configs)
 
 
@@ -115,8 +120,8 @@ def dynamic_layers(brokers: Mapping[str, Mapping[str, str]], node_id: int | None
     """Return the dynamic layers of a broker, the highest first.
 
     Args:
-        brokers: dynamic configurations by the ids of brokers, and the default of all by "".
-        node_id: the broker's; None: it is not known, and only the default counts.
+        brokers: the dynamic configurations by broker id; that of "" is the default of all brokers.
+        node_id: the broker's id; None: not known, so only the default counts.
     """
     layers = [_valid(Layer("cluster default", brokers.get("", {})))]
     if node_id is not None:
@@ -129,10 +134,10 @@ def layered(configs: Mapping[str, str], layers: Iterable[Layer]) -> TopicConfig:
 
     Args:
         configs: the topic's own configuration.
-        layers: its broker's, the highest first.
+        layers: the layers of its broker, the highest first.
 
     Raises:
-        ValueError: a value that its setting cannot have.
+        ValueError: a value is invalid.
 
     >>> layers = [Layer("broker 1", {"log.roll.ms": "60000"}), Layer("server.properties", {"log.retention.hours": "1"})]
     >>> settings = layered({"segment.bytes": "1048576"}, layers)
@@ -150,7 +155,7 @@ def layered(configs: Mapping[str, str], layers: Iterable[Layer]) -> TopicConfig:
 
 
 def _valid(layer: Layer) -> Layer:
-    """Leave out of a dynamic layer what a broker ignores."""
+    """Return a dynamic layer without the configurations that a broker ignores."""
     configs = {}
     for config in layer.configs.keys() & _DYNAMIC:
         value = layer.configs[config]
@@ -166,10 +171,10 @@ def _valid(layer: Layer) -> Layer:
 
 
 def _values(configs: Mapping[str, str]) -> dict[str, object]:
-    """Return the values of the settings that are in a broker's configuration, by our names.
+    """Return the topic settings in a broker's configuration, by attribute name.
 
     Raises:
-        ValueError: one cannot be.
+        ValueError: a value is invalid.
     """
     found = {}
     for name, synonyms in SYNONYMS.items():
@@ -178,7 +183,7 @@ def _values(configs: Mapping[str, str]) -> dict[str, object]:
                 value = parse_setting(name, configs[config])
                 if isinstance(value, int) and unit > 1:
                     value *= unit
-                # KafkaConfig.getLogRetentionTimeMillis: each negative time is no limit.
+                # KafkaConfig.getLogRetentionTimeMillis: every negative time means "unlimited".
                 if name == "retention_ms" and isinstance(value, int):
                     value = max(value, -1)
                 TopicConfig(**{name: value})  # type: ignore[arg-type] # checks it

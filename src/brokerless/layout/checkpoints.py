@@ -1,8 +1,8 @@
-"""The texts of a log directory: checkpoints, leader epochs, partition.metadata, meta.properties, the shutdown marker.
+"""The text files of a log directory: checkpoints, leader epochs, partition.metadata, meta.properties, shutdown marker.
 
-Each `parse_*` takes a file's content and returns what Kafka's own reader makes of it; what that reader refuses raises
-`CorruptRecordError`. What Kafka tolerates (CRLF, a missing last newline, duplicate entries, a newer version of
-partition.metadata) is tolerated here. Each `format_*` gives the content that Kafka itself would write.
+Each `parse_*` function returns what Kafka's own reader would, and raises `CorruptRecordError` where that reader refuses
+the content. Both tolerate CRLF, a missing last newline, duplicate entries and a newer version of partition.metadata.
+Each `format_*` function returns the content that Kafka would write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-# Where it is while a directory is open. Brokers look at directories only when they load, and pass this file over.
+# The marker's name while a writer has the directory open. Brokers load only directories, and ignore this file.
 CLEAN_SHUTDOWN_ASIDE = f"{CLEAN_SHUTDOWN}.aside"
 BOOTSTRAP = "bootstrap.checkpoint"
 QUORUM_STATE = "quorum-state"
@@ -37,7 +37,13 @@ OFFSET_CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, FIRST
 
 
 class LeaderEpoch(NamedTuple):
-    """A leader epoch and the offset of the first record written in it.
+    """A leader epoch of a log, from its leader-epoch-checkpoint.
+
+    A log's epochs are `Log.leader_epochs`.
+
+    Attributes:
+        epoch: the number of the epoch.
+        start_offset: the offset of the first record written in it.
 
     >>> import brokerless as bl
     >>> bl.Log(SAMPLE).leader_epochs
@@ -49,14 +55,14 @@ class LeaderEpoch(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """What partition.metadata says: its version and the topic's id (22 characters of URL-safe base64)."""
+    """The content of partition.metadata: its version and the topic id (22 characters of URL-safe base64)."""
 
     version: int
     topic_id: str
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is. `node_id` is `broker.id` in a version 0 file (ZooKeeper); ids are None where absent."""
+    """The content of meta.properties. `node_id` is `broker.id` in a version 0 file (ZooKeeper). Absent ids are None."""
 
     version: int
     cluster_id: str | None
@@ -65,7 +71,7 @@ class MetaProperties(NamedTuple):
 
 
 def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
-    r"""Read one of the four `topic partition offset` checkpoints of a log directory.
+    r"""Parse one of the four `topic partition offset` checkpoints of a log directory.
 
     >>> parse_offset_checkpoint(b"0\n2\norders 0 17\norders 1 9\n")
     {('orders', 0): 17, ('orders', 1): 9}
@@ -77,10 +83,10 @@ def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
 
 
 def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    r"""Write a `topic partition offset` checkpoint, its entries sorted.
+    r"""Format a `topic partition offset` checkpoint, with sorted entries.
 
-    A directory may have a name that is no topic's: one with white space in it would make the whole file unreadable, and
-    is left out.
+    Topics with white space in their names are left out: they cannot be real topics, and would make the whole file
+    unreadable.
 
     >>> format_offset_checkpoint({("orders", 1): 9, ("orders", 0): 17, ("a b", 0): 1})
     b'0\n2\norders 0 17\norders 1 9\n'
@@ -93,7 +99,7 @@ def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
-    r"""Read a leader-epoch-checkpoint, in file order.
+    r"""Parse a leader-epoch-checkpoint, in file order.
 
     >>> parse_leader_epochs(b"0\n1\n3 17\n")
     [LeaderEpoch(epoch=3, start_offset=17)]
@@ -104,7 +110,7 @@ def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
 
 
 def format_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    r"""Write a leader-epoch-checkpoint, its entries in this order.
+    r"""Format a leader-epoch-checkpoint, with the entries in this order.
 
     >>> format_leader_epochs([LeaderEpoch(3, 17)])
     b'0\n1\n3 17\n'
@@ -113,7 +119,7 @@ def format_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def parse_partition_metadata(content: bytes) -> PartitionMetadata:
-    r"""Read a partition.metadata: two `name: value` lines, whose names Kafka does not check.
+    r"""Parse a partition.metadata: two `name: value` lines, whose names Kafka does not check.
 
     >>> parse_partition_metadata(b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw").topic_id
     'AAECAwQFBgcICQoLDA0ODw'
@@ -136,10 +142,10 @@ def parse_partition_metadata(content: bytes) -> PartitionMetadata:
 
 
 def format_partition_metadata(topic_id: str) -> bytes:
-    r"""Write a partition.metadata.
+    r"""Format a partition.metadata.
 
     Raises:
-        ValueError: `topic_id` is no id that a topic can have.
+        ValueError: `topic_id` is no valid topic id.
 
     >>> format_partition_metadata("AAECAwQFBgcICQoLDA0ODw")
     b'version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw'
@@ -152,27 +158,27 @@ def random_id() -> str:
     """Return a new id for a topic, a cluster or a directory: 22 characters of URL-safe base64, as Kafka makes them."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # so that it does not look like an option on a command line (Uuid.randomUuid)
+        # A leading "-" would look like an option on a command line (Uuid.randomUuid).
         if not text.startswith("-"):
             return text
 
 
 def check_topic_id(topic_id: str) -> None:
-    """Refuse what Kafka would not read back as this topic's id.
+    """Refuse an invalid topic id.
 
     Raises:
-        ValueError: it is not 22 characters of URL-safe base64, or one of the two that Kafka reserves (`Uuid.RESERVED`):
-            zero, and one, which is the metadata log's.
+        ValueError: the id is not 22 characters of URL-safe base64, or is one of the two ids that Kafka reserves
+            (`Uuid.RESERVED`): zero, and one, the id of the metadata log.
     """
     if not _is_uuid(topic_id, 2):
         raise ValueError(f"not a topic id: {topic_id!r}; it is 22 characters of URL-safe base64, as `ls` shows it")
 
 
 def check_directory_id(directory_id: str) -> None:
-    """Refuse an id of a log directory that a broker does not start with.
+    """Refuse a directory id with which a broker would not start.
 
     Raises:
-        ValueError: it is not 22 characters of URL-safe base64, or one of the hundred that Kafka reserves
+        ValueError: the id is not 22 characters of URL-safe base64, or is one of the hundred ids that Kafka reserves
             (`DirectoryId.reserved`).
     """
     if not _is_uuid(directory_id, 100):
@@ -187,7 +193,7 @@ def _is_uuid(text: str, lowest: int) -> bool:
 
 
 def parse_meta_properties(content: bytes) -> MetaProperties:
-    r"""Read a meta.properties of either version.
+    r"""Parse a meta.properties of either version.
 
     >>> parse_meta_properties(b"version=1\nnode.id=7\ncluster.id=x\n")
     MetaProperties(version=1, cluster_id='x', node_id=7, directory_id=None)
@@ -204,10 +210,10 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
 
 
 def format_meta_properties(meta: MetaProperties) -> bytes:
-    r"""Write a meta.properties of either version; ids that are None are left out.
+    r"""Format a meta.properties of either version. Ids that are None are left out.
 
     Raises:
-        ValueError: an id is not printable ASCII, as all of Kafka's are.
+        ValueError: an id is not printable ASCII, as all ids of Kafka are.
 
     >>> format_meta_properties(MetaProperties(version=0, cluster_id=None, node_id=3, directory_id=None))
     b'broker.id=3\nversion=0\n'
@@ -230,7 +236,7 @@ def format_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def parse_clean_shutdown(content: bytes) -> int | None:
-    r"""Return the broker epoch in a shutdown marker, None where it holds none: the file's existence is what counts.
+    r"""Return the broker epoch in a shutdown marker, or None. A marker without an epoch is valid.
 
     >>> parse_clean_shutdown(b'{"version":0,"brokerEpoch":9}')
     9
@@ -243,7 +249,7 @@ def parse_clean_shutdown(content: bytes) -> int | None:
 
 
 def format_clean_shutdown(broker_epoch: int) -> bytes:
-    r"""Write a shutdown marker; -1: no broker's.
+    r"""Format a shutdown marker. Epoch -1 means that no broker wrote it.
 
     >>> format_clean_shutdown(9)
     b'{"version":0,"brokerEpoch":9}'
@@ -255,13 +261,13 @@ def check_quorum_state(content: bytes) -> None:
     r"""Check that a controller can read the `quorum-state` of its metadata log: JSON on the first line.
 
     Raises:
-        CorruptRecordError: it cannot, and does not start.
+        CorruptRecordError: a controller could not read the file, and would not start.
 
     >>> check_quorum_state(b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"data_version":1}')
     """
     line = (_lines(content) or [""])[0]
     try:
-        # Like Jackson, pass over what follows the object.
+        # Like Jackson, ignore the text after the object.
         state, _ = json.JSONDecoder().raw_decode(line.lstrip())
     except (ValueError, RecursionError) as error:
         raise CorruptRecordError(f"quorum state is malformed: {error}") from None
@@ -271,7 +277,7 @@ def check_quorum_state(content: bytes) -> None:
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    r"""Read a Java properties file (java.util.Properties: comments, three separators, continued lines, escapes).
+    r"""Parse a Java properties file (java.util.Properties: comments, three separators, continued lines, escapes).
 
     >>> parse_properties(b"# when\ncluster.id = a\\u002db\\\n  c\n")
     {'cluster.id': 'a-bc'}
@@ -340,7 +346,7 @@ def _checkpoint(entries: Iterable[str]) -> bytes:
 
 
 def _lines(content: bytes) -> list[str]:
-    # Java's line ends only: str.splitlines would also cut at U+2028 and the like.
+    # Split at Java's line ends only: str.splitlines would also split at U+2028 and similar characters.
     text = content.decode(errors="replace")
     return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 

@@ -1,14 +1,14 @@
-"""The names in a log directory, and which files of a partition directory a reader takes.
+"""The names in a log directory, and the choice of the live files in a partition directory.
 
-A broker that died in the middle of a cleaning, a split or a deletion leaves `.cleaned`, `.swap` and `.deleted` files.
-`live_files` takes of them what Kafka's own load would keep (LogLoader), without changing anything:
+A broker that dies during a cleaning, a split or a deletion leaves `.cleaned`, `.swap` and `.deleted` files.
+`live_files` selects the files that Kafka's own load would keep (LogLoader), and changes nothing:
 
-- `.deleted` and `.cleaned` files count for nothing;
-- a `.swap` file at or above the lowest `.cleaned` offset belongs to an interrupted split and counts for nothing;
-- the other `.log.swap` files are complete: every plain file in the offset range they cover is superseded, and they
-  stand in under their final names;
-- an index without its `.log` counts for nothing, nor does a producer snapshot that is neither at a segment's base
-  offset nor, as a clean shutdown leaves it, the last one and not below the last segment.
+- `.deleted` and `.cleaned` files are ignored.
+- A `.swap` file at or above the lowest `.cleaned` offset belongs to an interrupted split and is ignored.
+- The other `.log.swap` files are complete. They replace all plain files in their offset range.
+- An index without its `.log` is ignored.
+- A producer snapshot is kept at a segment's base offset. The last snapshot is also kept if it is not below the last
+  segment, as after a clean shutdown. Others are ignored.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 LOG, INDEX, TIMEINDEX, TXNINDEX, SNAPSHOT = 1, 2, 4, 8, 16
 
 SEGMENT_KINDS = (LOG, INDEX, TIMEINDEX, TXNINDEX)
-"""The kinds of file that a segment consists of."""
+"""The kinds of file in a segment."""
 
 CLEANED, SWAP, DELETED = STATES = (".cleaned", ".swap", ".deleted")
-"""What the name of a file ends in that does not count yet, takes the place of others, or does not count any more."""
+"""The suffixes of files that do not count yet, that replace other files, and that no longer count."""
 
 SET_ASIDE = "set-aside-"
-"""What the name of a file begins with that recovery has cut off: no broker looks at it."""
+"""The prefix of files with data that recovery truncated. Brokers ignore them."""
 
 _KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNINDEX, "snapshot": SNAPSHOT}
 _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
 _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in ("", *STATES)}
 
-# Kafka's metadata log: the Raft layer's, not a topic's, and not loaded with the others.
+# Kafka's metadata log. It belongs to the Raft layer and is not loaded with the topics.
 METADATA_TOPIC = "__cluster_metadata"
 
 MOST_PARTITIONS = 100_000
-"""Of a topic. Each is a directory; a broker has trouble with far fewer."""
+"""The maximum number of partitions of a topic. Each is a directory, and far fewer already strain a broker."""
 
 # Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
 _INTERNAL = {
@@ -55,7 +55,7 @@ _LEFTOVER = re.compile(r"^\S+-\S+\.\S+-(delete|stray|future)$")
 
 
 class DirectoryName(NamedTuple):
-    """What the name of a partition directory says; `leftover` is "", "delete", "stray" or "future"."""
+    """The parts of a partition directory's name. `leftover` is "", "delete", "stray" or "future"."""
 
     topic: str
     partition: int
@@ -63,10 +63,10 @@ class DirectoryName(NamedTuple):
 
 
 def parse_directory_name(name: str) -> DirectoryName:
-    """Take a partition directory's name apart: the last `-` divides, topics may contain more of them.
+    """Parse a partition directory's name. The last `-` separates topic and partition; topics may contain more of them.
 
     Raises:
-        ValueError: it is no such name.
+        ValueError: the name is not a partition directory's.
 
     >>> parse_directory_name("page-views-12")
     DirectoryName(topic='page-views', partition=12, leftover='')
@@ -88,7 +88,7 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 
 def is_utf8(name: str) -> bool:
-    """Tell whether a file's name is UTF-8. Of others Java, with such a locale, makes names that no file has."""
+    """Return whether a file's name is UTF-8. Java decodes others to names that no file has."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -97,11 +97,11 @@ def is_utf8(name: str) -> bool:
 
 
 def leftover_directory_name(topic: str, partition: int, kind: str, unique: str) -> str:
-    """Name the directory of a partition that no longer, or not yet, counts.
+    """Return the directory name of a partition that no longer counts, or does not count yet.
 
     Args:
-        topic: it is cut where the whole would not fit into the 255 characters of a file's name; not for "future".
-        partition: its number.
+        topic: the topic; shortened, except for "future", so that the name has at most 255 characters.
+        partition: the partition number.
         kind: "delete", "stray" or "future".
         unique: 32 hex digits that no other directory has.
 
@@ -113,10 +113,10 @@ def leftover_directory_name(topic: str, partition: int, kind: str, unique: str) 
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse what is no topic's name (`Topic.validate`).
+    """Refuse an invalid topic name (`Topic.validate`).
 
     Raises:
-        ValueError: it is none.
+        ValueError: the name is invalid.
 
     >>> check_topic_name("page views")
     Traceback (most recent call last):
@@ -127,18 +127,18 @@ def check_topic_name(name: str) -> None:
 
 
 def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None:
-    """Refuse names for new topics, or topics made anew, as Kafka would: for metrics no two may differ in . and _ alone.
+    """Refuse names for new topics that Kafka would refuse. For its metrics, two names must not differ only in . and _.
 
     Args:
-        names: theirs.
-        present: those of the topics that are there; one that is made anew may be among them.
+        names: the names of topics to create.
+        present: the names of existing topics; a topic to be created again may be among them.
 
     Raises:
-        ValueError: one is no name, or collides with another one.
+        ValueError: a name is invalid, or collides with another one.
 
     >>> check_topic_names(["page.views"], ["page_views"])
     Traceback (most recent call last):
-    ValueError: topic 'page.views' collides with topic 'page_views': Kafka's metrics take . and _ for the same
+    ValueError: topic 'page.views' collides with topic 'page_views': Kafka's metrics cannot tell . from _
     """
     known: dict[str, set[str]] = defaultdict(set)
     for name in present:
@@ -147,12 +147,12 @@ def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None
         check_topic_name(name)
         alike = known[name.replace(".", "_")]
         for other in sorted(alike - {name}):
-            raise ValueError(f"topic {name!r} collides with topic {other!r}: Kafka's metrics take . and _ for the same")
+            raise ValueError(f"topic {name!r} collides with topic {other!r}: Kafka's metrics cannot tell . from _")
         alike.add(name)
 
 
 def is_internal(topic: str | None) -> bool:
-    """Tell whether Kafka itself writes the topic: not read unless it is named.
+    """Return whether Kafka itself writes the topic. Internal topics are read only if they are named.
 
     >>> is_internal("__consumer_offsets"), is_internal("orders")
     (True, False)
@@ -171,14 +171,14 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
 
 
 def check_writable_topic(name: str, *, is_copy: bool) -> None:
-    """Refuse to write rows to a topic that Kafka itself writes: a broker would not understand them.
+    """Refuse to write rows to an internal topic: a broker would not understand them.
 
     Args:
-        name: the topic's.
-        is_copy: the rows keep their offsets, and so come from such a topic.
+        name: the topic.
+        is_copy: whether the rows keep their offsets, and so come from such a topic.
 
     Raises:
-        ValueError: it is the metadata log, or such a topic and no copy of one.
+        ValueError: the topic is the metadata log, or it is internal and the rows are not a copy.
     """
     if name == METADATA_TOPIC:
         raise ValueError(f"{name} is the Raft layer's: its records are not written here")
@@ -187,48 +187,48 @@ def check_writable_topic(name: str, *, is_copy: bool) -> None:
 
 
 def check_leader_epoch(topic: str, leader_epoch: int) -> None:
-    """Refuse a leader epoch that is none.
+    """Refuse an invalid leader epoch.
 
     Raises:
-        ValueError: it is negative, or above an int's.
+        ValueError: the epoch is negative, or above 2^31-1.
     """
     if not 0 <= leader_epoch < 1 << 31:
         raise ValueError(f"leader epoch {leader_epoch} of topic {topic!r}: 0 to {(1 << 31) - 1} are allowed")
 
 
 def check_partitions(topic: str, partitions: int) -> None:
-    """Refuse numbers of partitions that a topic cannot have.
+    """Refuse an invalid number of partitions.
 
     Raises:
-        ValueError: it is none from 1 to `MOST_PARTITIONS`.
+        ValueError: the number is not between 1 and `MOST_PARTITIONS`.
     """
     if not 1 <= partitions <= MOST_PARTITIONS:
         raise ValueError(f"topic {topic!r} of {partitions} partitions: 1 to {MOST_PARTITIONS} are allowed")
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Tell from the names in a directory whether it is one partition's, whatever its own name."""
+    """Return whether a directory with these names in it is a partition directory, whatever its own name."""
     return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
 
 
 def base_offset(path: str) -> int:
-    """Return the number in a file's name: a segment's base offset, or the end offset of a snapshot.
+    """Return the offset in a file's name: the base offset of a segment, or the end offset of a snapshot.
 
     Raises:
-        ValueError: there is no number before the first dot, or one that is no offset.
+        ValueError: the text before the first dot is no offset.
 
     >>> base_offset("/data/orders-0/00000000000000000042.timeindex")
     42
     """
     number = os.path.basename(path).partition(".")[0]
-    # so long a number is none that Python would refuse to convert
+    # 99 digits are within the limit up to which Python converts text to numbers.
     if not re.fullmatch("[0-9]{1,99}", number) or int(number) >= 1 << 63:
         raise ValueError(f"cannot read {path}: a segment's file is named by its base offset (00000000000000000042.log)")
     return int(number)
 
 
 def live_base_offset(name: str) -> int | None:
-    """Return the number in a name that Kafka would open; None: it is not Kafka's, and its digits mean nothing.
+    """Return the offset in the name of a file that Kafka would open; None for any other name.
 
     >>> live_base_offset("00000000000000000042.log"), live_base_offset("2024-05-01-backup.log")
     (42, None)
@@ -238,7 +238,7 @@ def live_base_offset(name: str) -> int | None:
 
 
 def segment_file(base_offset: int, kind: int, state: str = "") -> str:
-    """Name a segment's file.
+    """Return the name of a segment's file.
 
     >>> segment_file(42, TIMEINDEX)
     '00000000000000000042.timeindex'
@@ -247,11 +247,13 @@ def segment_file(base_offset: int, kind: int, state: str = "") -> str:
 
 
 class LiveFiles(NamedTuple):
-    """The files of a partition directory that count.
+    """The live files of a partition directory. All attributes are in ascending order.
 
-    `kinds` maps each segment's base offset to the kinds it has (a sum of LOG, INDEX, TIMEINDEX, TXNINDEX), `swapped`
-    to those of them that still bear the `.swap` suffix. `snapshots` are the offsets of producer snapshots. `lost` are
-    segments of which there are indexes, and no `.log`, be it a deleted one. All ascend.
+    Attributes:
+        kinds: the kinds of files of each segment, by base offset: a sum of LOG, INDEX, TIMEINDEX, TXNINDEX.
+        swapped: those kinds that still have the `.swap` suffix, by base offset.
+        snapshots: the offsets of the producer snapshots.
+        lost: the base offsets of segments that have indexes, but neither a `.log` nor a deleted one.
     """
 
     kinds: dict[int, int]
@@ -261,7 +263,10 @@ class LiveFiles(NamedTuple):
 
 
 def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> LiveFiles:
-    """Sort out a partition directory; `next_offset_of` gives the offset after the last batch of a `.log.swap` name."""
+    """Select the live files of a partition directory.
+
+    `next_offset_of` returns the offset after the last batch of a `.log.swap` file, by name.
+    """
     plain: dict[int, int] = {}
     swapped: dict[int, int] = {}
     deleted = set()
@@ -298,7 +303,7 @@ def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> Li
 def _parse(name: str) -> tuple[int, int, str] | None:
     digits, _, suffix = name.partition(".")
     known = _SUFFIXES.get(suffix)
-    # Kafka opens only names padded to 20 digits: whatever else ends in .log is not its own.
+    # Kafka opens only names padded to 20 digits. Other .log files are not Kafka's.
     if known is None or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None
     offset = int(digits)

@@ -1,13 +1,14 @@
-"""The journal of a log directory: a write to several partitions that comes into force as a whole.
+"""The journal of a log directory: an atomic commit of a write to several partitions.
 
-Partition directories as they are to be, and files of the log directory, are staged in a directory that a broker
-deletes (`brokerless-0.<32 hex digits>-delete`). One rename gives that the name of the journal: the commit point. Before
-it nothing has changed. After it all of it counts: our readers look into the journal first, and whoever opens the log
-directory for writing next moves what is in it to its place. Each move can be done again, so a crash in between does no
-harm.
+1. The writer stages new partition directories, and files of the log directory, in a directory that a broker would
+   delete (`brokerless-0.<32 hex digits>-delete`).
+2. It renames that directory to the name of the journal: the commit point. Before it nothing has changed. From then on,
+   our readers look into the journal first.
+3. The writer, or after a crash the next one, rolls the journal forward: it moves each entry to its place. Each move can
+   be repeated, so a crash in between does no harm.
 
-A broker does not start on a directory that has a journal: its name is none that Kafka knows, and Kafka stops at such
-directories. So none sees half of a write.
+A broker does not start on a directory with a journal, because Kafka stops at directory names that it does not know. So
+no broker sees half a write.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ _T = TypeVar("_T")
 
 NAME = ".brokerless-journal"
 ROOT_FILES = (checkpoints.BOOTSTRAP, *checkpoints.OFFSET_CHECKPOINTS, streaming_epochs.FILE, restored_topics.FILE)
-"""The log directory's own files that a journal may have."""
+"""The files of the log directory that a journal may hold."""
 
 _CONTENTS = "contents.json"
 _VERSION = 1
-# A reader takes no lock: it looks again if a writer came in between. One look takes a fraction of a commit's time.
+# A reader takes no lock, and lists again if a writer interfered. One listing takes a fraction of a commit's time.
 _LOOKS = 100
-# So often a directory may be moved while one file in it is opened.
+# A directory may be moved this many times while one file in it is opened.
 _MOVES = 5
 
 
 class Journal(NamedTuple):
-    """What a log directory's journal holds.
+    """The journal of a log directory: a committed write whose files are not all in their places yet.
 
     Attributes:
         root: the log directory.
-        staging: the name that the journal had before the commit.
-        unique: 32 hex digits in the names of the directories that it replaces.
-        partitions: the names of the partition directories in it.
-        gone: the names of those that go without another in their place.
-        files: the names of the log directory's own files in it.
+        staging: the journal's name before the commit.
+        unique: 32 hex digits for the names of the replaced directories.
+        partitions: the names of the partition directories in the journal.
+        gone: the names of the partition directories that the write removes.
+        files: the names of the log directory's own files in the journal.
     """
 
     root: str
@@ -62,10 +63,10 @@ class Journal(NamedTuple):
 
     @classmethod
     def read(cls, root: str) -> Self | None:
-        """Return the journal of a log directory; None: it has none.
+        """Return the journal of a log directory; None without one.
 
         Raises:
-            CorruptRecordError: it cannot be read, or is of a later version.
+            CorruptRecordError: the journal cannot be read, or has a later version.
         """
         path = f"{root}/{NAME}"
         for _ in range(_LOOKS):
@@ -74,7 +75,7 @@ class Journal(NamedTuple):
             try:
                 return cls._read(root, path)
             except FileNotFoundError as error:
-                # Rolled forward meanwhile, or damaged: then it is still there.
+                # The journal has been rolled forward meanwhile. If it still exists, it is damaged.
                 missing = error
         raise CorruptRecordError(f"the journal of a write cannot be read: {missing}", path=path) from missing
 
@@ -89,32 +90,32 @@ class Journal(NamedTuple):
             raise CorruptRecordError(f"the journal of a write cannot be read: {error}", path=path) from error
         if version != _VERSION:
             raise CorruptRecordError(
-                f"the journal of a write has version {version}, {_VERSION} is known: take the newer brokerless that "
+                f"the journal of a write has version {version}, expected {_VERSION}: use the newer brokerless that "
                 "wrote it",
                 path=path,
             )
         directories = set(storage.list_subdirectories(path))
         partitions = frozenset(name for name in directories if _is_partition(name))
         for name in sorted(partitions):
-            # It would take the place of a partition, and lead out of the log directory.
+            # A link would replace a partition directory and point outside the log directory.
             if storage.is_link(f"{path}/{name}"):
-                raise CorruptRecordError("a link, where the journal of a write has directories", path=f"{path}/{name}")
+                raise CorruptRecordError("the journal of a write has a link, not a directory", path=f"{path}/{name}")
         own = frozenset(storage.list_directory(path)).intersection(ROOT_FILES)
         return cls(root, staging, unique, partitions, gone, own)
 
     @property
     def path(self) -> str:
-        """Its directory."""
+        """The journal's directory."""
         return f"{self.root}/{NAME}"
 
     def applied(self, directories: Mapping[str, str]) -> dict[str, str]:
-        """Return partition directories by their names, as they are once the journal is rolled forward."""
+        """Return the current path of each partition directory by name, with this journal in force."""
         staged = {name: f"{self.path}/{name}" for name in self.partitions}
         return {name: path for name, path in directories.items() if name not in self.gone} | staged
 
 
 def commit_token(root: str) -> object:
-    """Return what is another one as soon as a commit comes into force."""
+    """Return a token that changes with every commit."""
     if is_remote(root) or not storage.is_directory(root):
         return None
     pending = Journal.read(root)
@@ -122,14 +123,14 @@ def commit_token(root: str) -> object:
 
 
 def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
-    """Return the directories of a log directory by name, as they are in force, and the journal; without the lock.
+    """Return the directories of a log directory by name, and its journal, in a consistent state. This takes no lock.
 
-    While a journal is rolled forward each partition is in the journal, or in its place, or for a moment on its way. So
-    the journal is read before the listing and after it, and all is looked at again if it has changed.
+    While a journal is rolled forward, each partition is in the journal, in its place, or for an instant in neither. So
+    the journal is read before and after the listing, and everything is repeated if it has changed.
 
     Raises:
         CorruptRecordError: the journal cannot be read.
-        LogInUseError: it changes all the time.
+        LogInUseError: the directory changed during each of 100 attempts.
     """
     if is_remote(root):
         found = _directories(root)
@@ -140,23 +141,23 @@ def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
         found = _directories(root)
         after = Journal.read(root)
         if before is not None and after is not None and before.unique == after.unique:
-            # What was moved since the first look may be missing in the listing.
+            # The listing may lack partitions that were moved meanwhile.
             moved = {name: f"{root}/{name}" for name in before.partitions}
             return after.applied(found | moved), after
-        # A whole write may have come and gone in between: it leaves its time.
+        # A whole commit may have happened in between: it changes the modification time.
         if before is after is None and storage.modified_ns(root) == since:
             return found, None
     if before is after is None:
         return found, None
-    raise LogInUseError(f"{root} is written to again and again while it is looked at: try again")
+    raise LogInUseError(f"cannot list {root}: it changed during each of {_LOOKS} attempts; try again")
 
 
 def in_force(directory: str, use: Callable[[str], _T]) -> _T:
-    """Use a partition directory, or something in it, where it is now: a journal may come, and be rolled forward.
+    """Call `use` with the current path of a partition directory, which commits move into and out of the journal.
 
     Args:
-        directory: where it was found, in its log directory or in the journal there.
-        use: takes the directory's path; raises FileNotFoundError if what it looks for is not there.
+        directory: the path at which it was found, in its log directory or in the journal.
+        use: a function of the directory's path; raises FileNotFoundError if it does not find its file.
     """
     for _ in range(_MOVES):
         try:
@@ -164,7 +165,7 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
         except FileNotFoundError:
             if is_remote(directory):
                 raise
-        # What a directory does not hold is not looked for in the one that it replaces, or that replaces it.
+        # If the directory exists but lacks the file, do not look in the one that it replaces, or that replaces it.
         other = _counterpart(directory)
         if not storage.is_directory(directory) and storage.is_directory(other):
             with contextlib.suppress(FileNotFoundError):
@@ -173,13 +174,13 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
 
 
 def active_path(directory: str) -> str:
-    """Return where a partition directory is: the one in the journal, if there is one of its name."""
+    """Return the path of a partition directory in the journal if it is there, else the given path."""
     staged = _staged(directory)
     return staged if storage.is_directory(staged) else directory
 
 
 def resolve(path: str) -> tuple[str, bool]:
-    """Return where a partition directory, found before, is now, and whether it is one; False also if it is gone."""
+    """Return the current path of a directory found before, and whether it is a directory; False if it is gone, too."""
 
     def found(there: str) -> tuple[str, bool]:
         is_directory = storage.is_directory(there)
@@ -194,7 +195,7 @@ def resolve(path: str) -> tuple[str, bool]:
 
 
 def _counterpart(directory: str) -> str:
-    """Return the path in the journal of one in the log directory, and the other way round."""
+    """Return the path in the journal for a directory in the log directory, and the other way round."""
     parent, name = os.path.split(directory.rstrip("/"))
     if os.path.basename(parent) == NAME:
         return os.path.join(os.path.dirname(parent), name)
@@ -211,26 +212,26 @@ def _directories(root: str) -> dict[str, str]:
 
 
 def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
-    """Let what is staged, and durable, come into force: the commit point. `roll_forward` does the rest.
+    """Commit a staged and durable write by renaming its directory to the journal. Then call `roll_forward`.
 
     Args:
         root: the log directory; locked, and without its clean-shutdown marker.
-        staging: the name of the directory in it that holds partition directories, and files of the log directory.
+        staging: the name of the staging directory in it, with partition directories and files of the log directory.
         unique: 32 hex digits that no other directory has in its name.
-        gone: the names of partition directories that go, and have none in their place.
+        gone: the names of partition directories to remove.
     """
     contents = {"version": _VERSION, "staging": staging, "unique": unique, "gone": sorted(gone)}
     disk.atomic_write(f"{root}/{staging}/{_CONTENTS}", json.dumps(contents).encode())
-    # Its own name is durable before it has another one.
+    # The staging name must be durable before the rename.
     disk.sync_directory(root)
     disk.rename(f"{root}/{staging}", f"{root}/{NAME}")
     disk.sync_directory(root)
 
 
 def roll_forward(root: str) -> list[str]:
-    """Move what is in the journal to its place, and remove the journal; return the names of partitions that were in it.
+    """Move all entries of the journal to their places, remove the journal, and return the names of its partitions.
 
-    Only for who has the log directory's lock.
+    The caller must hold the log directory's lock.
 
     Raises:
         CorruptRecordError: the journal cannot be read.
@@ -259,20 +260,20 @@ def roll_forward(root: str) -> list[str]:
             if storage.exists(f"{root}/{name}"):
                 disk.remove_tree(f"{root}/{name}")
         except OSError as error:
-            # A file system in the net keeps files that somebody still reads. The write is whole all the same.
-            warnings.warn(f"{root}/{name} is of no more use, and stays: {error}; a broker deletes it", stacklevel=2)
+            # A network file system keeps files that a process still reads. The write is complete all the same.
+            warnings.warn(f"cannot remove obsolete {root}/{name}: {error}; a broker will delete it", stacklevel=2)
     disk.sync_directory(root)
     return sorted(journal.partitions)
 
 
 def _sync(journal: Journal) -> None:
-    """Make moves durable: names are twice where they were, rather than nowhere."""
+    """Sync moves to disk. The order ensures that after a crash a name exists twice rather than nowhere."""
     disk.sync_directory(journal.root)
     disk.sync_directory(journal.path)
 
 
 def _check(staging: str, unique: str, gone: Collection[str]) -> None:
-    """Refuse names that are none of a directory here, of its kind: what bears them is renamed and removed."""
+    """Refuse unexpected names in a journal, because directories with these names are renamed and removed."""
     if not re.fullmatch("[0-9a-f]{32}", unique):
         raise ValueError(f"{unique!r} is not 32 hex digits")
     for name, leftover in ((staging, "delete"), *((name, "") for name in gone)):

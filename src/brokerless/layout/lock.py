@@ -1,8 +1,8 @@
-"""The lock of a log directory: `.lock`, held as Kafka holds it, so that a broker and we keep each other out.
+"""The lock of a log directory: `.lock`, held as Kafka holds it, so that a broker and brokerless exclude each other.
 
 Java's `FileChannel.tryLock` is a POSIX write lock on the whole file. Such a lock belongs to the process and ends when
-the process closes *any* descriptor of the file. So what this process holds is noted here, and a file that it holds is
-never opened a second time: not to lock it again, which the system would allow, and not to ask about it.
+the process closes *any* descriptor of the file. So this module records the files that this process holds, and never
+opens them a second time: neither to lock them again, which the system would allow, nor to query the lock.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _guard = threading.Lock()
 
 
 class Lock:
-    """The lock of one directory, held from the moment the object is made.
+    """The lock of one directory. Creating the object acquires it.
 
     Args:
-        path: the lock file; it is made if it is missing.
+        path: the lock file; created if it is missing.
 
     Raises:
-        LogInUseError: another process, or this one, holds it.
-        ValueError: it is in an object store, which has no locks.
+        LogInUseError: another process, or this one, holds the lock.
+        ValueError: the path is in an object store, which has no locks.
 
     >>> from brokerless.io import disk
     >>> disk.make_directory(NEW)
@@ -54,7 +54,7 @@ class Lock:
                 except BaseException:
                     file.close()
                     raise
-                # Whoever held it may have removed it meanwhile; a lock on a file without a name keeps nobody out.
+                # The last holder may have removed the file meanwhile. A lock on a file without a name excludes nobody.
                 identity = _identity(path)
                 if identity == _identity(file.fileno()):
                     break
@@ -64,13 +64,13 @@ class Lock:
             _held.add(identity)
 
     def release(self) -> None:
-        """Remove the file and let go, as a broker that shuts down does; a second time is harmless."""
+        """Remove the file and release the lock, as a broker does at shutdown. Idempotent."""
         with _guard:
-            # Of a file that somebody makes later the identity may be the same.
+            # Clear the identity, because a later file may get the same one.
             identity, self._identity = self._identity, None
             if identity in _held:
                 try:
-                    # Whoever removed it meanwhile left nothing to do.
+                    # The file may already be gone.
                     with contextlib.suppress(FileNotFoundError):
                         disk.remove(self.path)
                 finally:
@@ -78,7 +78,7 @@ class Lock:
                     self._file.close()
 
     def _take(self, file: disk.Output) -> None:
-        import fcntl  # noqa: PLC0415 - there is none on Windows
+        import fcntl  # noqa: PLC0415 - missing on Windows
 
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", self.path)
@@ -91,7 +91,7 @@ class Lock:
 
 
 def is_held(path: str) -> bool:
-    """Tell whether somebody holds a lock file, now. Asking takes no lock: a broker that starts meanwhile gets it."""
+    """Return whether a process holds a lock file now. The query takes no lock, so a broker can start meanwhile."""
     with _guard:
         if _identity(path) in _held:
             return True
@@ -103,11 +103,11 @@ def is_held(path: str) -> bool:
 
 
 def check_free(path: str) -> None:
-    """Raise what taking the lock would raise, without taking it.
+    """Raise the error that acquiring the lock would raise, without acquiring it.
 
     Raises:
-        LogInUseError: another process, or this one, holds it.
-        ValueError: it is in an object store, which has no locks.
+        LogInUseError: another process, or this one, holds the lock.
+        ValueError: the path is in an object store, which has no locks.
     """
     disk.check_local(path)
     with _guard:
@@ -130,15 +130,15 @@ def _held_by(holder: int | None, path: str) -> LogInUseError:
     return LogInUseError(f"in use: {_name(holder)} holds {path}; stop it first, or work on a copy of the directory")
 
 
-# struct flock with its padding: the place of l_type, and that of l_pid.
+# The layout of struct flock with its padding, and the field numbers of l_type and l_pid.
 _FLOCK = {"linux": ("hhqqi4x", 0, 4), "darwin": ("qqihh", 3, 2)}
 
 
 def _holder(descriptor: int) -> int | None:
-    """Return the process that a lock would have to wait for, 0 if it is not known; None: there is none."""
+    """Return the process that holds the lock, 0 if that process is not known; None if the lock is free."""
     if sys.platform not in _FLOCK:
         return None
-    import fcntl  # noqa: PLC0415 - there is none on Windows
+    import fcntl  # noqa: PLC0415 - missing on Windows
 
     layout, type_at, process_at = _FLOCK[sys.platform]
     question = [0, 0, 0, 0, 0]

@@ -1,7 +1,7 @@
-"""One log directory of a broker: whose it is, how it was left, and what its checkpoints say.
+"""The own files of a broker's log directory: its ids, its shutdown state and its checkpoints.
 
-Everything is read when first asked for: a damaged file only matters to those who need what it says. A malformed
-checkpoint counts as one without entries, with a warning.
+Each file is read on first use, so a damaged file matters only to operations that need it. A malformed checkpoint
+causes a warning and counts as empty.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _MARKS = (
 
 
 class LogDirFiles:
-    """A log directory (one of a broker's `log.dirs`). Its files need not exist: what is absent reads as unknown.
+    """The own files of a log directory (one of a broker's `log.dirs`): ids, checkpoints, lock, shutdown marker.
+
+    Files are read on first use and cached. A missing file is no error: its values are None, False or empty.
 
     Attributes:
         path: the directory.
@@ -52,12 +54,12 @@ class LogDirFiles:
 
     @staticmethod
     def is_root(names: list[str]) -> bool:
-        """Tell from the names in a directory whether a broker kept its logs there."""
+        """Return whether a directory with these names in it is a broker's log directory."""
         return any(name in _MARKS for name in names)
 
     @cached_property
     def is_there(self) -> bool:
-        """Whether a broker kept its logs here; False: a partition's directory was copied here without its own."""
+        """Whether this is a broker's log directory, and not just the parent of a copied partition directory."""
         return self.is_root(storage.list_directory(self.path))
 
     @property
@@ -67,27 +69,27 @@ class LogDirFiles:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster's id."""
+        """The cluster id."""
         return self._meta.cluster_id
 
     @property
     def directory_id(self) -> str | None:
-        """The directory's own id (Kafka 3.7 and later)."""
+        """The directory's id (Kafka 3.7 and later)."""
         return self._meta.directory_id
 
     @property
     def is_kraft(self) -> bool:
-        """Whether it is of a cluster without ZooKeeper, whose brokers take only what their metadata names."""
+        """Whether it belongs to a cluster without ZooKeeper. Its brokers load only topics that their metadata names."""
         return self._meta.version >= 1
 
     @cached_property
     def is_clean(self) -> bool:
-        """Whether a broker shut down cleanly here: the marker exists, whatever it holds."""
+        """Whether a broker shut down cleanly here, that is, whether the marker file exists."""
         return storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN))
 
     @property
     def is_locked(self) -> bool:
-        """Whether a live broker, or one who writes here, holds the lock: now. What a killed one left is not held."""
+        """Whether a live broker or another writer holds the lock now. The lock file of a killed broker is not held."""
         return not is_remote(self.path) and lock.is_held(self._file(checkpoints.LOCK))
 
     @cached_property
@@ -97,27 +99,27 @@ class LogDirFiles:
 
     @cached_property
     def recovery_points(self) -> dict[tuple[str, int], int]:
-        """The first possibly unflushed offset, by (topic, partition)."""
+        """The first offset that may not be flushed, by (topic, partition)."""
         return self._checkpoint(checkpoints.RECOVERY_POINTS)
 
     @cached_property
     def log_start_offsets(self) -> dict[tuple[str, int], int]:
-        """The log start offset of the partitions where it is not the first segment's base offset."""
+        """The log start offsets, by (topic, partition), where they differ from the first segment's base offset."""
         return self._checkpoint(checkpoints.LOG_START_OFFSETS)
 
     @cached_property
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """The high watermark as last checkpointed, by (topic, partition)."""
+        """The last checkpointed high watermark, by (topic, partition)."""
         return self._checkpoint(checkpoints.HIGH_WATERMARKS)
 
     @cached_property
     def first_dirty_offsets(self) -> dict[tuple[str, int], int]:
-        """Where the cleaner will go on, by (topic, partition)."""
+        """The offset at which the cleaner will continue, by (topic, partition)."""
         return self._checkpoint(checkpoints.FIRST_DIRTY_OFFSETS)
 
     @cached_property
     def restored_topics(self) -> dict[str, restored_topics.RestoredTopic]:
-        """The topics that are restored exports, as they were made."""
+        """The topics that are restored exports, by name."""
         return self._parsed(restored_topics.FILE, restored_topics.parse, {})
 
     @cached_property
@@ -126,7 +128,7 @@ class LogDirFiles:
         return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Read a checkpoint. It holds for all partitions, and Kafka goes on without a malformed one: so do we."""
+        """Read a checkpoint. It is shared by all partitions, so a malformed one is ignored, as Kafka does."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
         except CorruptRecordError as error:
@@ -136,7 +138,7 @@ class LogDirFiles:
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
         paths = [self._file(name)]
         if self.journal is not None and name in self.journal.files:
-            # It may have been rolled forward since.
+            # The journal may have been rolled forward since, so look in both places.
             paths.insert(0, f"{self.journal.path}/{name}")
         for path in paths:
             try:
@@ -149,7 +151,7 @@ class LogDirFiles:
 
     @cached_property
     def journal(self) -> Journal | None:
-        """A write that is in force, and still to be carried out by whoever writes here next; None: there is none."""
+        """A committed write whose files the next writer still has to move to their places; None without one."""
         return Journal.read(self.path)
 
     def _file(self, name: str) -> str:
@@ -157,27 +159,26 @@ class LogDirFiles:
 
 
 def check_outside(path: str, *, is_deep: bool = False) -> None:
-    """Refuse to make a directory of our own within a log directory, or within a partition's.
+    """Refuse to create a directory of our own inside a log directory or a partition directory.
 
     Args:
         path: the directory.
-        is_deep: also where others lie between: a broker does not look there, and a person who removes what is not
-            Kafka's does.
+        is_deep: also refuse deeper levels. A broker does not look there, but people clean up foreign files there.
 
     Raises:
-        ValueError: a broker would take it for a partition, or stop at its name.
+        ValueError: a broker would load the directory as a partition, or fail to start because of its name.
     """
-    # Where a link is, a broker finds it, and where it leads.
+    # A broker finds a link at its own place, so check both the link and its target.
     for place in {os.path.abspath(path), os.path.realpath(path)}:
         for around in map(str, PurePath(place).parents[: None if is_deep else 1]):
             names: list[str] = []
-            # where one may not look, or nothing is yet
+            # The parent may be unreadable or not exist yet.
             with contextlib.suppress(OSError):
                 names = storage.list_directory(around)
             if LogDirFiles.is_root(names):
                 raise ValueError(
-                    f"cannot make {path}: {around} is a log directory: a broker takes what is in it for partitions, or "
-                    "stops at its name"
+                    f"cannot make {path}: {around} is a log directory: a broker loads directories in it as partitions, "
+                    "or stops at their names"
                 )
             if file_names.is_partition_directory(names):
-                raise ValueError(f"cannot make {path}: {around} is a partition's directory")
+                raise ValueError(f"cannot make {path}: {around} is a partition directory; choose another place")

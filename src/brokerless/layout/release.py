@@ -1,4 +1,4 @@
-"""Releases of Kafka: what one of them wants to find, and the rules by which it goes."""
+"""Releases of Kafka, and the rules that differ between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Release(NamedTuple):
-    """A release, such as 4.3.1; releases are compared by their numbers.
+    """A release, such as 4.3.1. Releases compare by their numbers.
 
     >>> Release.parse("4.1") < Release.parse("4.3.1") < NEWEST
     True
@@ -19,10 +19,10 @@ class Release(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Release:
-        """Read a release: two or three numbers.
+        """Parse a release: two or three numbers.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not a release.
         """
         numbers = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})(?:\.([0-9]{1,4}))?", text)
         if numbers is None:
@@ -34,17 +34,17 @@ class Release(NamedTuple):
 
     @property
     def deletes_records_without_policy(self) -> bool:
-        """Whether DeleteRecords is taken where `cleanup.policy` is empty, too (Partition.deleteRecordsOnLeader)."""
+        """Whether brokers accept DeleteRecords for an empty `cleanup.policy` (Partition.deleteRecordsOnLeader)."""
         return self >= (4, 2)
 
     @property
     def keeps_last_cleaned_batch(self) -> bool:
-        """Whether the cleaner keeps the last batch of each range that it cleans, be it empty (KAFKA-17076).
+        """Whether the cleaner keeps the last batch of each range that it cleans, even if it is empty (KAFKA-17076).
 
-        Else it keeps only one that ends at the high watermark (KAFKA-20452).
+        If not, the cleaner keeps only a last batch that ends at the high watermark (KAFKA-20452).
         """
         return self < (4, 4)
 
 
 NEWEST = Release(4, 4)
-"""The newest release whose rules are known here."""
+"""The newest release with known rules."""

@@ -1,4 +1,4 @@
-"""What is known of a partition's other replicas: a rewrite must leave what their brokers can go on from."""
+"""Known facts about a partition's other replicas. A rewrite must leave a log that their brokers can continue from."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 
 class Replication(NamedTuple):
-    """Other replicas of a partition, as far as the log directory tells.
+    """The other replicas of a partition, as far as the log directory knows them.
 
     Attributes:
-        others_from: none of them ends below this offset; None: there is no other one. A follower that ends inside a
-            batch of its leader's cannot go on: its partition is marked failed (UnexpectedAppendOffsetException).
-        high_watermark: where the replicated part ends, as it was checkpointed; None: at the log end. What is behind it
-            may yet be truncated, and must not stand in for what is before it.
+        others_from: no other replica ends below this offset; None: there is no other replica. A follower that ends
+            inside a batch of its leader cannot continue: its partition is marked failed
+            (UnexpectedAppendOffsetException).
+        high_watermark: the checkpointed end of the replicated part; None: the log end. Records above it may still be
+            truncated, so they must not supersede records below it.
     """
 
     others_from: int | None = None
@@ -24,4 +25,4 @@ class Replication(NamedTuple):
 
 
 SOLE = Replication()
-"""There is no other replica."""
+"""The value for a partition without other replicas."""

@@ -1,8 +1,8 @@
-"""Which topics of a log directory are a restored export, and of which: what a second run of the restore goes by.
+"""The record of which topics in a log directory are restored exports. A second run of a restore uses it to resume.
 
-That two logs end at one offset does not say that they hold the same records. So a digest of what was restored comes
-into force in the same instant as the records, in a file of the log directory that the journal moves there with them.
-Brokers look at directories only, and pass over it.
+Two logs with the same end offset may hold different records. So a restore writes a digest of its records to a file of
+the log directory. The journal commits that file together with the records. Brokers load only directories, and ignore
+the file.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ _VERSION = 1
 
 
 class RestoredTopic(NamedTuple):
-    """A topic as a restore made it: a digest of all that was restored, and its id, which a topic made anew has not."""
+    """A restored topic: a digest of its records, and its topic id. A topic that was created again has another id."""
 
     digest: str
     topic_id: str | None
 
 
 def parse(content: bytes) -> dict[str, RestoredTopic]:
-    """Return what the file says, by topic.
+    """Parse the file and return the restored topics by name.
 
     Raises:
-        CorruptRecordError: it cannot be read, or is of a later version.
+        CorruptRecordError: the file cannot be read, or has a later version.
     """
     try:
         found = json.loads(content)
         if found["version"] != _VERSION:
-            raise ValueError(f"version {found['version']}, {_VERSION} is known")
+            raise ValueError(f"found version {found['version']}, expected {_VERSION}")
         return {
-            str(topic): RestoredTopic(str(one["digest"]), None if one["topic_id"] is None else str(one["topic_id"]))
-            for topic, one in found["topics"].items()
+            str(topic): RestoredTopic(str(made["digest"]), None if made["topic_id"] is None else str(made["topic_id"]))
+            for topic, made in found["topics"].items()
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptRecordError(f"what is known of restored topics cannot be read: {error}") from error
+        raise CorruptRecordError(f"the record of restored topics cannot be read: {error}") from error
 
 
 def content(topics: Mapping[str, RestoredTopic]) -> bytes:
-    """Return what the file is to hold."""
-    known = {topic: one._asdict() for topic, one in topics.items()}
+    """Return the content of the file for these topics."""
+    known = {name: topic._asdict() for name, topic in topics.items()}
     return json.dumps({"version": _VERSION, "topics": known}, indent=1, sort_keys=True).encode()

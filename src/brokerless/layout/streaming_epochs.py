@@ -1,8 +1,8 @@
-"""How far streaming queries have written into a log directory: the last epoch of each that is in force.
+"""The last committed epoch of each streaming query that writes into a log directory.
 
-Spark repeats the epoch of a query that ended before Spark knew of its commit. So the number of an epoch comes into
-force in the same instant as its rows: it is in a file of the log directory that the journal moves there with them.
-Brokers look at directories only, and pass over it.
+Spark repeats the last epoch if a query ended before Spark recorded its commit. So a file of the log directory holds the
+number of the last epoch, and the journal commits that file together with the rows. Brokers load only directories, and
+ignore the file.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _VERSION = 1
 
 
 class Epoch(NamedTuple):
-    """A batch of a streaming query: the query's id, which it keeps as long as its checkpoint, and Spark's batch id."""
+    """A batch of a streaming query: the query id, which lives as long as its checkpoint, and Spark's batch id."""
 
     query: str
     number: int
 
 
 def is_committed(root: str, epoch: Epoch) -> bool:
-    """Tell whether the rows of an epoch are in force. Only for who has the log directory's lock.
+    """Return whether the rows of an epoch are committed. The caller must hold the log directory's lock.
 
     Raises:
-        CorruptRecordError: what is known of epochs cannot be read.
-        ValueError: later ones of the query are in force, and Spark repeats the last one only; or the one before it is
-            not, and each has its turn, those without rows too.
+        CorruptRecordError: the file of epochs cannot be read.
+        ValueError: a later epoch is committed, although Spark repeats only the last one; or the epoch before is not
+            committed, although every epoch is, even without rows.
     """
     last = committed(root).get(epoch.query, -1)
     if epoch.number < last:
@@ -51,16 +51,16 @@ def is_committed(root: str, epoch: Epoch) -> bool:
 
 
 def committed(root: str) -> dict[str, int]:
-    """Return the last epoch of each query, by its id.
+    """Return the last committed epoch of each query, by query id.
 
     Raises:
-        CorruptRecordError: it cannot be read, or is of a later version.
+        CorruptRecordError: the file cannot be read, or has a later version.
     """
     path = f"{root}/{FILE}"
     try:
         found = json.loads(storage.read_all(path))
         if found["version"] != _VERSION:
-            raise ValueError(f"version {found['version']}, {_VERSION} is known")
+            raise ValueError(f"found version {found['version']}, expected {_VERSION}")
         for query, number in found["epochs"].items():
             if type(number) is not int or number < 0:
                 raise ValueError(f"{number!r} is no epoch of query {query}")
@@ -72,6 +72,6 @@ def committed(root: str) -> dict[str, int]:
 
 
 def content_with(root: str, epoch: Epoch) -> bytes:
-    """Return what the file is to hold once this epoch is in force: a line a query."""
+    """Return the content of the file with this epoch committed: one line for each query."""
     known = committed(root) | {epoch.query: epoch.number}
     return json.dumps({"version": _VERSION, "epochs": known}, indent=0, sort_keys=True).encode()

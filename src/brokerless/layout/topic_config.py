@@ -1,4 +1,4 @@
-"""`TopicConfig`: how a topic's logs are written. Kafka's names in snake_case, Kafka's values and defaults."""
+"""`TopicConfig`: the settings of a topic, with Kafka's names in snake_case, Kafka's values and Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _INT = (1 << 31) - 1
 _LONG = (1 << 63) - 1
 
-# What each number may be. A `segment.bytes` below 1 MiB is refused by brokers since 4.0, and was none before.
+# The range of each number. Brokers refuse a `segment.bytes` below 1 MiB since 4.0, and allowed it before.
 _RANGES = {
     "segment_bytes": (14, _INT),
     "segment_ms": (1, _LONG),
@@ -30,7 +30,7 @@ _RANGES = {
     "message_timestamp_before_max_ms": (0, _LONG),
     "message_timestamp_after_max_ms": (0, _LONG),
     "retention_ms": (-1, _LONG),
-    # Kafka has no lower limit: each negative number is none.
+    # Kafka has no lower limit here: every negative number means "unlimited".
     "retention_bytes": (-_LONG - 1, _LONG),
     "min_compaction_lag_ms": (0, _LONG),
     "max_compaction_lag_ms": (1, _LONG),
@@ -44,26 +44,30 @@ _WORDS = {
     "compression_type": ("producer", "uncompressed", *_native.CODECS[1:]),
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
 }
-# A broker's settings, and the one that ended with format 2: no topic of 4.x has them.
+# Settings that no topic of 4.x has: a broker's setting, and the message format, which is always 2.
 _NOT_IN_TOPICS = {"producer_id_expiration_ms", "message_format"}
-# The smallest segment.bytes that 4.x takes, and the name under which it takes a smaller one.
+# The smallest segment.bytes that 4.x allows, and the internal name that allows smaller ones.
 _SMALLEST_SEGMENT = 1 << 20
 _SMALL_SEGMENT = "internal.segment.bytes"
-# Where a setting may come from, beside the layers of a broker.
+# The sources of settings, besides the layers of a broker.
 OPTION, TOPIC, DEFAULT = "option", "topic", "default"
 UNKNOWN = "assumed"
-"""The source of a setting that no known layer gives, of a topic whose own settings are not known."""
+"""The source of a default that is used because the topic's own settings are not known."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting, and where it comes from.
+    """A setting and its source.
 
     Attributes:
-        value: its value.
-        source: "topic": the topic's own; "broker 1" or "cluster default": set at runtime; the name of a broker's
-            configuration file; "default": Kafka's; "option": the caller's; "assumed": Kafka's default, where the
-            topic's own settings are not known.
+        value: the value.
+        source: one of
+            "topic": the topic's own configuration;
+            "broker 1" or "cluster default": a broker's dynamic configuration;
+            the path of a broker's configuration file;
+            "default": Kafka's default;
+            "option": an argument of the caller;
+            "assumed": Kafka's default, because the topic's own settings are not known.
     """
 
     value: object
@@ -71,7 +75,7 @@ class Setting:
 
 
 def settings_line(settings: Mapping[str, Setting]) -> str:
-    """Return settings in a line, those of one source together.
+    """Return settings as one line, grouped by source.
 
     >>> settings_line({"retention_ms": Setting(-1, "topic"), "preallocate": Setting(False, "default")})
     'settings: retention_ms=-1 (topic); preallocate=False (default)'
@@ -85,17 +89,22 @@ def settings_line(settings: Mapping[str, Setting]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicConfig:
-    """The settings of one topic. Times in ms, sizes in bytes.
+    """The settings of one topic. Times are in ms, sizes in bytes.
 
-    `retention_ms` and `retention_bytes` delete nothing here: they are handed on to the broker that takes over. What
-    `message_format` 0 and 1 mean is what brokers up to 3.x did for such a topic. `remote_storage_enable` says that a
-    broker may have moved segments to remote storage; None: not known, then the log's own files tell. `sources` has the
-    source of each setting that was read or given; see `source_of`. `are_guessed` says that neither the topic's own
-    settings nor its broker's are known: by these no record may go.
+    Each attribute is a topic configuration of Kafka: `segment_ms` is `segment.ms`. Some need an explanation:
+
+    - `retention_ms` and `retention_bytes` delete nothing when a log is written. They are passed on to the broker that
+      takes over.
+    - `message_format` 0 and 1 write as brokers up to 3.x did for topics with that format.
+    - `remote_storage_enable` is True if a broker may have moved segments to remote storage. None means unknown: then
+      the log's own files decide.
+    - `sources` has the source of each setting that was read or given; see `source_of`.
+    - `are_guessed` is True if neither the topic's own settings nor its broker's are known. No record may be deleted
+      because of such settings.
 
     Raises:
-        ValueError: a value out of the range that Kafka allows.
-        TypeError: a value of another type.
+        ValueError: a value is outside the range that Kafka allows.
+        TypeError: a value has the wrong type.
 
     >>> TopicConfig(segment_ms=3600_000).segment_bytes
     1073741824
@@ -146,7 +155,7 @@ class TopicConfig:
         if level != -1 and not 1 <= level <= 9:
             raise ValueError(f"topic setting compression_gzip_level={level}: -1 or 1 to 9 allowed")
         policies = _policies(self.cleanup_policy)
-        # none at all since 4.1: a broker deletes nothing then
+        # Since 4.1, the policy may be empty: a broker then deletes nothing.
         if not policies <= {"delete", "compact"}:
             raise ValueError(
                 f"topic setting cleanup_policy={self.cleanup_policy!r}: delete, compact or compact,delete expected"
@@ -154,7 +163,7 @@ class TopicConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether records need keys: the cleaner keeps the last of each."""
+        """Whether the cleaner keeps only the last record of each key, so that records need keys."""
         return "compact" in _policies(self.cleanup_policy)
 
     @property
@@ -163,7 +172,7 @@ class TopicConfig:
         return "delete" in _policies(self.cleanup_policy)
 
     def source_of(self, name: str) -> str:
-        """Return where a setting comes from; see `Setting`.
+        """Return the source of a setting; see `Setting`.
 
         >>> settings = TopicConfig.from_configs({"segment.ms": "3600000"})
         >>> settings.source_of("segment_ms"), settings.source_of("segment_bytes")
@@ -183,11 +192,11 @@ class TopicConfig:
 
         Args:
             settings: the new values.
-            sources: where they come from; without an entry, they are the caller's.
+            sources: their sources; a setting without an entry comes from the caller ("option").
 
         Raises:
-            ValueError: an unknown name, or a value out of range.
-            TypeError: a value of another type.
+            ValueError: a name is unknown, or a value is out of range.
+            TypeError: a value has the wrong type.
 
         >>> TopicConfig().with_keywords({"segment_byte": 1})
         Traceback (most recent call last):
@@ -202,13 +211,13 @@ class TopicConfig:
         return replace(self, **settings, sources={**self.sources, **changed})  # type: ignore[arg-type]
 
     def agrees(self, name: str, value: object) -> bool:
-        """Tell whether a setting is as here, as far as it is one of topics."""
+        """Return whether a setting has this value. Settings that no topic can have always agree."""
         if name == "cleanup_policy":
             return _policies(str(value)) == _policies(self.cleanup_policy)
         return name in _NOT_IN_TOPICS or value == getattr(self, name)
 
     def to_configs(self) -> dict[str, str]:
-        """Return the topic's own configuration, as Kafka has it: nothing of a broker's, and no default.
+        """Return the topic's own configuration under Kafka's names, without the broker's settings and defaults.
 
         >>> TopicConfig(segment_ms=3600_000, preallocate=True).to_configs()
         {'segment.ms': '3600000', 'preallocate': 'true'}
@@ -224,10 +233,10 @@ class TopicConfig:
 
     @classmethod
     def named(cls, configs: Mapping[str, str]) -> dict[str, object]:
-        """Return the settings that these configurations name, by our names; all of them have to be known.
+        """Convert configurations under Kafka's names to settings by attribute name. All names must be known.
 
         Raises:
-            ValueError: an unknown name, or a value that its setting cannot have.
+            ValueError: a name is unknown, or a value is invalid.
 
         >>> TopicConfig.named({"retention.ms": "-1"})
         {'retention_ms': -1}
@@ -241,10 +250,10 @@ class TopicConfig:
 
     @classmethod
     def from_configs(cls, configs: Mapping[str, str]) -> TopicConfig:
-        """Read a topic's configuration in Kafka; what does not concern writing is passed over.
+        """Create the settings from a topic's configuration in Kafka. Names that do not concern writing are ignored.
 
         Raises:
-            ValueError: a value that its setting cannot have.
+            ValueError: a value is invalid.
 
         >>> TopicConfig.from_configs({"segment.ms": "3600000", "min.insync.replicas": "2"}).segment_ms
         3600000
@@ -266,10 +275,10 @@ class TopicConfig:
 
 
 def parse_setting(name: str, text: str) -> object:
-    """Read a setting's value as Kafka writes it.
+    """Parse a setting's value as Kafka writes it.
 
     Raises:
-        ValueError: it is of another type.
+        ValueError: the text is no value of the setting's type.
 
     >>> parse_setting("preallocate", "TRUE ")
     True
@@ -287,12 +296,12 @@ def _defaults() -> dict[str, object]:
 
 
 def _kind(default: object) -> type:
-    """Return the type that a setting with this default has."""
+    """Return the type of a setting with this default."""
     return bool if default is None else type(default)
 
 
 def _policies(text: str) -> set[str]:
-    # nothing between commas is no policy, and a broker refuses it; nothing at all is none
+    # An empty text means no policy. An empty word between commas is an invalid policy, which brokers refuse.
     return {word.strip() for word in text.split(",")} if text.strip() else set()
 
 

@@ -1,12 +1,12 @@
-"""One partition at rest: its files, and reading it.
+"""One partition at rest: its files, and how they are read.
 
 Modules:
     log.py, segment.py         a partition; one segment, its indexes, and where it ends
-    offset_range.py            words, offsets and times become the range that a read covers
-    split.py                   that range divided into pieces of files
-    reader.py                  the pieces, read as Arrow
+    offset_range.py            the offset range of a read, resolved from words, offsets and times
+    split.py                   a read divided into ranges of files
+    reader.py                  splits decoded into Arrow
     timestamps.py              offsets for times: the time index, and the broker's rules
     transactions.py            aborted and open transactions, found by their markers
-    damage.py                  which bytes can be trusted, and what is lost between them
-    expected_records.py        records that a log should have, by the files around it
+    damage.py                  sound and damaged ranges of a segment, and the offsets lost between them
+    expected_records.py        records that a log should have according to the files around it
 """

@@ -1,10 +1,10 @@
-"""Which bytes of a segment can be trusted, and what is lost between them: one rule for checks and for reads.
+"""Sound and damaged ranges of a segment, and the offsets lost between them: one rule for checks and for reads.
 
-A batch is trusted if its checksum is right and its offsets follow those before it. Behind a damaged batch the next one
-starts where the damaged one says that it ends, if a sound batch is there; else the file is searched byte by byte for
-one. A search that bytes were made to prolong is given up.
+A batch is sound if its checksum is right and its offsets follow those before it. After a damaged batch, scanning
+continues at its claimed end if a sound batch starts there. Otherwise the file is searched for one byte by byte. The
+search has a budget, so that crafted bytes cannot prolong it.
 
-No checksum covers base offsets. Where batches contradict each other, as few as possible are dropped.
+No checksum covers base offsets. If batches contradict each other, as few as possible are dropped.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     Kind = Literal["damage", "order", "tail", "unsupported"]
     Error = CorruptRecordError | UnsupportedFormatError
 
-# After damage so much is read at a time: more may be near.
+# The read size after damage: more damage may be near.
 _NEAR = 1 << 18
-# A batch is looked for in so many bytes at a time, which overlap by what a header takes at most.
+# The block sizes of a search for a batch. Blocks overlap by the length of a header.
 _MIN_BLOCK, _BLOCK = 1 << 14, 1 << 20
-# To find batches so many bytes of a segment are gone through in all, and so many for each byte that it has. Bytes can
-# be made to look like a large batch at every place; each would be checksummed to its end.
+# The budget of all searches in a segment: a fixed number of bytes, plus a number for each byte of the segment. Crafted
+# bytes can look like a large batch at every position, and each would be checksummed to its end.
 _SEARCHED, _SEARCHED_PER_BYTE = 64 << 20, 8
-# What a try costs however small the batch.
+# The minimum cost of checking a candidate.
 _TRY = 1 << 12
 
 
 class Finding(NamedTuple):
-    """One place in a segment where something is wrong.
+    """A defect at one place in a segment.
 
     Attributes:
-        kind: "damage"; "tail": what a broker cuts off when it starts; "unsupported": legal Kafka that is not read here;
-            "order": offsets that do not rise, or leave the segment's range.
+        kind: "damage"; "tail": bytes that a broker truncates when it starts; "unsupported": valid Kafka data that
+            brokerless does not read; "order": offsets that do not rise, or leave the segment's range.
         path: the file.
-        position: where the bad bytes start.
-        base_offset: what stands there for one; None: not even that.
-        next_position: where reading goes on; None: not in this file.
-        start_offset: the first one that may be missing.
-        end_offset: behind the last one that may be missing; None: not known, the log ends here.
-        reason: in words.
+        position: the byte position of the defect.
+        base_offset: the base offset field at that position; None if it cannot be read.
+        next_position: where scanning continues; None if the rest of the file is lost.
+        start_offset: the first offset that may be missing.
+        end_offset: the offset after the last one that may be missing; None if the log ends here.
+        reason: the explanation.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Finding(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Sound batches, one behind the other, whose offsets rise from `first_offset` to below `next_offset`."""
+    """Consecutive sound batches, whose offsets rise from `first_offset` to below `next_offset`."""
 
     position: int
     end_position: int
@@ -75,7 +75,7 @@ class Run(NamedTuple):
 
 
 class _Dropped(NamedTuple):
-    """A sound batch that contradicts others. `is_missed`: some of its offsets are in none of those."""
+    """A sound batch that contradicts others. `is_missed`: some of its offsets are in no other batch."""
 
     position: int
     end_position: int
@@ -85,17 +85,17 @@ class _Dropped(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The runs of a segment, and what is wrong between them, in the order of the file; and where its offsets end."""
+    """The runs of a segment and the findings between them, in file order, and the offset after the last run."""
 
     parts: list[Run | Finding]
     next_offset: int
 
     def within(self, start_offset: int, end_offset: int) -> Survey:
-        """Return the runs that may have offsets of a range, and all findings."""
+        """Return all findings, and the runs that may hold offsets of a range."""
         parts: list[Run | Finding] = []
         low = 0
         for part in self.parts:
-            # The first offset of a wrapper is inside: it is only known that it is not below the run before.
+            # A wrapper's first offset is inside it. All that is known: it is not below the end of the run before.
             if isinstance(part, Finding) or (part.next_offset > start_offset and low < end_offset):
                 parts.append(part)
             low = part.next_offset if isinstance(part, Run) else low
@@ -113,17 +113,17 @@ def survey(
     is_clean: bool = True,
     limit_offset: int | None = None,
 ) -> Survey:
-    """Find the sound batches of a segment, and what is damaged. Reads all of it, and no record.
+    """Find the sound batches of a segment and the damage between them. Read the whole file, but decode no record.
 
     Args:
         file: the open `.log`.
-        path: for the findings.
-        base_offset: no batch has a lower offset.
-        following_offset: that of the segment behind it; None: it is the last one.
-        end: where its bytes end.
+        path: the path for the findings.
+        base_offset: the lowest offset that a batch may have.
+        following_offset: the base offset of the next segment; None for the last segment.
+        end: the byte position at which the file ends.
         check_crcs: verify checksums.
-        is_clean: the log was shut down cleanly: then a broker cuts nothing off.
-        limit_offset: the first offset that no batch of the last segment has; None: as far as a segment reaches.
+        is_clean: whether the log was shut down cleanly. A broker then truncates nothing.
+        limit_offset: all batches of the last segment must end below it; None: 2^31 above the base offset.
     """
     limit = following_offset if following_offset is not None else limit_offset or limit_of(base_offset)
     with located(path):
@@ -144,7 +144,7 @@ def survey(
 def rows_and_findings(
     found: Survey, file: Readable, path: str, decoder: _native.Decoder
 ) -> Iterator[pa.RecordBatch | Finding]:
-    """Decode the runs. Yield rows, and what is wrong, a sound batch whose records cannot be read among it."""
+    """Decode the runs. Yield rows and findings, including those for sound batches with malformed records."""
     for part in found.parts:
         if isinstance(part, Finding):
             yield part
@@ -178,18 +178,19 @@ def rows_and_findings(
 
 
 def is_lost(path: str) -> bool:
-    """Tell whether of a `.log` there still are only indexes: a broker made it, or deleted all, while they were listed.
+    """Return whether a `.log` that a listing lacked is still missing while one of its indexes exists.
 
-    It makes the file before the indexes, and renames it before them.
+    A broker may have created or deleted the segment during the listing. It creates and renames the `.log` before the
+    indexes.
     """
-    # in this order: nothing that a broker does in between looks like a loss
+    # Check in this order: then no change by a broker in between looks like a loss.
     stem = path.removesuffix("log")
     has_index = storage.exists(f"{stem}index") or storage.exists(f"{stem}timeindex")
     return has_index and not (storage.exists(path) or storage.exists(path + file_names.DELETED))
 
 
 def _left(offsets: tuple[int, int], others: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield what of a range of offsets is in no other one."""
+    """Yield the parts of a range of offsets that are in no other range."""
     start, end = offsets
     for low, high in sorted(others):
         if low >= end:
@@ -202,7 +203,7 @@ def _left(offsets: tuple[int, int], others: list[tuple[int, int]]) -> Iterator[t
 
 
 def by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
-    """Put what was found in the order of offsets: a batch that was moved takes effect where it was."""
+    """Return the parts of a survey in offset order, so that a moved batch counts at its original place."""
     moved = [part.start_offset for part in found.parts if isinstance(part, Finding) and part.kind == "order"]
     parts: list[Run | Finding] = []
     for part in found.parts:
@@ -215,14 +216,14 @@ def by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
             parts.append(Run(position, end, first, following))
 
     def place(part: Run | Finding) -> tuple[int, bool]:
-        # At the same offset damage comes first: the run begins behind it.
+        # At equal offsets, damage comes first: the run begins after it.
         return (part.first_offset, True) if isinstance(part, Run) else (part.start_offset, False)
 
     return sorted(parts, key=place)
 
 
 def position_in(file: storage.File, run: Run, offset: int) -> int:
-    """Return where in a run the first batch starts that ends at or behind `offset`; the run's end if none does."""
+    """Return the position of the first batch in a run that ends at `offset` or above; without one, the run's end."""
     if offset >= run.next_offset:
         return run.end_position
     for batches, _ in whole_batches(file, run.position, run.end_position):
@@ -233,17 +234,17 @@ def position_in(file: storage.File, run: Run, offset: int) -> int:
 
 
 def tuples(columns: pa.RecordBatch, *names: str) -> list[Any]:
-    """Return the rows of some columns."""
+    """Return the rows of these columns as tuples."""
     return list(zip(*(columns[name].to_pylist() for name in names), strict=True))
 
 
 class _Walk:
-    """A way through a segment from one sound batch to the next.
+    """A walk through a segment from one sound batch to the next.
 
     Attributes:
-        position: up to here the file is sound, or was passed over.
-        end: where the file ends.
-        next_offset: after the last sound batch, or what was passed over.
+        position: the byte position up to which the file has been checked or skipped.
+        end: the byte position at which the file ends.
+        next_offset: the offset after the last sound batch or the skipped damage.
     """
 
     def __init__(
@@ -270,7 +271,7 @@ class _Walk:
         self._check = _native.Soundness(base_offset, self._limit, check_crcs=check_crcs)
         self._length = SIZE
         self._budget = _SEARCHED + _SEARCHED_PER_BYTE * end
-        # From where the last search was made, and what it found.
+        # The start of the last search, and the position that it found.
         self._last_search: tuple[int, int | None] | None = None
         self._parts: list[Run | Finding] = []
         self.position = 0
@@ -294,11 +295,11 @@ class _Walk:
         return Survey(self._parts, runs[-1].next_offset if runs else self._base_offset)
 
     def _go_on(self) -> None:
-        """Check from `position` on, to the end or to what is bad.
+        """Check batches from `position` on, up to the end or the next defect.
 
         Raises:
-            CorruptRecordError: what is at `position` is bad.
-            UnsupportedFormatError: likewise.
+            CorruptRecordError: the batch at `position` is damaged.
+            UnsupportedFormatError: the batch at `position` has an unsupported format.
         """
         check, start = self._check, self.position
         check.start_run()
@@ -316,7 +317,7 @@ class _Walk:
                 self.next_offset = check.next_offset
 
     def _pass_over(self, error: Error) -> Finding:
-        """Say what is bad at `position`, and move behind it."""
+        """Return the finding for the defect at `position`, and move behind it."""
         position, start_offset = self.position, self.next_offset
         kind: Kind = "damage" if isinstance(error, CorruptRecordError) else "unsupported"
         reason = _reason(error)
@@ -328,13 +329,13 @@ class _Walk:
         else:
             found = self._search(position + 1)
             next_good, is_given_up = found, found is None and self._budget <= 0
-            # A bad neighbour is its own finding.
+            # A damaged neighbour gets its own finding.
             stop = self.end if next_good is None else next_good
             is_neighbour = framed is not None and framed < stop and self._seems_batch(framed)
             next_position = framed if is_neighbour else next_good
         if is_given_up:
             if next_position is None:
-                reason += "; the search for a good batch behind it was given up: too much there looks like one"
+                reason += "; the search for a sound batch after it was given up: too many bytes there look like one"
         elif next_good is None and self._following is None and not self._is_clean:
             kind, next_position = "tail", None
         self._length = _NEAR
@@ -342,13 +343,13 @@ class _Walk:
         if next_position is not None:
             following = batch_at(self._file, next_position)
             base_offset = None if following is None else following["base_offset"]
-            # Where the next batch is bad as well, what it takes away is its own finding.
+            # If the next batch is damaged, too, its own finding reports the offsets that it hides.
             end_offset = start_offset if base_offset is None else max(start_offset, min(base_offset, self._limit))
             self.position, self.next_offset = next_position, end_offset
         return Finding(kind, self._path, position, error.base_offset, next_position, start_offset, end_offset, reason)
 
     def _put_in_order(self) -> None:
-        """Drop batches that contradict others, and say what is lost instead of them."""
+        """Replace batches that contradict others by findings for the lost offsets."""
         check = _native.Soundness(self._base_offset, self._limit, check_crcs=False, collects=True)
         for part in self._parts:
             if isinstance(part, Run):
@@ -363,7 +364,7 @@ class _Walk:
         parts += [Run(*run) for run in kept]
         parts += [_Dropped(*batch) for batch in dropped]
         parts.sort(key=lambda part: part.position)
-        # Between two runs, what is not sound, and the offsets that neither has.
+        # For each gap between two runs: its findings and dropped batches, and the offsets that neither run has.
         gaps: list[tuple[list[Finding | _Dropped], int, int | None]] = []
         low = self._base_offset
         gap: list[Finding | _Dropped] = []
@@ -374,25 +375,25 @@ class _Walk:
             else:
                 gap.append(piece)
         gaps.append((gap, low, self._following))
-        said = [(low, NO_END if high is None else high) for gap, low, high in gaps if gap]
-        said += covered
+        reported = [(low, NO_END if high is None else high) for gap, low, high in gaps if gap]
+        reported += covered
         runs = (part for part in parts if isinstance(part, Run))
         self._parts = []
         for gap, low, high in gaps:
-            self._parts += self._of_gap(gap, low, high, said)
+            self._parts += self._of_gap(gap, low, high, reported)
             self._parts += [run] if (run := next(runs, None)) is not None else []
 
     def _first_offset(self, run: Run) -> int:
-        """Return the first offset of a run: that of a wrapper is inside."""
+        """Return the first offset of a run, even if its first batch is a wrapper, which has that offset inside."""
         batch = batch_at(self._file, run.position, max_bytes=MAX_BATCH)
         return run.first_offset if batch is None or batch["base_offset"] is None else int(batch["base_offset"])
 
     def _of_gap(
-        self, parts: list[Finding | _Dropped], low: int, high: int | None, said: list[tuple[int, int]]
+        self, parts: list[Finding | _Dropped], low: int, high: int | None, reported: list[tuple[int, int]]
     ) -> Iterator[Finding]:
-        """Divide the offsets from `low` to `high` among what is damaged, and batches that were dropped, between.
+        """Divide the offsets from `low` to `high` among the findings and dropped batches of a gap.
 
-        `said`: the offsets that are lost in this way, and those of the runs.
+        `reported` holds the offsets of all gaps and runs.
         """
         start = low
         for i, part in enumerate(parts):
@@ -402,29 +403,29 @@ class _Walk:
             elif end is not None:
                 end = max(start, end if high is None else min(end, high))
             if isinstance(part, _Dropped):
-                yield from self._out_of_order(part, low, start, max(start, start if end is None else end), said)
+                yield from self._out_of_order(part, low, start, max(start, start if end is None else end), reported)
             else:
                 yield part._replace(start_offset=start, end_offset=end)
             start = start if end is None else end
 
     def _out_of_order(
-        self, batch: _Dropped, low: int, start: int, end: int, said: list[tuple[int, int]]
+        self, batch: _Dropped, low: int, start: int, end: int, reported: list[tuple[int, int]]
     ) -> Iterator[Finding]:
-        """Say which offsets the batch may have had: those missing where it is, and those that it claims for itself."""
+        """Yield findings for the offsets of a dropped batch: those missing where it lies, and those that it claims."""
         first, last = batch.first_offset, batch.next_offset - 1
         if first < low:
             reason = f"offset {first} is below {low}, where the segment goes on"
         elif last >= self._limit:
             reason = f"offset {last} is not below {self._limit}, where the segment has to end"
         else:
-            reason = f"offset {last} is above those behind it"
+            reason = f"offset {last} is above the offsets that follow it"
         is_own = batch.is_missed and first >= self._base_offset
-        own = list(_left((first, last + 1), said)) if is_own else []
+        own = list(_left((first, last + 1), reported)) if is_own else []
         for lost in [*([(start, end)] if start < end or not own else []), *own]:
             yield Finding("order", self._path, batch.position, first, batch.end_position, *lost, reason)
 
     def _swallowed(self, position: int, end: int) -> int:
-        """Return where the batches start that a wrong length has swallowed: up to `end` they are sound. Else `end`."""
+        """Return the start of sound batches up to `end` that a wrong length has swallowed; without any, `end`."""
         found = self._find(position, end)
         if found is None:
             return end
@@ -441,13 +442,13 @@ class _Walk:
         return found if window.position == end else end
 
     def _search(self, position: int) -> int | None:
-        """Find the first sound batch that starts at or behind `position`, unless the last search tells.
+        """Find the first sound batch that starts at `position` or later, from the last search if it still applies.
 
-        Where many batches in a row are bad, each asks for the same one.
+        If many batches in a row are damaged, each of them searches for the same batch.
         """
         if self._last_search is not None:
             start, found = self._last_search
-            # A sound batch in between would have been found.
+            # The last search would have found a sound batch in between.
             if start <= position and (found is None or position <= found):
                 return found
         found = self._find(position, self.end)
@@ -456,7 +457,7 @@ class _Walk:
         return found
 
     def _find(self, position: int, end: int) -> int | None:
-        """Find the first sound batch from `position` to `end`; None, too, where the budget is used up."""
+        """Find the first sound batch from `position` to `end`; return None if there is none or the budget is spent."""
         length = _MIN_BLOCK
         while self._budget > 0 and position < end:
             block = memoryview(self._file.read(position, min(length, end - position)))
@@ -477,7 +478,7 @@ class _Walk:
         return None
 
     def _batch(self, position: int, size: int) -> dict[str, Any] | None:
-        """Return what `batch_at` does, where the size is known."""
+        """Return the result of `batch_at` for a batch of known size."""
         try:
             batches, consumed = _native.scan(self._file.read(position, size), position, check_crcs=True)
         except (CorruptRecordError, UnsupportedFormatError):
@@ -485,17 +486,17 @@ class _Walk:
         return batches.slice(0, 1).to_pylist()[0] if consumed else None
 
     def _is_good(self, position: int) -> bool:
-        """Tell whether there is a batch whose checksum is right, with offsets of the segment."""
+        """Return whether a batch with a right checksum and offsets of this segment starts at `position`."""
         return self._fits(batch_at(self._file, position, check_crcs=True))
 
     def _seems_batch(self, position: int) -> bool:
-        """Tell whether there is what may be a damaged batch, with offsets of the segment."""
+        """Return whether a possibly damaged batch with offsets of this segment starts at `position`."""
         batch = batch_at(self._file, position)
         offset = None if batch is None else batch["base_offset"]
         return offset is not None and self.next_offset <= offset < self._limit
 
     def _fits(self, batch: dict[str, Any] | None) -> bool:
-        """Tell whether a batch has a right checksum, and offsets of the segment: which of them, the order tells."""
+        """Return whether a batch has a right checksum and offsets of this segment. Their order is checked later."""
         if batch is None or not batch["is_valid"] or batch["base_offset"] is None:
             return False
         return bool(self._base_offset <= batch["base_offset"] <= batch["last_offset"] < self._limit)

@@ -1,8 +1,8 @@
-"""Which records a log should have, by the files around it: checkpoints, producer snapshots, indexes without a `.log`.
+"""Records that a log should have according to its other files: checkpoints, snapshots, indexes without a `.log`.
 
-After a clean shutdown all of them speak of the same log, so records are lost where it ends earlier. After a crash, or
-in a copy of a running broker's files, they may be ahead of what was written. A broker goes by none of them: it serves
-what there is, and writes them anew.
+After a clean shutdown, all of these files describe the same log. If the log ends before them, records are lost. After a
+crash, or in a copy of a running broker's files, they may be ahead of the log. A broker checks none of this: it serves
+the records on disk and rewrites the files.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 
-LOST = "the file is not here, and indexes of it are: a broker starts without what it held"
+LOST = "the file is missing, but its indexes are here: a broker starts without its records"
 
 
 class Promise(NamedTuple):
-    """An end offset that files tell of, and where the log ends.
+    """A log end offset according to other files, which is above the actual end of the log.
 
-    `sources` are these files with what they say. `is_certain`: after a clean shutdown, so that records are lost.
+    Attributes:
+        name: the log's name.
+        end_offset: the actual log end offset.
+        offset: the highest end offset according to the files.
+        sources: the files, each with its end offset.
+        is_certain: whether the log was shut down cleanly, so that records are certainly lost.
     """
 
     name: str
@@ -37,7 +42,7 @@ class Promise(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """Say which offsets that makes missing, and by which files."""
+        """The missing offsets, and the files that report them, as text."""
         return (
             f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: offsets {self.end_offset} to "
             f"{self.offset - 1} are lost"
@@ -51,7 +56,7 @@ class Promise(NamedTuple):
 
 
 class Promises(NamedTuple):
-    """The end offsets that files tell of; None, or none: they do not."""
+    """The end offsets according to a log's other files; None or empty where a file gives none."""
 
     recovery_point: int | None
     high_watermark: int | None
@@ -59,7 +64,7 @@ class Promises(NamedTuple):
     epoch_starts: Sequence[int]
 
     def above(self, end_offset: int, *, name: str, is_certain: bool) -> Promise | None:
-        """Return the highest of them, None if a log that ends there does not end below it."""
+        """Return the highest end offset above `end_offset`; None if there is none."""
         found = [(offset, source) for offset, source in self._ends() if offset > end_offset]
         if not found:
             return None
@@ -68,15 +73,15 @@ class Promises(NamedTuple):
 
     @property
     def agreed_end(self) -> int | None:
-        """Where a log ends after a clean shutdown, if its recovery point and newest snapshot say the same; else None.
+        """The log end offset after a clean shutdown, if the recovery point and the newest snapshot agree; else None.
 
-        A broker that shuts down writes both when it closes the log.
+        A broker writes both when it closes the log at shutdown.
         """
         newest = self.snapshots[-1] if self.snapshots else None
         return newest if newest == self.recovery_point else None
 
     def _ends(self) -> Iterator[tuple[int, str]]:
-        """Yield end offsets, and which file tells of each."""
+        """Yield end offsets, each with the name of its file."""
         for offset, name in (
             (self.recovery_point, checkpoints.RECOVERY_POINTS),
             (self.high_watermark, checkpoints.HIGH_WATERMARKS),
@@ -90,13 +95,13 @@ class Promises(NamedTuple):
 
 
 def promised_end(log: Log) -> Promise | None:
-    """Return the highest end offset that the files of a log at rest tell of, None if it does not end below it."""
-    # A broker that stops writes the checkpoints before it lets go of the lock.
+    """Return the highest end offset in the files of a log at rest that is above its actual end; None without one."""
+    # A broker that stops writes the checkpoints before it releases the lock.
     if log.root.is_locked:
         return None
     is_clean = log.root.is_clean
     starts: list[int] = []
-    # A read needs no epochs.
+    # A read works without epochs.
     with suppress(CorruptRecordError):
         starts = [epoch.start_offset for epoch in log.leader_epochs]
     promises = Promises(log.recovery_point, log.high_watermark, log.snapshots, starts)
@@ -104,14 +109,14 @@ def promised_end(log: Log) -> Promise | None:
 
 
 def agreed_end(log: Log) -> int | None:
-    """Return where a log at rest ends by its files, if they are at one about that; see `Promises.agreed_end`."""
+    """Return the log end offset on which the files of a log at rest agree, or None; see `Promises.agreed_end`."""
     if log.root.is_locked or not log.root.is_clean:
         return None
     return Promises(log.recovery_point, log.high_watermark, log.snapshots, ()).agreed_end
 
 
 def above_in_words(end_offset: int, agreed: int) -> str:
-    """Explain that a log ends above the offset at which it was closed."""
+    """Return the explanation for a log that ends above the offset at which it was closed."""
     return (
         f"its last batch ends at {end_offset}, and the log at {agreed}, by {checkpoints.RECOVERY_POINTS} and "
         f"{segment_file(agreed, SNAPSHOT)}: the batch was moved"
@@ -119,25 +124,25 @@ def above_in_words(end_offset: int, agreed: int) -> str:
 
 
 def cut_short_in_words(size: int, entry: tuple[int, int]) -> str:
-    """Say what the last entry of an offset index, an offset and a position, tells of behind the end of the `.log`.
+    """Return the explanation for a `.log` that is shorter than the last entry of its index, an offset and a position.
 
     >>> cut_short_in_words(80, (5, 160))
-    'the file ends at 80, and its index has offset 5 at 160: a broker starts without what was behind the end'
+    'the file ends at 80, and its index has offset 5 at 160: a broker starts without the records after the end'
     """
     offset, position = entry
     return (
-        f"the file ends at {size}, and its index has offset {offset} at {position}: a broker starts without what was "
-        "behind the end"
+        f"the file ends at {size}, and its index has offset {offset} at {position}: a broker starts without the "
+        "records after the end"
     )
 
 
 def lost_in_words(base_offset: int, following: int | None) -> str:
-    """Say what is missing with a `.log`; `following`: the base offset of the segment behind it.
+    """Return the explanation for a missing `.log`. `following` is the base offset of the next segment.
 
     >>> lost_in_words(4, 8)
-    'offsets 4 to 7 are lost: 00000000000000000004.log is not here, and indexes of it are'
+    'offsets 4 to 7 are lost: 00000000000000000004.log is missing, but its indexes are here'
     """
     lost = (
         f"all from offset {base_offset} on is" if following is None else f"offsets {base_offset} to {following - 1} are"
     )
-    return f"{lost} lost: {segment_file(base_offset, LOG)} is not here, and indexes of it are"
+    return f"{lost} lost: {segment_file(base_offset, LOG)} is missing, but its indexes are here"

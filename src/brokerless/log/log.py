@@ -1,4 +1,4 @@
-"""`Log`: one topic-partition at rest, read as a consumer reads it."""
+"""`Log`: one topic-partition at rest, read with a consumer's semantics."""
 
 from __future__ import annotations
 
@@ -43,26 +43,28 @@ _TARGET_BYTES = 128 << 20
 
 
 class Log:
-    """A partition directory, or one `.log` file of it. What is listed and read is kept: make a new one to look again.
+    """A partition directory, or one `.log` file of it.
 
-    The directory around a partition directory is taken for the broker's log directory, whose checkpoints give the log
-    start offset and the high watermark. A `.log` file is read as part of its partition; outside a partition
-    directory its topic and partition are None.
+    The parent of a partition directory counts as the broker's log directory. Its checkpoints give the log start offset
+    and the high watermark. A `.log` file is read as part of its partition. Outside a partition directory, its topic
+    and partition are None.
+
+    A log caches directory listings and small files. Create a new one to see later changes.
 
     Args:
-        path: the directory or the file.
-        root: the log directory around it, where several logs share what was read of its files; None: it is found.
+        path: the partition directory or the `.log` file.
+        root: the log directory around it, to share its cached files between logs; None: the parent directory.
 
     Attributes:
-        path: as given.
-        is_file: whether it is a single file.
-        topic: None if the directory's name says none.
-        partition: likewise.
-        root: the log directory around it.
+        path: the path as given.
+        is_file: whether `path` is a single file.
+        topic: the topic; None if the directory name has none.
+        partition: the partition number; None if the directory name has none.
+        root: the log directory around the partition directory.
 
     Raises:
-        FileNotFoundError: there is nothing at `path`.
-        ValueError: the directory is not one partition's.
+        FileNotFoundError: `path` does not exist.
+        ValueError: the directory is not a partition directory, or the file is not a `.log` file.
 
     >>> log = Log(SAMPLE)
     >>> log.name, log.log_start_offset, log.log_end_offset
@@ -89,11 +91,11 @@ class Log:
                 is_around = LogDirFiles.is_root(storage.list_directory(absolute))
                 cure = f"; it is a log directory: LogDirs({self.path!r}) reads all its topics" if is_around else ""
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment{cure}") from error
-        # The checkpoints speak of the partition that has the name now: of a topic that was made anew.
+        # The topic may have been created again. The checkpoints then describe the new partition of that name.
         self._is_former = leftover in ("delete", "stray")
         around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
         if root is None and is_remote(around):
-            # Of a store, what is said of the checkpoints comes from the last listing, of whoever made it.
+            # On an object store, whether a checkpoint exists is answered from the last listing. Renew it.
             with contextlib.suppress(OSError):
                 storage.list_directory(around)
         self.root = root or LogDirFiles(around)
@@ -106,7 +108,7 @@ class Log:
         return f"<b>{html.escape(self.name)}</b><ul>{rows}<li><code>{html.escape(self.path)}</code></li></ul>"
 
     def _summary(self) -> list[str]:
-        """Return what a look at names and sizes says of the log; nothing where it cannot be read."""
+        """Return facts from file names and sizes; an empty list if the log cannot be read."""
         with contextlib.suppress(OSError, BrokerlessError, ValueError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             start, end = self.log_start_offset, self.log_end_offset
@@ -133,10 +135,12 @@ class Log:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Read rows into one table in memory; the arguments are those of `read`.
+        """Read rows into one table in memory. The arguments are those of `read`.
+
+        With `on_corrupt="skip"`, a warning names each lost range.
 
         Raises:
-            CorruptRecordError: damage. With `on_corrupt="skip"` a warning names each lost range.
+            CorruptRecordError: the log is damaged, and `on_corrupt` is "raise".
 
         >>> Log(SAMPLE).to_table(columns=["offset", "key"], limit=3).to_pydict()["offset"]
         [0, 1, 2]
@@ -158,12 +162,12 @@ class Log:
 
     @property
     def name(self) -> str:
-        """`topic-partition` in Kafka's way, or the path where there is none."""
+        """`topic-partition`, as Kafka writes it; the path if the topic is not known."""
         return self.path if self.topic is None else f"{self.topic}-{self.partition}"
 
     @cached_property
     def topic_id(self) -> str | None:
-        """The topic's id, from partition.metadata (22 characters of URL-safe base64)."""
+        """The topic id from partition.metadata (22 characters of URL-safe base64); None if the file is absent."""
         content = self._small_file(checkpoints.PARTITION_METADATA)
         if content is None:
             return None
@@ -172,7 +176,7 @@ class Log:
 
     @cached_property
     def leader_epochs(self) -> list[LeaderEpoch]:
-        """The lines of the leader-epoch-checkpoint; empty without one, as for magic 0 and 1."""
+        """The entries of the leader-epoch-checkpoint; empty without that file, as for magic 0 and 1."""
         content = self._small_file(checkpoints.LEADER_EPOCHS)
         if content is None:
             return []
@@ -181,7 +185,7 @@ class Log:
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """The segments to be read, ascending."""
+        """The segments that a read covers, in offset order."""
         kinds, swapped, _, lost = self._live
         bases = list(kinds)
         following = [*bases[1:], None]
@@ -199,12 +203,12 @@ class Log:
         if own and self.topic is not None:
             return own
         lone = self._lone_segment()
-        # With a name that its batches bear out, its indexes count too.
+        # If the batches confirm the offset in the file name, its indexes are used, too.
         return own if own and own[0].base_offset == lone.base_offset else [lone]
 
     @cached_property
     def whole(self) -> Log:
-        """The log of the whole partition: of a file, that of the directory that it counts in."""
+        """The log of the whole partition; this log itself for a file that is not one of its directory's segments."""
         if not self.is_file or self.topic is None:
             return self
         whole = Log(self._directory, root=self.root)
@@ -222,12 +226,12 @@ class Log:
 
     @property
     def extent(self) -> Extent:
-        """Where the last segment ends: see `Segment.extent`. Behind damage, where the last sound batch ends."""
+        """The end of the last segment: see `Segment.extent`. With damage there, the end of its last sound batch."""
         return self._end[0]
 
     @cached_property
     def _end(self) -> tuple[Extent, Missing | None]:
-        """Return where the last segment ends, and what damage behind its last sound batch has taken."""
+        """Return where the last segment ends, and the records lost to damage after its last sound batch."""
         if not self.segments:
             return Extent(0, 0), None
         segment = self.segments[-1]
@@ -246,12 +250,12 @@ class Log:
 
     @property
     def damaged_end(self) -> Missing | None:
-        """What damage has taken behind the last sound batch; None: the log ends with that batch."""
+        """The records lost to damage after the last sound batch; None if the log ends with that batch."""
         return self._end[1]
 
     @property
     def lost_end(self) -> Missing | None:
-        """The records surely lost at the log's end: by damage, or because it ends below where it was closed."""
+        """The records certainly lost at the end: by damage, or since the log ends below where it was closed."""
         promise = self.promised_end
         if self.damaged_end is not None or promise is None or not promise.is_certain:
             return self.damaged_end
@@ -260,9 +264,9 @@ class Log:
 
     @cached_property
     def limit_offset(self) -> int | None:
-        """Where the log ends by the files around it, if its last batch contradicts them; None: it does not.
+        """The log end offset according to other files, if the last batch contradicts them; else None.
 
-        A flipped bit of the last base offset, which no checksum covers, moves the end of the log.
+        No checksum covers base offsets: a flipped bit in the last one moves the end of the log.
         """
         if self.is_file:
             return None if self.whole is self else self.whole.limit_offset
@@ -272,69 +276,69 @@ class Log:
         extent = self.segments[-1].extent(is_clean=True)
         if extent.damage is None and extent.next_offset <= agreed:
             return None
-        # A broker may have started since some of the files were read: all are, once more.
+        # A broker may have started since some of the files were read: read all of them again.
         return agreed_end(Log(self._directory, root=LogDirFiles(self.root.path)))
 
     @cached_property
     def log_start_offset(self) -> int:
-        """The lowest offset of the log: the checkpointed one, or the first segment's.
+        """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch, and, where older segments were moved to remote storage, below what is here.
+        It may lie inside a batch. It lies below the local segments if older ones were moved to remote storage.
         """
         checkpointed = self._of_partition(self.root.log_start_offsets)
         if not self.segments:
             return checkpointed or 0
         first = self.segments[0].base_offset
-        # The segments before a lone file are beside it.
+        # The segments before a single file lie beside it: they were not moved to remote storage.
         epochs: list[checkpoints.LeaderEpoch] = []
         if (checkpointed or 0) < first and not self.is_file:
-            # A read needs no epochs: without them what is here is all there is.
+            # A read works without epochs: the log then starts at its first local segment.
             with contextlib.suppress(CorruptRecordError):
                 epochs = self.leader_epochs
         return log_start_offset(checkpointed, first, epochs)
 
     @property
     def local_log_start_offset(self) -> int:
-        """The lowest offset that can be read here."""
+        """The lowest offset that can be read from this directory."""
         return max(self.log_start_offset, self.segments[0].base_offset) if self.segments else self.log_start_offset
 
     @property
     def missing_offsets(self) -> tuple[int, int] | None:
-        """The range [start, end) that belongs to the log but is not here: moved to remote storage, or deleted."""
+        """The range [start, end) that belongs to the log but not to this directory: in remote storage, or deleted."""
         if self.log_start_offset < self.local_log_start_offset:
             return self.log_start_offset, self.local_log_start_offset
         return None
 
     @cached_property
     def log_end_offset(self) -> int:
-        """One above the last batch's last offset; where the end is damaged, above the last batch before the damage."""
+        """The offset after the last batch; with damage at the end, the offset after the last batch before it."""
         is_below = self.extent.end_position > 0 and self.extent.next_offset < self.log_start_offset
-        # Damage may hide rows, and a read meets it. Records of a running broker's may be deleted while we look; one
-        # file of several may well be below.
+        # No warning in three cases: a read reports damage; a running broker may delete records meanwhile; a single
+        # file may well end below the log start offset.
         if is_below and not self.extent.damage and not self.is_file and not self.root.is_locked:
             warnings.warn(
                 f"{self.name} ends at {self.extent.next_offset}, below its start offset {self.log_start_offset} in "
-                f"{self.root.path}/{checkpoints.LOG_START_OFFSETS}: no row is seen, and a broker that starts deletes "
-                "all",
+                f"{self.root.path}/{checkpoints.LOG_START_OFFSETS}: a read returns no row, and a broker deletes all "
+                "segments when it starts",
                 stacklevel=2,
             )
         return max(self.log_start_offset, self.extent.next_offset)
 
     @property
     def high_watermark(self) -> int | None:
-        """The high watermark as last checkpointed; None if there is none. It may lie outside the log as it is now."""
+        """The last checkpointed high watermark; None if there is none. It may lie outside the present log."""
         return self._of_partition(self.root.high_watermarks)
 
     @property
     def recovery_point(self) -> int | None:
-        """The first possibly unflushed offset as last checkpointed; None if there is none."""
+        """The last checkpointed recovery point: the first offset that may not be flushed. None if there is none."""
         return self._of_partition(self.root.recovery_points)
 
     @cached_property
     def promised_end(self) -> Promise | None:
-        """The log end offset that the directory's own files tell of, if the log ends below it; None: it does not.
+        """The log end offset according to the directory's other files, if the log ends below it; else None.
 
-        A live broker's files are not compared: they change one after the other.
+        The files of a live broker are not compared, because they change one after the other.
         """
         if self.is_file:
             whole = self.whole
@@ -342,12 +346,12 @@ class Log:
             return whole.promised_end if is_end else None
         if promised_end(self) is None:
             return None
-        # A broker may have written on, or stopped, since some of the files were read: all are, once more.
+        # A broker may have written or stopped since some of the files were read: read all of them again.
         return promised_end(Log(self._directory, root=LogDirFiles(self.root.path)))
 
     @cached_property
     def missing_before(self) -> Missing | None:
-        """The records that other files tell of before the first segment, or of a log without segments."""
+        """The records missing before the first segment, or from a log without segments, according to other files."""
         if self.is_file or self.root.is_locked:
             return None
         first = self.segments[0].base_offset if self.segments else None
@@ -366,21 +370,21 @@ class Log:
 
     @property
     def missing(self) -> list[Missing]:
-        """The records that the directory's own files tell of, and that are not in it. Empty where nothing is known."""
+        """The records that should be in the directory according to its other files, but are not."""
         found = [] if self.missing_before is None else [self.missing_before]
         for segment in self.segments:
             found += self.missing_after(segment)
         return found
 
     def missing_after(self, segment: Segment) -> list[Missing]:
-        """Return the records that a segment lacks at its end, and those missing behind it."""
+        """Return the records missing at the end of a segment and between it and the next one."""
         if segment.limit_offset <= self.log_start_offset:
             # Deleted records are not missing.
             return []
         found = []
         for missing in self.missing_behind(segment):
             if segment.lost == missing.start_offset:
-                # A cleaner may have merged it with the one before.
+                # A cleaner may have merged the lost segment with this one.
                 walk = _native.HeaderWalk()
                 with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
                     segment.walk(walk, file, 0, file.size())
@@ -390,8 +394,8 @@ class Log:
         return [*found, *self._cut_short(segment)]
 
     def _cut_short(self, segment: Segment) -> Iterator[Missing]:
-        """Yield what an older segment's index tells of behind its end. A read that comes there looks by itself."""
-        # Of a store that would be a request a segment.
+        """Yield the records that an older segment's index knows after the file's end. A read checks that on its own."""
+        # On an object store, this check costs a request for each segment.
         if not self.trusts_index(segment) or is_remote(segment.path):
             return
         if segment.entry_behind(0, segment.size) is None:
@@ -406,20 +410,20 @@ class Log:
     def trusts_index(self, segment: Segment) -> bool:
         """Return whether a segment's index certainly belongs to its `.log`.
 
-        A cleaner replaces both. A copy of a running broker's files may have the index of before.
+        A cleaner replaces both. A copy of a running broker's files may combine an old index with a new `.log`.
         """
         if self.root.is_locked:
             return False
         return self.root.is_clean or segment.base_offset >= (self._of_partition(self.root.first_dirty_offsets) or 0)
 
     def contradictions(self) -> list[str]:
-        """Say what the directory's own files tell of and the log lacks, or may lack after a crash; none: nothing."""
+        """Return a message for each range of records that the log lacks, or may lack, according to other files."""
         found = [f"{missing.path}: {missing.reason}" for missing in self.missing]
         promise = self.promised_end
         return found if promise is None or promise.is_certain else [*found, str(promise)]
 
     def missing_behind(self, segment: Segment) -> tuple[Missing, ...]:
-        """Return the records behind a segment that the directory's own files tell of and do not hold."""
+        """Return the records missing between a segment and the next one, according to the directory's other files."""
         found = []
         promise = self.promised_end if segment.is_last else None
         certain = promise if promise is not None and promise.is_certain else None
@@ -429,14 +433,14 @@ class Log:
             if is_lost(path):
                 end = segment.next_base_offset if certain is None else certain.offset
                 found.append(Missing(path, segment.lost, end, LOST))
-        # Of a newest segment that is gone both tell.
+        # If the newest segment is gone, its indexes and the promised end report the same records.
         if certain is not None and not (found and segment.lost == self.log_end_offset):
             found.append(Missing(segment.path, self.log_end_offset, certain.offset, str(certain)))
         return tuple(found)
 
     @cached_property
     def last_stable_offset(self) -> int:
-        """Where `read_committed` ends: at the first transaction without a marker, as if all were replicated."""
+        """The end of a `read_committed` read: where the first open transaction starts, as if all were replicated."""
         return stable_end(self, "latest")
 
     def plan(
@@ -451,38 +455,43 @@ class Log:
         on_corrupt: OnCorrupt = "raise",
         verify_transactions: bool = False,
     ) -> list[Split]:
-        """Cut a read into splits. Reads names, small files and batch headers; records only where a time is looked up.
+        """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
-        The headers are those at the end of the active segment, and where times or transactions are asked for that no
-        index tells for sure, of other segments. The records are those of the batch that has the time.
+        Planning reads file names, small files and some batch headers. The headers are those at the end of the active
+        segment and, for times and transactions, those that no index can replace. Planning reads records only to look
+        up a time, and then only those of one batch.
 
         Args:
-            start_offset: the first offset wanted; "earliest" (default) is the lowest that is here.
-            end_offset: the first offset not wanted; "latest" is the log end offset, "high-watermark" the
-                checkpointed high watermark. The default is the latter while a live broker holds the directory's lock
-                and has checkpointed one, because what is above may still be truncated, and else the former.
-            start_timestamp: start where the broker's look-up of this time points (ms since 1970, a datetime or ISO
-                8601 text; UTC unless it says otherwise); no answer: at the log end.
-                Damage directly before that is met, too: records of the time may be in it.
-            end_timestamp: end where the look-up of this time points; no answer: at the log end. With offsets
-                too, the narrower counts.
-            isolation_level: "read_uncommitted", or "read_committed": without aborted transactions, up to the last
-                stable offset.
-            target_bytes: about how much of a file goes into a split; None: whole files.
-            on_corrupt: "raise", or "skip": leave out bad batches and report them (`Reader.lost`). Then splits are
-                whole files, which are read twice: first to find all sound batches.
-            verify_transactions: walk the markers from the first segment, whatever producer snapshots say is open.
+            start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory;
+                "latest" is the end of the visible log.
+            end_offset: the offset to stop before. "latest" is the log end offset, "high-watermark" the checkpointed
+                high watermark. The default is "high-watermark" while a live broker holds the directory's lock and
+                has checkpointed one, because records above it may still be truncated. Otherwise it is "latest".
+            start_timestamp: start at the first record with this time or a later one, by the broker's look-up (ms
+                since 1970, a datetime or ISO 8601 text; UTC by default); at the log end if there is none. The read
+                includes damage directly before that record, because it may hide records of that time.
+            end_timestamp: stop before the first record with this time or a later one; at the log end if there is
+                none. If offsets are given, too, the narrower range counts.
+            isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions and stop at the
+                last stable offset.
+            target_bytes: the approximate number of file bytes in a split; None: whole files.
+            on_corrupt: "raise", or "skip" to leave out damaged batches and report them in `Reader.lost`. With "skip",
+                splits are whole files, and each file is read twice: first to find all sound batches.
+            verify_transactions: walk the markers from the first segment and ignore the producer snapshots.
 
         Raises:
-            OffsetOutOfRangeError: `start_offset` is below the lowest offset here or above the log end offset.
-            CorruptRecordError: damage, or missing records, where the answer to a time may be; with "skip" they are
-                passed over, and reported where they are directly before it.
-            ValueError: an unknown word, a negative time, splits without a byte, or no high watermark where one is
-                asked for.
+            OffsetOutOfRangeError: `start_offset` is below the lowest local offset or above the log end offset.
+            CorruptRecordError: damage or missing records may hide the record that a time looks for. With "skip", they
+                are passed over, and reported if they lie directly before that record.
+            ValueError: an unknown word, a negative time, `target_bytes` below 1, or "high-watermark" without a
+                checkpointed high watermark.
+
+        >>> [(split.start_offset, split.position) for split in Log(SAMPLE).plan(120)]
+        [(120, 1941)]
         """
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
         if target_bytes is not None and target_bytes < 1:
-            raise ValueError(f"target_bytes {target_bytes}: at least 1 needed")
+            raise ValueError(f"target_bytes {target_bytes}: expected 1 or more")
         found = bounds(
             self,
             start_offset,
@@ -504,12 +513,12 @@ class Log:
             target_bytes=target_bytes,
             on_corrupt=on_corrupt,
         )
-        # A time has its own look at what is missing before it.
+        # The look-up of a time checks for missing records on its own.
         is_from_start = start_offset in (None, "earliest") and start_timestamp is None
         first = self.missing_before
         is_met = first is not None and (is_from_start or found.start_offset <= first.start_offset)
         missing = [first] if first is not None and is_met and first.start_offset < found.limit else []
-        # What is in doubt is met behind the rows before it, or, where it is skipped, reported there.
+        # A read reaches a transaction in doubt after the rows before it: it fails there or, with "skip", reports it.
         doubtful = [
             Missing(doubt.path, doubt.first_offset, doubt.end_offset, doubt.reason, doubt.position)
             for doubt in sorted(found.doubts, key=lambda doubt: doubt.first_offset)
@@ -529,8 +538,8 @@ class Log:
                 missing=(missing,),
             )
 
-        before = [absent(one, one.start_offset) for one in missing]
-        return [*before, *splits, *(absent(one, found.start_offset) for one in doubtful)]
+        before = [absent(records, records.start_offset) for records in missing]
+        return [*before, *splits, *(absent(records, found.start_offset) for records in doubtful)]
 
     def read(
         self,
@@ -546,13 +555,25 @@ class Log:
         check_crcs: bool = True,
         limit: int | None = None,
     ) -> Reader:
-        """Read rows, in the order of their offsets; for the choice of rows see `plan`, for the rest `read_split`.
+        """Read rows in offset order.
+
+        Args:
+            start_offset: see `plan`.
+            end_offset: see `plan`.
+            start_timestamp: see `plan`.
+            end_timestamp: see `plan`.
+            isolation_level: see `plan`.
+            on_corrupt: see `plan`.
+            verify_transactions: see `plan`.
+            columns: see `read_split`.
+            check_crcs: see `read_split`.
+            limit: stop after this many rows.
 
         Returns:
-            An iterator of `pyarrow.RecordBatch`, of some 65,536 rows or 2 MB each.
+            An iterator of `pyarrow.RecordBatch`, each of about 65,536 rows or 2 MB.
 
         Raises:
-            CorruptRecordError: while reading: damage. The rows before it were handed out.
+            CorruptRecordError: raised at the damage, after all rows before it were returned.
 
         >>> log = Log(SAMPLE)
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
@@ -571,27 +592,31 @@ class Log:
         return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the headers of all batches, segment after segment, as Arrow: a row a batch.
+        """Yield the headers of all batches as Arrow, segment after segment, one row for each batch.
 
         The columns are `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
         compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp
         max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`. Values are those of Kafka's
         accessors: a v0 or v1 entry has no producer (-1) and no records_count (null).
 
-        Batches below the log start offset are there too. `position` counts from the start of each segment's file:
-        `segments` has a `scan` of each.
+        Batches below the log start offset are included. `position` counts from the start of each segment's file. To
+        scan one segment, call `scan` on an element of `segments`.
 
         Args:
-            check_crcs: verify checksums, and say in a column `is_valid` what came of it.
+            check_crcs: verify checksums and add the result as a column `is_valid`.
 
         Raises:
             CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
+
+        >>> headers = next(Log(SAMPLE).scan())
+        >>> headers["base_offset"][0].as_py(), headers["compression"][0].as_py()
+        (0, 'none')
         """
         for segment in self.segments:
             yield from segment.scan(check_crcs=check_crcs)
 
     def header_walk(self) -> _native.HeaderWalk:
-        """Walk all batch headers and return what they say together: formats, codecs, times, transactions.
+        """Walk all batch headers and return their summary: formats, codecs, times, transactions.
 
         Raises:
             CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
@@ -610,22 +635,24 @@ class Log:
     def offsets_for_times(
         self, timestamp: Time, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> OffsetAndTimestamp:
-        """Answer what a broker answers (ListOffsets), by what is here: times are not looked up in remote segments.
+        """Return the offset for a time, as a broker does (ListOffsets). Remote segments are not searched.
 
         Args:
             timestamp: ms since 1970, a datetime or ISO 8601 text; or one of Kafka's numbers: -1 latest, -2 earliest,
-                -3 largest timestamp, -4 earliest here, -5 latest in remote storage (here: one below what is here), -6
-                earliest to be uploaded there (none where nothing is; that of a tiered log is not known here).
-            isolation_level: with "read_committed", nothing at or above the last stable offset is an answer.
+                -3 largest timestamp, -4 earliest local, -5 latest in remote storage (answered as the offset below the
+                first local one), -6 earliest pending upload (none if the log has no remote segments).
+            isolation_level: with "read_committed", only offsets below the last stable offset are answers.
 
         Returns:
-            `(offset, timestamp, leader_epoch)`: offset -1 for none, timestamp -1 for all but times and -3. The epoch
-            of "latest" is the last one known, 0 where the log knows none (magic 0 and 1).
+            `(offset, timestamp, leader_epoch)`. The offset is -1 if there is no answer. The timestamp is -1 except
+            for times and for -3. The epoch of "latest" is the last one known, or 0 if the log has none (magic 0 and 1).
 
         Raises:
-            CorruptRecordError: damage, or missing records, directly before the answer, or at the log's end if there is
-                none.
-            ValueError: another negative number; -6 of a log with remote segments.
+            CorruptRecordError: damage or missing records directly before the answer, or at the log's end without one.
+            ValueError: another negative number, or -6 for a log with remote segments.
+
+        >>> Log(SAMPLE).offsets_for_times(-1).offset
+        150
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
         end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)
@@ -646,7 +673,7 @@ class Log:
     def _live(self) -> file_names.LiveFiles:
         names = journal.in_force(self._directory, storage.list_directory)
         if self.topic is None and self.is_file:
-            # What else lies beside a lone file may be of other partitions.
+            # Other files beside a single file may belong to other partitions.
             own = self._file_name.partition(".")[0] + "."
             names = [name for name in names if name.startswith(own)]
 
@@ -656,7 +683,7 @@ class Log:
         return file_names.live_files(names, next_offset_of)
 
     def _lone_segment(self) -> Segment:
-        """Return the segment of a file that stands alone: no number in its name may hide the rows that it holds."""
+        """Return the segment of a single file. A base offset in its name must not hide rows that it holds."""
         named = file_names.live_base_offset(self._file_name)
         with storage.File(f"{self._directory}/{self._file_name}") as file:
             first = batch_at(file, 0)

@@ -1,4 +1,4 @@
-"""What a read covers: words, numbers and times become offsets, and the isolation level its aborted transactions."""
+"""The offset range of a read: words, numbers and times resolved to offsets, and the transactions to leave out."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ _Offset = TypeVar("_Offset", StartOffset | None, EndOffset | None)
 
 
 class Bounds(NamedTuple):
-    """The rows of [start_offset, end_offset), without those of `aborted`.
+    """The rows of a read: those in [start_offset, end_offset), without those of `aborted`.
 
-    `limit` is the lowest end that was asked for. Where it is above the log end offset, damage at the end is met.
-    `doubts` are transactions of which it is not known whether they were committed: a read that does not skip them ends
-    at the first. `is_to_end`: what comes behind the log end might have been read, too.
+    Attributes:
+        start_offset: the first offset to read.
+        end_offset: the offset to stop before.
+        limit: the lowest requested end. If it is above the log end offset, the read includes damage at the end.
+        aborted: the transactions to leave out.
+        doubts: transactions that may be committed or aborted. A read that does not skip them ends at the first.
+        is_to_end: whether the read would also cover records after the present log end.
     """
 
     start_offset: int
@@ -39,10 +43,10 @@ class Bounds(NamedTuple):
     is_to_end: bool
 
     def stretches(self, log: Log) -> list[Stretch]:
-        """Return what is read of which segments."""
+        """Return the stretches of segments that the read covers."""
         found = []
         next_offset, end, damage, last_batch = log.extent
-        # Behind damage the log may go on, but not above what it is limited to.
+        # The log may continue after damage, but not beyond its limit offset.
         known, limit_offset = (None, log.limit_offset) if damage else (next_offset, next_offset)
         is_open = self.limit > log.log_end_offset or self.limit == NO_END
         for segment in log.segments:
@@ -50,7 +54,7 @@ class Bounds(NamedTuple):
             if following is not None:
                 if following > self.start_offset and segment.base_offset < self.end_offset:
                     end_offset = min(self.end_offset, following)
-                    # A live broker's cleaner may have put the next segment into this one since they were listed.
+                    # A live broker's cleaner may have merged the next segment into this one since they were listed.
                     limit = None if log.root.is_locked else following
                     trusts = log.trusts_index(segment)
                     found.append(Stretch(segment, segment.size, end_offset, following, None, limit, missing, trusts))
@@ -72,7 +76,7 @@ def bounds(
     verify_transactions: bool,
     skips: bool,
 ) -> Bounds:
-    """Resolve the arguments of `Log.plan`."""
+    """Resolve the arguments of `Log.plan` to offsets."""
     check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
     start_timestamp = None if start_timestamp is None else to_ms("start_timestamp", start_timestamp)
     end_timestamp = None if end_timestamp is None else to_ms("end_timestamp", end_timestamp)
@@ -86,7 +90,7 @@ def bounds(
         found = end_at(log, end_timestamp, isolation_level, end_offset, skips=skips)
         limits += [] if found is None else [found]
     asked = [] if start_timestamp is not None and start_offset in (None, "earliest") else [start_offset]
-    # A high watermark may be above what the log has lost at its end.
+    # If the log has lost records at its end, the high watermark may be above the log end offset.
     latest = min(visible, log.log_end_offset)
     starts = [_start(log, offset, latest) for offset in asked]
     if start_timestamp is not None:
@@ -99,7 +103,7 @@ def bounds(
     if is_committed:
         end = visible_end(log.whole, end_offset)
         aborted, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
-        # A marker behind the log end would let the read go on.
+        # A marker after the log end would let the read continue.
         is_to_end |= unstable is not None and unstable < min(limits, default=NO_END)
         limits += [] if unstable is None else [unstable]
         doubts = [doubt for doubt in doubts if doubt.first_offset < min(limits, default=NO_END)]
@@ -112,14 +116,14 @@ def bounds(
 
 
 def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
-    """Return where a `read_uncommitted` read ends, but for an offset given as a number.
+    """Return where a `read_uncommitted` read ends; for an `end_offset` given as a number, the log end offset.
 
     Raises:
-        ValueError: an unknown word, a negative number, or no high watermark where it is asked for.
+        ValueError: an unknown word, a negative number, or "high-watermark" without a checkpointed one.
     """
     if isinstance(end_offset, int):
         if end_offset < 0:
-            raise ValueError(f"end_offset {end_offset} is negative")
+            raise ValueError(f"end_offset {end_offset} is negative: expected 0 or more")
         return log.log_end_offset
     if end_offset is None:
         is_live = log.root.is_locked and log.high_watermark is not None
@@ -131,7 +135,7 @@ def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
 
 
 def _high_watermark(log: Log) -> int:
-    """Return the checkpointed high watermark; within the log as it is now, unless its end is lost."""
+    """Return the checkpointed high watermark, clipped to the present log unless records at its end are lost."""
     if log.high_watermark is None:
         raise ValueError(f"no high watermark of {log.name} is checkpointed in {log.root.path}")
     high_watermark = max(log.high_watermark, log.log_start_offset)
@@ -139,10 +143,11 @@ def _high_watermark(log: Log) -> int:
 
 
 def stable_end(log: Log, end_offset: EndOffset | None = None, *, skips: bool = False) -> int:
-    """Return where a `read_committed` read ends, but for an offset given as a number.
+    """Return where a `read_committed` read ends; an `end_offset` given as a number sets no limit.
 
     Raises:
-        CorruptRecordError: damage may hide the marker of a transaction; with `skips` it counts as ended there.
+        CorruptRecordError: damage may hide the marker of a transaction. With `skips`, the transaction counts as ended
+            there.
     """
     unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset), skips=skips)
     end = visible_end(log, end_offset)
@@ -150,12 +155,12 @@ def stable_end(log: Log, end_offset: EndOffset | None = None, *, skips: bool = F
 
 
 def _plain(offset: _Offset) -> _Offset:
-    """Take numbers of other libraries for what they are."""
+    """Convert integers of other libraries, such as NumPy's, to `int`."""
     return offset if offset is None or isinstance(offset, str) else operator.index(offset)
 
 
 def check_word(option: str, word: str, known: tuple[str, ...]) -> None:
-    """Refuse a word that is not known, naming the nearest that is."""
+    """Refuse an unknown word, and name the nearest known one."""
     if word not in known:
         raise unknown(option, str(word), known)
 
@@ -184,11 +189,11 @@ def start_at(
     *,
     skips: bool,
 ) -> int | None:
-    """Return where a read of the records since a time starts; None: there are none.
+    """Return the offset at which a read from `timestamp` on starts; None if no record is that late.
 
     Raises:
-        CorruptRecordError: damage, or missing records, where they may be; with `skips` the read starts there, if they
-            are directly before the first record.
+        CorruptRecordError: damage or missing records may hide the first such record. With `skips`, the read starts
+            at the damage if it lies directly before the first record found.
         ValueError: a negative time.
     """
     found = _since(log, timestamp, skips=skips)
@@ -204,18 +209,21 @@ def end_at(
     *,
     skips: bool,
 ) -> int | None:
-    """Return where a read of the records before a time ends; None: no record is that late. Errors as of `start_at`."""
+    """Return the offset at which a read up to `timestamp` ends; None if no record is that late.
+
+    Raises the errors of `start_at`.
+    """
     offset = _since(log, timestamp, skips=skips).answer.offset
     return offset if 0 <= offset < _end_of_answers(log, isolation_level, end_offset) else None
 
 
 def _since(log: Log, timestamp: int, *, skips: bool) -> timestamps.Since:
     if timestamp < 0:
-        raise ValueError(f"not a time: {timestamp} is not ms since the epoch")
+        raise ValueError(f"not a time: {timestamp} is negative; expected ms since 1970")
     return timestamps.since(log, timestamp, skips=skips)
 
 
 def _end_of_answers(log: Log, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
-    """Return the first offset that is no answer to a time. Where a transaction is in doubt, the read itself says so."""
+    """Return the offset below which answers to a time must lie. The read itself reports transactions in doubt."""
     is_committed = isolation_level == "read_committed"
     return stable_end(log, end_offset, skips=True) if is_committed else visible_end(log, end_offset)

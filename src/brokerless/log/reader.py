@@ -1,4 +1,4 @@
-"""Reading splits: chunks of a file through one buffer, decoded into Arrow."""
+"""Readers of splits: they read a file in chunks through one buffer and decode the chunks into Arrow."""
 
 from __future__ import annotations
 
@@ -26,15 +26,23 @@ if TYPE_CHECKING:
     from brokerless.log.split import Missing, Split
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-"""The columns of Spark's Kafka source, with headers: what is read unless told otherwise."""
+"""The default columns of a read: those of Spark's Kafka source, with headers."""
 _MAX_ROWS = 65536
 
 
 class LostRange(NamedTuple):
-    """What `on_corrupt="skip"` left out.
+    """A range of offsets that a read with `on_corrupt="skip"` left out.
 
-    Any offset in [start_offset, end_offset) may have been there (none if they are equal); `end_offset` is None where
-    the end of the log is not known either. `position` is where the bad batch starts in the file `path`.
+    Attributes:
+        path: the damaged file.
+        position: the byte position of the damaged batch.
+        start_offset: the first offset that may be lost.
+        end_offset: the offset after the last one that may be lost. Equal to `start_offset` if no offset is lost; None
+            if the end of the log is not known.
+        reason: the error message.
+
+    >>> str(LostRange("orders-0/00000000000000000000.log", 78, 3, 5, "record batch crc mismatch"))
+    'lost: offsets 3 to 4 at orders-0/00000000000000000000.log:78: record batch crc mismatch'
     """
 
     path: str
@@ -48,7 +56,7 @@ class LostRange(NamedTuple):
 
 
 def lost_in_words(start_offset: int, end_offset: int | None) -> str:
-    """Say which offsets may be lost; the arguments are those of `LostRange`.
+    """Return a phrase for the offsets that may be lost. For the arguments see `LostRange`.
 
     >>> lost_in_words(3, 5)
     'lost: offsets 3 to 4'
@@ -59,22 +67,22 @@ def lost_in_words(start_offset: int, end_offset: int | None) -> str:
 
 
 class Reader:
-    """Rows, one `pyarrow.RecordBatch` after the other; also an Arrow stream (`pyarrow.table(reader)`).
+    """An iterator over rows as `pyarrow.RecordBatch`. Also an Arrow stream, for `pyarrow.table(reader)`.
 
     Args:
-        splits: from `Log.plan`, read in this order.
+        splits: splits from `Log.plan`, read in this order.
         columns: the columns, in this order: see `read_split`.
         check_crcs: verify checksums.
         limit: stop after this many rows.
 
     Attributes:
-        schema: of all of them.
-        lost: what was left out so far, with `on_corrupt="skip"`.
+        schema: the Arrow schema of the rows.
+        lost: the ranges left out so far, with `on_corrupt="skip"`.
 
     Raises:
-        ValueError: an unknown column.
-        TypeError: a string in place of several columns.
-        CorruptRecordError: while reading: damage. The rows before it were handed out.
+        ValueError: a column is unknown, or `limit` is negative.
+        TypeError: `columns` is a string.
+        CorruptRecordError: raised at the damage, after all rows before it were returned.
 
     >>> import brokerless as bl
     >>> reader = Reader(bl.Log(SAMPLE).plan(on_corrupt="skip"), ["offset", "key"])
@@ -122,11 +130,11 @@ class Reader:
         self.close()
 
     def read_all(self) -> pa.Table:
-        """Return all rows that are left as one table in memory."""
+        """Return all remaining rows as one table in memory."""
         return pa.Table.from_batches(self, schema=self.schema)
 
     def close(self) -> None:
-        """Stop reading and close the file. Not needed once all rows were read."""
+        """Stop reading and close the file. Not needed after the last row."""
         self._rows.close()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -147,12 +155,12 @@ class Reader:
                 decode = self._skip if split.on_corrupt == "skip" else self._decode
                 for rows, nulls in decode(split, file, is_planned=is_planned):
                     self.null_timestamps = before + nulls
-                    # the decoder stops between Kafka batches, and one may hold many records
+                    # The decoder stops between Kafka batches only, and one may hold more records.
                     for start in range(0, rows.num_rows, _MAX_ROWS):
                         yield rows.slice(start, _MAX_ROWS)
 
     def _decoder(self, split: Split, *, is_planned: bool, order: tuple[int, int] | None = None) -> _native.Decoder:
-        # The cleaner may have put the segments behind into the file, whose rows are another split's.
+        # The cleaner may have merged the next segments into the file. Their rows belong to other splits.
         end_offset = split.end_offset if is_planned else min(split.end_offset, split.following_offset or NO_END)
         return _native.Decoder(
             self._columns,
@@ -168,7 +176,7 @@ class Reader:
         )
 
     def _decode(self, split: Split, file: File, *, is_planned: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield rows, each with the number of null timestamps so far; end with an error at the first damage."""
+        """Yield rows, with the number of null timestamps so far, and raise at the first damage."""
         start, next_offset = _start(split, file)
         end, limit = (split.end_position, split.limit_offset) if is_planned else (file.size(), None)
         decoder = self._decoder(split, is_planned=is_planned, order=(next_offset, NO_END if limit is None else limit))
@@ -189,13 +197,13 @@ class Reader:
             next_offset = max(next_offset, decoder.next_offset)
             self._miss(split, next_offset, _cut_short(split, next_offset))
         elif not split.is_bounded or decoder.next_offset < split.end_offset:
-            # The next split cannot tell whether its first batch goes on where this one ends.
+            # The next split cannot check that its first batch follows this split's last one. Check it here.
             following = batch_at(file, window.position, max_bytes=MAX_BATCH)
             first_offset = None if following is None else following["base_offset"]
             decoder.check_order(file.read(window.position, HEADER), window.position, first_offset)
 
     def _skip(self, split: Split, file: File, *, is_planned: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield the rows of sound batches likewise, and note what is lost between them."""
+        """Yield the rows of sound batches, as `_decode` does, and record the ranges lost between them."""
         end, following = (split.end_position, split.limit_offset) if is_planned else (file.size(), None)
         found = survey(
             file,
@@ -206,29 +214,29 @@ class Reader:
             check_crcs=self._check_crcs,
             limit_offset=split.limit_offset if is_planned else None,
         )
-        # The survey has put headers in order, and wrappers tell where they begin only inside.
+        # The survey has checked the order of the headers. Only the decoder sees the first offset of a wrapper.
         decoder = self._decoder(split, is_planned=is_planned, order=(split.base_offset, NO_END))
         next_offset = found.next_offset
         for part in rows_and_findings(found.within(split.start_offset, split.end_offset), file, split.path, decoder):
             if isinstance(part, Finding):
                 end_offset = part.end_offset
                 if end_offset is None and split.missing:
-                    # Damage hides the end, and other files tell of it.
+                    # Damage hides the end of the log, but other files know it.
                     end_offset = split.missing[-1].end_offset
                     next_offset = NO_END if end_offset is None else end_offset
                 self._lose(split, part.path, part.position, part.start_offset, end_offset, part.reason)
             else:
                 yield part, decoder.null_timestamps
         if is_planned:
-            # Damage at the end is said to reach to the next segment.
+            # A finding at the end already covers all offsets up to the next segment.
             is_sound = not (found.parts and isinstance(found.parts[-1], Finding))
             self._miss(split, next_offset, _cut_short(split, next_offset) if is_sound else ())
 
     def _miss(self, split: Split, next_offset: int, cut_short: Iterable[Missing] = ()) -> None:
-        """Say which records the directory's own files tell of behind a segment, and are not in it.
+        """Report the records missing after a segment according to other files of the directory.
 
         Raises:
-            CorruptRecordError: there are some, and the split does not say to skip them.
+            CorruptRecordError: records are missing, and the split's `on_corrupt` is "raise".
         """
         for missing in (*split.missing, *cut_short):
             if next_offset > missing.start_offset:
@@ -241,7 +249,7 @@ class Reader:
             self._lose(split, missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
 
     def _lose(self, split: Split, path: str, position: int, start: int, end: int | None, reason: str) -> None:
-        """Note what of the split's offsets is lost."""
+        """Record a lost range, clipped to the split's offsets."""
         is_nothing = end == start
         start, end = _clipped(split, start, end)
         if is_nothing or end is None or start < end:
@@ -249,7 +257,7 @@ class Reader:
 
 
 def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:
-    """Yield what the segment's index tells of behind the end of the file, unless a live broker changes both."""
+    """Yield the records that the segment's index knows after the end of the file, unless a live broker changes both."""
     directory, name = os.path.split(split.path)
     is_older = split.file_size is not None and split.limit_offset is not None
     if is_older and split.trusts_index and name == file_names.segment_file(split.base_offset, file_names.LOG):
@@ -258,7 +266,7 @@ def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:
 
 
 def _clipped(split: Split, start: int, end: int | None) -> tuple[int, int | None]:
-    """Return what of a range of offsets belongs to a split."""
+    """Return the part of a range of offsets that belongs to a split."""
     if split.end_offset != NO_END:
         end = split.end_offset if end is None else min(end, split.end_offset)
     start = max(start, split.start_offset)
@@ -266,10 +274,10 @@ def _clipped(split: Split, start: int, end: int | None) -> tuple[int, int | None
 
 
 class SparkReader(Reader):
-    """Rows in Spark's types: timestamps in us, headers null where there are none.
+    """A `Reader` of rows in Spark's types: timestamps in us, and null for no headers.
 
     Attributes:
-        null_timestamps: how many timestamps so far were beyond Spark's range, and are null in the rows.
+        null_timestamps: the number of timestamps so far that are null because they are outside Spark's range.
     """
 
     _is_for_spark = True
@@ -283,12 +291,12 @@ def _first(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator
 
 
 def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs: bool = True) -> Reader:
-    """Read one split, anywhere the file can be reached.
+    """Read one split, in any process or on any machine that can open the file.
 
     Args:
-        split: from `Log.plan`.
-        columns: in the order wanted: of `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`,
-            `headers`, which are the default, `leaderEpoch`, `baseOffset`, `position`, `magic`, `compression`,
+        split: a split from `Log.plan`.
+        columns: the columns, in this order. The default is `key`, `value`, `topic`, `partition`, `offset`, `timestamp`,
+            `timestampType`, `headers`. Also available: `leaderEpoch`, `baseOffset`, `position`, `magic`, `compression`,
             `producerId`, `producerEpoch`, `sequence`, `isTransactional`.
         check_crcs: verify checksums (the consumer's `check.crcs`).
 
@@ -296,9 +304,9 @@ def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs
         An iterator of `pyarrow.RecordBatch`.
 
     Raises:
-        ValueError: an unknown column.
-        TypeError: a string in place of several columns.
-        CorruptRecordError: while reading: damage. The rows before it were handed out.
+        ValueError: a column is unknown.
+        TypeError: `columns` is a string.
+        CorruptRecordError: raised at the damage, after all rows before it were returned.
 
     >>> import brokerless as bl
     >>> first = bl.Log(SAMPLE).plan()[0]
@@ -309,7 +317,7 @@ def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs
 
 
 def _open(split: Split) -> tuple[File, bool]:
-    """Open the file that was planned, or of one that is read whole the one in its place that has the same offsets.
+    """Open the planned file. For a whole segment, also accept a replacement that has the same offsets.
 
     Returns:
         The file, and whether it is the planned one.
@@ -325,13 +333,13 @@ def _open(split: Split) -> tuple[File, bool]:
 
 
 def _is_in_one_piece(split: Split) -> bool:
-    """Tell whether the segment's offsets are all in the file that bears its name now.
+    """Return whether the file that now has the segment's name holds all of its offsets.
 
-    Not where it was divided, as a conversion does that makes it larger; nor where it was the last one, and no other is
-    behind it: then the log was truncated.
+    It does not if the segment was divided, as a conversion does when it grows. Nor does it if the segment was the last
+    one and still has no successor: then the log was truncated.
 
     Raises:
-        FileNotFoundError: the directory is not there any more.
+        FileNotFoundError: the directory no longer exists.
     """
     if split.following_offset is None:
         return False
@@ -343,7 +351,7 @@ def _is_in_one_piece(split: Split) -> bool:
 
 
 def _is_behind(reached: int, file: File, window: Window) -> bool:
-    """Tell whether what follows goes on from there: the batch that got there may have been moved by a flipped bit."""
+    """Return whether the next batch starts at `reached` or above. If not, a flipped bit moved the batch before it."""
     batch = batch_at(file, window.position)
     return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= reached
 
@@ -353,7 +361,7 @@ def _start(split: Split, file: File) -> tuple[int, int]:
     if split.entry is None:
         return split.position, split.base_offset
     if Entry(*split.entry, split.position).holds(file):
-        # Whoever reads up to here checks that it goes on: what an entry says of offsets may be wrong.
+        # The split before this one checks that this batch follows its last one: an entry's offsets may be wrong.
         return split.position, split.base_offset
     boundary = split.fallback_position
     walk = _native.HeaderWalk()
@@ -366,7 +374,7 @@ def _start(split: Split, file: File) -> tuple[int, int]:
     next_offset = split.base_offset if walk.next_offset is None else walk.next_offset
     if walk.end_position >= boundary:
         return boundary, next_offset
-    # the batch here starts before the boundary and is the split's before; the one behind it is ours
+    # This batch starts before the boundary, so it belongs to the split before. This split starts with the next one.
     batch = batch_at(file, walk.end_position, max_bytes=MAX_BATCH)
     if batch is None:
         return walk.end_position, next_offset

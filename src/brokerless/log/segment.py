@@ -1,7 +1,7 @@
 """One segment of a log: its `.log`, the indexes beside it, and where its batches end.
 
-The offset and time index are hints that may be missing, stale or damaged. An entry is used only after the batch that
-it points to was looked at; what the indexes cannot tell is found by walking batch headers.
+The offset and time index are hints that may be missing, stale or damaged. An entry is used only after a check of the
+batch that it points to. Everything that the indexes do not answer is found by a walk over batch headers.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ _T = TypeVar("_T")
 
 
 NO_END = (1 << 63) - 1
-"""An end offset for what has no other end than the file's."""
+"""The end offset of a range that ends only with the file."""
 
 
 class Extent(NamedTuple):
-    """Where a segment ends.
+    """The end of a segment.
 
-    `next_offset` follows its last whole batch, `end_position` is where that batch ends. `damage` is what stands there
-    if it is neither the end of the file, nor a cut batch with no whole one behind it, nor a preallocated tail of zeros;
-    `end_position` is then the file's size, so that a read meets the damage. `last_batch` is where the last one starts,
-    and with which bytes, a checksum among them; only of the last segment.
+    Attributes:
+        next_offset: the offset after its last whole batch.
+        end_position: the byte position after that batch. With damage, the file's size, so that a read reaches the
+            damage.
+        damage: the error for the bytes after that batch. None at the end of the file, and for a tail that a broker
+            leaves: a cut batch with no whole batch after it, or preallocated zeros.
+        last_batch: for the last segment: the position and the first bytes of its last batch, checksum included.
     """
 
     next_offset: int
@@ -46,25 +49,34 @@ class Extent(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry of an offset index, with the offset of the entry before it (or the one before the segment)."""
+    """An entry of an offset index.
+
+    Attributes:
+        before: the offset of the entry before it, or the offset before the segment.
+        offset: the last offset of the batch.
+        position: the byte position of the batch.
+    """
 
     before: int
     offset: int
     position: int
 
     def holds(self, file: storage.File) -> bool:
-        """Tell whether a batch that this entry can mean starts there: framed, CRC right, offset in between."""
+        """Return whether the entry is right: a sound batch starts at its position, with a last offset in its range."""
         batch = batch_at(file, self.position, check_crcs=True)
         return batch is not None and batch["is_valid"] and self.before < batch["last_offset"] <= self.offset
 
 
 class Segment:
-    """One segment. Cheap to make: nothing is read before it is asked for.
+    """One segment of a log: a `.log` file and its indexes. Files are read on first use.
+
+    Get segments from `Log.segments`.
 
     Attributes:
-        base_offset: the number in its file names.
-        next_base_offset: that of the segment behind it, None for the last one.
-        lost: base offset of one in between, of which there are indexes and no `.log`; None: there is none.
+        base_offset: the offset in its file names.
+        next_base_offset: the base offset of the next segment; None for the last one.
+        lost: the base offset of a lost segment between this one and the next, which has indexes but no `.log`; else
+            None.
 
     >>> import brokerless as bl
     >>> [(segment.base_offset, segment.size, segment.is_last) for segment in bl.Log(SAMPLE).segments]
@@ -96,57 +108,57 @@ class Segment:
 
     @property
     def path(self) -> str:
-        """The `.log` file."""
+        """The path of the `.log` file."""
         return f"{self._directory}/{self._name}" if self._name else self._path(file_names.LOG)
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the active segment: only there a cut tail is what a crash leaves, and not damage."""
+        """Whether it is the active segment. A crash may leave a cut batch at its end; elsewhere that is damage."""
         return self.next_base_offset is None
 
     @property
     def limit_offset(self) -> int:
-        """The first offset that none of its batches may have."""
+        """The offset below which all of its batches must end."""
         return self.end_offset(NO_END)
 
     def end_offset(self, log_end_offset: int) -> int:
-        """Return the offset at which the next segment begins, or for the last segment the log end offset."""
+        """Return the next segment's base offset; for the last segment, return the log end offset."""
         return log_end_offset if self.next_base_offset is None else self.next_base_offset
 
     @property
     def size(self) -> int:
-        """Length of the `.log`, in bytes."""
+        """The length of the `.log` in bytes."""
         return _surviving(self.path, storage.size)
 
     @property
     def modified(self) -> int:
-        """Modification time of the `.log`, in ms: it stands in for the largest timestamp where there is none."""
+        """The modification time of the `.log` in ms. Without timestamps, it counts as the segment's largest one."""
         return _surviving(self.path, storage.modified)
 
     @property
     def has_transaction_index(self) -> bool:
-        """Whether there is a `.txnindex`: a broker makes one at the first abort."""
+        """Whether it has a `.txnindex`. A broker creates one at the first abort."""
         return bool(self._kinds & file_names.TXNINDEX)
 
     def open(self) -> storage.File:
-        """Open the `.log`, also if retention or the cleaner renamed it since it was listed."""
+        """Open the `.log`, even if retention or the cleaner has renamed it since it was listed."""
         return open_log(self.path)
 
     def offset_index(self) -> _native.OffsetIndex | None:
-        """Return the `.index`, None if it cannot be read."""
+        """Return the `.index`; None if it is absent or unreadable."""
         content = self._read(file_names.INDEX)
         return None if content is None else _native.OffsetIndex(content, self.base_offset)
 
     def time_index(self) -> _native.TimeIndex | None:
-        """Return the `.timeindex`, None if it cannot be read."""
+        """Return the `.timeindex`; None if it is absent or unreadable."""
         content = self._read(file_names.TIMEINDEX)
         return None if content is None else _native.TimeIndex(content, self.base_offset)
 
     def transaction_index(self) -> _native.TransactionIndex | None:
-        """Return the `.txnindex`, None if there is none.
+        """Return the `.txnindex`; None if it is absent.
 
         Raises:
-            OSError: it is there and cannot be read.
+            OSError: it exists, but is unreadable.
         """
         if not self.has_transaction_index:
             return None
@@ -155,24 +167,24 @@ class Segment:
             return _native.TransactionIndex(_in_force(path, storage.read_all), self.base_offset)
 
     def entry(self, offset: int, index: _native.OffsetIndex | None = None) -> Entry | None:
-        """Return the last index entry that is not behind `offset`, None if there is none that is of use."""
+        """Return the last index entry at or below `offset`; None if there is no useful one."""
         index = index or self.offset_index()
         if index is None or not len(index):
             return None
         found, position = index.lookup(offset)
-        # The first batch of a segment needs no entry, and no other one ends at the base offset.
+        # An entry for the first batch is useless, and no other batch ends at the base offset.
         if position <= 0 or found <= self.base_offset:
             return None
         return Entry(index.lookup(found - 1)[0], found, position)
 
     def entry_behind(self, next_offset: int, size: int) -> tuple[int, int] | None:
-        """Return an offset and the position of its batch, if the index has them behind the end of an older `.log`.
+        """Return the last index entry, as offset and position, if it lies after the end of an older segment's `.log`.
 
-        A broker makes the entry before it writes the batch (LogSegment.append), and cuts both. No checksum covers the
-        index: what counts is an entry whose offset and position are both behind what is there.
+        A broker adds the entry before it writes the batch (LogSegment.append), and truncates both. No checksum covers
+        the index, so an entry counts only if its offset and its position both lie after the end of the `.log`.
 
         Args:
-            next_offset: the one behind the last batch of the `.log`.
+            next_offset: the offset after the last batch of the `.log`.
             size: the length of the `.log`.
         """
         if self.is_last or not self._kinds & file_names.INDEX:
@@ -190,12 +202,12 @@ class Segment:
         return found if is_behind else None
 
     def position_before(self, file: storage.File, offset: int) -> int:
-        """Return a batch boundary before which every batch ends below `offset`: by the index, else 0."""
+        """Return a batch boundary before which all batches end below `offset`: from the index, else 0."""
         entry = self.entry(offset)
         return entry.position if entry is not None and entry.holds(file) else 0
 
     def batch_of(self, file: storage.File, offset: int) -> dict[str, Any] | None:
-        """Return where the first batch that ends at or behind `offset` is, with some of its header."""
+        """Return the position and some header fields of the first batch that ends at `offset` or above."""
         for batches in self.batches_since(file, offset):
             for i, last_offset in enumerate(batches["last_offset"].to_pylist()):
                 if last_offset is not None and last_offset >= offset:
@@ -213,7 +225,7 @@ class Segment:
             sweep(file, position, end, step)
 
     def walk_whole(self, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
-        """Walk as `walk` does, to the very `end` unless this is the last segment.
+        """Walk as `walk` does, and require whole batches up to `end` unless this is the last segment.
 
         Raises:
             CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
@@ -226,13 +238,13 @@ class Segment:
     def sound_batches(
         self, file: storage.File, position: int, end: int, walk: _native.HeaderWalk
     ) -> Iterator[tuple[memoryview, int]]:
-        """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, and where they start.
+        """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
 
-        Their checksums are right, and `walk` has seen their headers. The bytes are valid until the next ones.
+        Their checksums are right, and their headers have been fed to `walk`. The bytes are valid until the next step.
 
         Raises:
-            CorruptRecordError: what follows is damaged, cut, or in no order that `walk` was told to expect.
-            UnsupportedFormatError: it is legal Kafka that is not read here.
+            CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.
+            UnsupportedFormatError: the next batch is valid Kafka data that brokerless does not read.
         """
         check, window = _native.Soundness(0, NO_END), Window(file, position, end, _SOUND)
         with located(self.path):
@@ -250,7 +262,7 @@ class Segment:
                     return
 
     def batches_since(self, file: storage.File, offset: int, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield batch headers as `scan` does; the batches that end below `offset` may be there or not."""
+        """Yield batch headers as `scan` does. Batches that end below `offset` may be missing."""
         with located(self.path):
             start = self.position_before(file, offset)
             end = self.extent(file).end_position
@@ -260,24 +272,24 @@ class Segment:
     def extent(
         self, file: storage.File | None = None, *, is_clean: bool = False, limit_offset: int | None = None
     ) -> Extent:
-        """Find where the segment ends. Of the last one, headers behind its last index entry are read.
+        """Find where the segment ends. For the last segment, this walks the headers after its last index entry.
 
         Args:
-            file: its `.log`, where that is open: by its name another one may be found by now.
-            is_clean: the log was shut down cleanly: then a cut batch is damage, and not what a crash left.
-            limit_offset: the first offset that no batch of the last segment has; None: as far as a segment reaches.
+            file: its open `.log`, because the file of that name may have been replaced; None: open it.
+            is_clean: whether the log was shut down cleanly. A cut batch is then damage, not the trace of a crash.
+            limit_offset: all batches of the last segment must end below it; None: 2^31 above the base offset.
         """
         if self.next_base_offset is not None:
             return Extent(self.next_base_offset, self.size if file is None else file.size())
         with contextlib.nullcontext(file) if file is not None else self.open() as log:
-            # The size is taken last: a broker may append a batch, and its index entry, at any moment.
+            # Read the size after the index: a broker may append a batch and its entry at any time.
             start = self.position_before(log, NO_END)
             size = log.size()
             walk = _native.HeaderWalk()
             walk.start_file((self.base_offset, self.limit_offset if limit_offset is None else limit_offset))
             damage = None
             try:
-                # Below the entry: it was truncated in between.
+                # If the file is now shorter than the entry's position, it was truncated: walk all of it.
                 self.walk(walk, log, start if start < size else 0, size)
                 is_cut = walk.end_position < size
             except (CorruptRecordError, UnsupportedFormatError) as error:
@@ -285,20 +297,20 @@ class Segment:
                 if not is_zero_from(log, walk.end_position):
                     damage = error
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
-            # behind the greatest offset there is the next one wraps around
+            # After the greatest possible offset, the next one has wrapped around.
             next_offset = NO_END if next_offset == -NO_END - 1 else next_offset
             if is_cut and self._is_damage(log, walk.end_position, size, next_offset, is_clean=is_clean):
                 damage = cut_batch(walk.end_position, size)
             last = None if damage or walk.last_batch is None else _bad_batch(log, walk.last_batch[0])
             if last is not None and last.position is not None:
-                # Its header tells where the log ends, and cannot be believed.
+                # The last batch's header gives the end of the log, but the batch is damaged: end before it.
                 damage, before = last, _native.HeaderWalk()
                 self.walk(before, log, start if start < last.position else 0, last.position)
                 next_offset = self.base_offset if before.next_offset is None else before.next_offset
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
     def _is_damage(self, file: storage.File, position: int, end: int, next_offset: int, *, is_clean: bool) -> bool:
-        """Tell whether a batch that seems cut is not what a crash leaves: that is the last one, or zeros."""
+        """Return whether a batch that seems cut is damage. A crash leaves only a cut last batch, or zeros."""
         if is_clean and not is_zero_from(file, position):
             return True
         return _goes_on(file, position, end, next_offset)
@@ -332,40 +344,40 @@ class Segment:
 
 
 def last_entry(file: Readable, base_offset: int) -> tuple[int, int] | None:
-    """Return the offset and the position in the last entry of an offset index; None: it has none."""
+    """Return the offset and the position of the last entry of an offset index; None if it has no entry."""
     size = file.size() // _INDEX_ENTRY * _INDEX_ENTRY
     start = max(0, size - _INDEX_ENTRY)
     content = file.read(start, size - start)
     if not any(content) and size <= _LARGEST_INDEX:
-        # preallocated, and not closed
+        # The index is preallocated and was not closed: search the whole file.
         content = file.read(0, size)
     index = _native.OffsetIndex(content, base_offset)
     return index.lookup(NO_END) if len(index) else None
 
 
 def limit_of(base_offset: int) -> int:
-    """Return the first offset that no segment of a base offset has: indexes hold 31 bits (LogSegment)."""
+    """Return the first offset beyond the reach of a segment: indexes hold 31 bits (LogSegment)."""
     return min(base_offset + (1 << 31), NO_END)
 
 
 def segments_in(directory: str) -> tuple[Segment, ...]:
-    """Return the segments of a partition directory that a load has brought in order."""
+    """Return the segments of a partition directory after a load has completed its swaps."""
     kinds = file_names.live_files(storage.list_directory(directory), _no_swap).kinds
     ends = [*list(kinds)[1:], None]
     return tuple(Segment(directory, base, end, kinds[base]) for base, end in zip(kinds, ends, strict=False))
 
 
 def _no_swap(name: str) -> int:
-    raise ValueError(f"unexpected {name}: a load completes what was being swapped in")
+    raise ValueError(f"unexpected {name}: a load should have completed the swap")
 
 
-# So far behind a batch that seems cut another one is looked for, and so many bytes are tried.
+# After a batch that seems cut, the next one is searched within this many bytes, and candidates of this total size.
 _LOOK_BEHIND = 16 << 20
 _OFFSETS = 1 << 31
 
 
 def _goes_on(file: storage.File, position: int, end: int, next_offset: int) -> bool:
-    """Tell whether a whole batch is behind the one at `position`, which seems cut: a crash leaves none there."""
+    """Return whether a whole batch follows the seemingly cut one at `position`. After a crash, none does."""
     data = memoryview(file.read(position, min(end - position, _LOOK_BEHIND)))
     limit = min(next_offset + _OFFSETS, NO_END)
     at, tried = position + 1, 0
@@ -379,7 +391,7 @@ def _goes_on(file: storage.File, position: int, end: int, next_offset: int) -> b
 
 
 def _bad_batch(file: storage.File, position: int) -> CorruptRecordError | None:
-    """Return what is wrong with the checksum of the batch at `position`; None: nothing."""
+    """Return the checksum error of the batch at `position`; None if the checksum is right."""
     check, window = _native.Soundness(0, NO_END), Window(file, position, file.size(), _PROBE)
     try:
         while not check.check(window.data, position) and window.fill(check.needed):
@@ -389,9 +401,9 @@ def _bad_batch(file: storage.File, position: int) -> CorruptRecordError | None:
     return None
 
 
-# A batch is looked for among those that share an index entry: 4 KiB of them, unless configured otherwise.
+# Enough for the batches between two index entries: 4 KiB by default.
 _PROBE = 1 << 15
-# Of an index entry's neighbourhood a part, of a whole segment a worthwhile step.
+# A step that is small beside the distance of two index entries' batches, yet large enough to read whole segments.
 _SOUND = 1 << 18
 _INDEX_ENTRY = 8
 _LARGEST_INDEX = 64 << 20
@@ -399,22 +411,22 @@ _BATCH_FIELDS = ("position", "size", "base_offset", "max_timestamp", "magic")
 
 
 def cut_batch(position: int, end: int) -> CorruptRecordError:
-    """Build the error for a batch that does not end where its file does."""
+    """Build the error for a batch that the end of its file cuts off."""
     return CorruptRecordError(f"record batch is cut: {end - position} bytes are left of it", position=position)
 
 
 def open_log(path: str, is_wanted: Callable[[storage.File], bool] | None = None) -> storage.File:
-    """Open a `.log` by the name it has now.
+    """Open a `.log` that may have been renamed since it was listed.
 
-    A broker renames under us: `.swap` to its final name, and what retention or the cleaner removes to `.deleted`, a
-    minute before it goes. A commit renames the directory: into the journal, and to its place.
+    A broker renames `.swap` files to their final names. A minute before retention or the cleaner removes a file, the
+    broker renames it to `.deleted`. A commit renames the directory into the journal, and then to its place.
 
     Args:
-        path: by the name it had.
-        is_wanted: tells it from another one that has its name by now.
+        path: the name when it was listed.
+        is_wanted: distinguishes the file from a replacement of the same name; None: accept any.
 
     Raises:
-        FileNotFoundError: it is not there any more.
+        FileNotFoundError: the file no longer exists.
     """
 
     def use(name: str) -> storage.File:
@@ -422,7 +434,7 @@ def open_log(path: str, is_wanted: Callable[[storage.File], bool] | None = None)
         if is_wanted is None or is_wanted(file):
             return file
         file.close()
-        raise FileNotFoundError(errno.ENOENT, "another file by now", name)
+        raise FileNotFoundError(errno.ENOENT, "replaced by another file", name)
 
     return _surviving(path, use)
 
@@ -449,7 +461,7 @@ def _renamed(path: str, use: Callable[[str], _T]) -> _T:
 def whole_batches(
     file: Readable, position: int, end: int, *, check_crcs: bool = False, length: int = SIZE
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield headers and the position behind them; ends where no whole batch follows."""
+    """Yield batch headers, each time with the position after them, up to the last whole batch."""
     window = Window(file, position, end, length)
     window.fill(0)
     while window.position < end:

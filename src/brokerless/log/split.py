@@ -1,10 +1,13 @@
-"""Splits: a read cut into pieces that can be done anywhere, in any order, without reading a record to cut it.
+"""Splits: parts of a read that can run anywhere and in any order. Planning them reads no record.
 
-A boundary inside a segment comes from an entry (o, p) of its offset index: p starts a batch that ends at o. Since
-the index may be wrong, whoever reads the split looks first. If no such batch is at p, then of a boundary between two
-splits the bytes still count: headers are walked from the segment's start to the first batch that starts at or behind
-p. But of a boundary that was to skip the batches below the first offset, nothing does: then they are all read. A
-split holds the batches that *start* in [position, end_position), so each batch is in one split wherever the
+A boundary inside a segment comes from an entry (o, p) of its offset index: a batch that ends at offset o starts at
+position p. The index may be wrong, so the reader of a split checks for that batch first. If it is not there:
+
+- at a boundary between two splits, the reader walks the headers from the segment's start to the first batch that starts
+  at p or later;
+- at a boundary that should skip the batches below the first offset, the reader reads all of them.
+
+A split holds the batches that *start* in [position, end_position). So each batch is in exactly one split, wherever the
 boundaries fall.
 """
 
@@ -30,10 +33,16 @@ OnCorrupt = Literal["raise", "skip"]
 
 
 class Missing(NamedTuple):
-    """Records that a directory's own files tell of, unless a segment reaches behind `start_offset`.
+    """Records that are missing according to other files of the directory.
 
-    They are those of [start_offset, end_offset); None: to an end that is not known. `path` is the file that lacks
-    them, or where damage hides what they are.
+    They are those in [start_offset, end_offset), unless a segment turns out to reach beyond `start_offset`.
+
+    Attributes:
+        path: the file that lacks the records, or whose damage hides them.
+        start_offset: the first missing offset.
+        end_offset: the offset after the last missing one; None if it is not known.
+        reason: the explanation for the error or the report.
+        position: the byte position in `path`.
     """
 
     path: str
@@ -44,11 +53,11 @@ class Missing(NamedTuple):
 
 
 def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Missing]:
-    """Yield the records that an older segment's index tells of behind the end of its `.log`, which is sound.
+    """Yield the records lost at an older segment's end: its index knows them, but its sound `.log` is shorter.
 
     Args:
-        segment: of a log at rest.
-        next_offset: the one behind the last batch; None: there is no batch.
+        segment: a segment of a log at rest.
+        next_offset: the offset after its last batch; None if it has no batch.
         size: the length of the `.log`.
     """
     start = segment.base_offset if next_offset is None else next_offset
@@ -59,28 +68,32 @@ def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A stretch of one `.log` file, to be read by `read_split`. Small and picklable.
+    """A part of one `.log` file, read by `read_split`. Small and picklable, so workers can read splits in parallel.
+
+    Get splits from `Log.plan`.
 
     Attributes:
         path: the file.
-        topic: None for a lone file outside a topic directory.
-        partition: likewise.
-        base_offset: of the segment.
-        position: bytes from which batches are read.
-        end_position: batches that start here or behind it are another split's.
-        start_offset: rows below it are left out.
-        end_offset: rows from it on are left out.
-        following_offset: that of the batch behind the segment, None if that is not known.
-        entry: what is to be found at `position`: a batch that ends above entry[0] and not above entry[1]. None at 0.
-        fallback_position: where to start if it is not: with the first batch at or behind this.
-        file_size: of the file that was planned; None for the active segment, which grows.
-        last_batch: of the active segment: where the last one started, and with which bytes.
+        topic: the topic; None for a file outside a partition directory.
+        partition: the partition; None for a file outside a partition directory.
+        base_offset: the segment's base offset.
+        position: the byte position of the first batch.
+        end_position: batches that start here or later belong to another split.
+        start_offset: rows below this offset are left out.
+        end_offset: rows at this offset and above are left out.
+        following_offset: the offset of the first batch after the segment; None if it is not known.
+        entry: the batch expected at `position`: its last offset is above entry[0], but not above entry[1]. None if
+            `position` is 0.
+        fallback_position: if that batch is not there, reading starts with the first batch at this position or later.
+        file_size: the planned size of the file; None for the active segment, which grows.
+        last_batch: for the active segment: the position and the first bytes of its last batch.
         aborted: transactions to leave out: (producer_id, first_offset, last_offset).
         on_corrupt: "raise" or "skip".
-        limit_offset: no batch of the file reaches it; None: not known, a live broker's cleaner may merge segments.
-        ends_segment: no other split goes on with the segment.
-        missing: records that are missing behind the split.
-        trusts_index: what the segment's index tells of behind the end of the file is missing, too.
+        limit_offset: every batch of the file ends below it; None: not known, as a live broker's cleaner may merge
+            segments.
+        ends_segment: whether this is the last split of the segment.
+        missing: records that are missing after the split.
+        trusts_index: whether records that only the segment's index knows, after the end of the file, count as missing.
 
     >>> import brokerless as bl
     >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
@@ -108,34 +121,34 @@ class Split:
     trusts_index: bool = True
 
     def is_of(self, file: File) -> bool:
-        """Tell whether an open file is the one that was planned: the log cleaner puts another one under its name.
+        """Return whether an open file is the planned one. The log cleaner may replace it by another one of that name.
 
-        Of what was the active segment, too: it is rolled at any moment, and cleaned together with those before it.
+        The check includes the active segment: a broker may roll it at any time and then clean it.
         """
         size = file.size()
         if self.file_size is not None:
             return size == self.file_size
-        # A store's objects do not grow, and each look at one is a request.
+        # Objects in a store do not grow, and each read costs a request.
         position, start = (0, b"") if self.last_batch is None or is_remote(self.path) else self.last_batch
         return size >= self.end_position and file.read(position, len(start)) == start
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of a segment as it was planned, or all from where its first offset is looked for."""
+        """Whether it covers the whole segment as planned, or all of it from the position of the first wanted offset."""
         is_known = self.file_size is not None or self.last_batch is not None
         return self.fallback_position == 0 and is_known and self.ends_segment
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is no file to read, and only records that are missing."""
+        """Whether it has no file to read and only reports missing records."""
         return bool(self.missing) and not self.end_position
 
     @property
     def is_bounded(self) -> bool:
         """Whether reading stops at `end_offset`.
 
-        If that is only where the segment's offsets end, all bytes are read: what stands behind the last batch of an
-        older segment is damage.
+        If `end_offset` is just the end of the segment, all bytes are read: bytes after the last batch of an older
+        segment are damage.
         """
         if self.following_offset is None:
             return self.end_offset != NO_END
@@ -143,7 +156,7 @@ class Split:
 
 
 class Stretch(NamedTuple):
-    """What of a segment is read; the names are those of `Split`."""
+    """The part of a segment that a read covers. For the attributes see `Split`."""
 
     segment: Segment
     end_position: int
@@ -165,7 +178,7 @@ def make_splits(
     target_bytes: int | None,
     on_corrupt: OnCorrupt,
 ) -> list[Split]:
-    """Cut stretches of segments into splits of about `target_bytes`."""
+    """Divide stretches of segments into splits of about `target_bytes`."""
     bounds = [
         (max(start_offset, stretch.segment.base_offset), min(stretch.end_offset, stretch.following_offset or NO_END))
         for stretch in stretches
@@ -205,7 +218,7 @@ _Cut = tuple[int, tuple[int, int] | None]
 
 
 def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corrupt: OnCorrupt) -> list[_Cut]:
-    """Return where splits start. With "skip" only at 0: what is lost must not depend on where the cuts are."""
+    """Return where splits start. With "skip", return only 0: lost offsets must not depend on the boundaries."""
     segment, end_position, end_offset, *_ = stretch
     is_large = _pieces(end_position, target_bytes) > 1
     if on_corrupt == "skip" or not (is_large or segment.base_offset < start_offset):
@@ -216,8 +229,8 @@ def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corr
     cuts = [(0, None) if segment.base_offset >= start_offset else _cut(segment, index, start_offset, end_position)]
     while (pieces := _pieces(left := end_position - cuts[-1][0], target_bytes)) > 1:
         offset = index.upper_bound(cuts[-1][0], left // pieces)
-        # Behind `end_offset` nothing is read, so cutting there is of no use. Relying on the index to leave it out
-        # would be: a wrong one would lose rows.
+        # Splits beyond `end_offset` would read nothing. Do not end the stretch here, though: a wrong index would then
+        # lose rows.
         if offset is None or offset >= end_offset:
             break
         cut = _cut(segment, index, offset, end_position)
@@ -228,7 +241,7 @@ def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corr
 
 
 def _pieces(length: int, target_bytes: int | None) -> int:
-    """Return into how many pieces, all alike, so many bytes are cut: a tenth too large is better than a tiny rest."""
+    """Return the number of equal pieces for `length` bytes. A piece may be a tenth too large, to avoid tiny ones."""
     return 1 if target_bytes is None else -(-length * 10 // (target_bytes * 11))
 
 

@@ -1,15 +1,15 @@
 """Offsets for times, with the answers a broker gives (ListOffsets).
 
-A time is looked up in one segment only: the first whose largest timestamp is not below it. A segment without
-timestamps counts its file's modification time as its largest, so a copy has to keep modification times; transaction
-markers count although no consumer sees them. Both surprise, and both are what a broker does.
+A time is looked up in one segment only: the first whose largest timestamp is not below it. Two rules surprise, and
+brokers follow both. A segment without timestamps uses its file's modification time as its largest, so copies must keep
+modification times. And transaction markers count, although no consumer sees them.
 
-Indexes only save time. A time index entry says: no batch before this one is later than t, and this one is t. It is
-used where that batch is found to be t, and only to skip batches that are *earlier* than the time looked for, so that
-an entry moved among equal timestamps misleads nobody.
+Indexes only save time. A time index entry means: this batch has timestamp t, and no batch before it is later. The entry
+is used only if its batch has timestamp t, and only to skip batches *earlier* than the wanted time. So an entry that
+points to another batch with the same timestamp does no harm.
 
-A broker looks at headers alone. Here what no index entry speaks for is checksummed: a flipped bit in a time would
-otherwise move the start of a read, and no row would be missed.
+A broker reads headers alone. Here, batches that no index entry confirms are checksummed. Otherwise a flipped bit in a
+timestamp would move the start of a read, and nobody would notice the missing rows.
 """
 
 from __future__ import annotations
@@ -29,14 +29,19 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
     from brokerless.log.split import Missing
 
-# Where a batch's header has its format.
+# The position of the magic byte in a batch header.
 _MAGIC = 16
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A broker's answer: `offset` -1 for none, `timestamp` in ms or -1, `leader_epoch` None where unknown.
+    """The answer to `Log.offsets_for_times`, as a broker gives it (ListOffsets).
+
+    Attributes:
+        offset: the offset; -1 if there is no answer.
+        timestamp: the record's timestamp in ms; -1 if the question was not for a time.
+        leader_epoch: the leader epoch of the record; None if it is not known.
 
     >>> import brokerless as bl
     >>> bl.Log(SAMPLE).offsets_for_times(0)
@@ -52,10 +57,13 @@ NONE = OffsetAndTimestamp(-1)
 
 
 class Since(NamedTuple):
-    """The first record since a time, and the first offset that may be one: lower where damage is directly before it.
+    """The first record at or after a time.
 
-    Without an answer, `start_offset` is that of damage at the end of the log, if there is some, and else None; `lost`
-    are the records missing there.
+    Attributes:
+        answer: the record.
+        start_offset: the first offset that may hold such a record. It is lower than the answer if damage lies directly
+            before the answer. Without an answer, it is where damage at the end of the log starts, or None.
+        lost: without an answer, the records missing at the end of the log.
     """
 
     answer: OffsetAndTimestamp
@@ -64,7 +72,7 @@ class Since(NamedTuple):
 
 
 def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
-    """Answer as `Log.offsets_for_times`, with nothing at or above `end`."""
+    """Return the answer of `Log.offsets_for_times`; no time is answered with an offset at or above `end`."""
     epochs = log.leader_epochs
     if timestamp == LATEST:
         return OffsetAndTimestamp(end, -1, epochs[-1].epoch if epochs else 0)
@@ -91,28 +99,28 @@ def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
 
 
 def pending_upload_unknown(log: Log) -> ValueError:
-    """Return the refusal of what only the remote storage's metadata tell."""
+    """Build the error for a question that only the remote storage's metadata can answer."""
     return ValueError(
-        f"{log.name} is tiered: which of its segments from offset {log.local_log_start_offset} on are yet to be "
-        "uploaded is not known here, but to its broker"
+        f"{log.name} is tiered: only its broker knows which segments from offset {log.local_log_start_offset} on are "
+        "not uploaded yet"
     )
 
 
 def since(log: Log, timestamp: int, *, skips: bool) -> Since:
-    """Find the first record that is at or after a time, in what is sound of the log.
+    """Find the first record at or after a time, in the sound batches of the log.
 
     Args:
         log: the log.
         timestamp: ms since the epoch.
-        skips: pass over damage; else it is an error where the answer may be in it: directly before the answer, or at
-            the log's end if there is none. Times rise in most logs; where they do not, earlier damage may have hidden
-            another answer.
+        skips: pass over damage. Otherwise damage is an error if it may hide the answer: directly before the answer, or
+            at the log's end if there is none. Timestamps rise in most logs; in the others, earlier damage may have
+            hidden another answer.
 
     Raises:
-        CorruptRecordError: damage, or missing records, where the answer may be.
-        UnsupportedFormatError: batches before it that are not read here.
+        CorruptRecordError: damage or missing records may hide the answer.
+        UnsupportedFormatError: batches before the answer have an unsupported format.
     """
-    # What is lost directly before the segment that is looked at.
+    # The records lost directly before the present segment.
     lost = log.missing_before
     lost_from = None if lost is None else lost.start_offset
     for segment, end in _segments(log):
@@ -130,7 +138,7 @@ def since(log: Log, timestamp: int, *, skips: bool) -> Since:
                     raise
                 lost_from, found, is_next = _first_of_sound(log, segment, file, end, timestamp, lost_from)
         if found is not None:
-            # No answer: a segment without timestamps, or without records, is as late as its file.
+            # A segment without timestamps or records is as late as its file, but gives no answer.
             offset = None if found is NONE else found.offset
             return Since(found, lost_from if is_next else offset)
         if not is_next:
@@ -146,11 +154,11 @@ def _error(missing: Missing) -> CorruptRecordError:
 
 
 def _first_in(log: Log, segment: Segment, file: File, end: int, timestamp: int) -> OffsetAndTimestamp | None:
-    """Look a time up in a segment, if it is the one to look in; None: it is not, and a later one may be.
+    """Look a time up in a segment; return None if the segment is too early and a later one must be searched.
 
     Raises:
-        CorruptRecordError: damage where the answer may be.
-        UnsupportedFormatError: likewise.
+        CorruptRecordError: damage may hide the answer.
+        UnsupportedFormatError: a batch that may hold the answer has an unsupported format.
     """
     largest = max_timestamp(segment, file, end, _limit(log, segment), enough=timestamp)
     if (largest if largest >= 0 else segment.modified) < timestamp:
@@ -164,8 +172,8 @@ def _first_of_sound(
     """Look a time up in the sound batches of a damaged segment.
 
     Returns:
-        The first offset that may be lost directly before the answer, or, if there is none, at the segment's end; the
-        answer; whether such an offset is.
+        The first offset that may be lost directly before the answer or, without one, at the segment's end; the answer;
+        and whether any offset is lost there.
     """
     found = survey(
         file,
@@ -191,7 +199,7 @@ def _first_of_sound(
 
 
 def _latest(log: Log) -> OffsetAndTimestamp:
-    """Find the first record with the largest timestamp: in the first segment that has it, below the log start too."""
+    """Find the first record with the largest timestamp, in the first segment that has it, even below the log start."""
     best, largest = None, -2
     for segment, end in _segments(log):
         with segment.open() as file:
@@ -210,10 +218,10 @@ def _segments(log: Log) -> Iterator[tuple[Segment, int]]:
 
 
 def _limit(log: Log, segment: Segment) -> int:
-    """Return the first offset that no batch of a segment has."""
+    """Return the offset below which all batches of a segment must end."""
     if segment.is_last:
         return NO_END if log.extent.damage else log.extent.next_offset
-    # A live broker's cleaner may have put the next segment into this one since they were listed.
+    # A live broker's cleaner may have merged the next segment into this one since they were listed.
     return NO_END if log.root.is_locked else segment.limit_offset
 
 
@@ -242,11 +250,13 @@ def _search(
     *,
     exact: bool = False,
 ) -> OffsetAndTimestamp | None:
-    """Search sound batches; `order`: the offsets that they have, in rising order, the batch behind the answer too.
+    """Search batches for the first record at or after a time.
+
+    `order` is the range in which offsets must rise, up to and including the batch after the answer; None: any order.
 
     Raises:
-        CorruptRecordError: one of them is damaged, or out of order.
-        UnsupportedFormatError: one is not read here.
+        CorruptRecordError: a batch is damaged or out of order.
+        UnsupportedFormatError: a batch has an unsupported format.
     """
     walk = _native.HeaderWalk()
     walk.start_file(order)
@@ -266,7 +276,7 @@ def _search(
 
 
 def _base_offset(file: File, position: int) -> int | None:
-    """Return the base offset of the batch at `position`; None: a wrapper's, which only its messages tell."""
+    """Return the base offset of the batch at `position`; None for a wrapper, whose messages hold it."""
     header = bytes(file.read(position, _MAGIC + 1))
     return int.from_bytes(header[:8], "big", signed=True) if header[_MAGIC:] >= b"\2" else None
 
@@ -274,13 +284,13 @@ def _base_offset(file: File, position: int) -> int | None:
 def _is_first(
     segment: Segment, file: File, position: int, end: int, found: OffsetAndTimestamp | None, start_offset: int
 ) -> bool:
-    """Return whether the record found is the first one; if none was found, whether there are no records at all."""
+    """Return whether `found` is the first record in the range; if it is None, whether the range has no record."""
     first = _search(segment, file, position, end, None, -1, start_offset)
     return first is None or (found is not None and first.offset == found.offset)
 
 
 def _entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
-    """Return an offset up to which all batches are earlier than `timestamp`, by a time index entry that holds."""
+    """Return an offset up to which all batches are earlier than `timestamp`, from a confirmed time index entry."""
     index = segment.time_index()
     if index is None or not len(index):
         return None
@@ -289,7 +299,7 @@ def _entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
 
 
 def _is_of(segment: Segment, file: File, timestamp: int, offset: int) -> int | None:
-    """Return where the batch of a time index entry ends, None if it is not a batch of that time."""
+    """Return where the batch of a time index entry ends; None if the batch has another timestamp."""
     beyond = segment.end_offset(1 << 63)
     if timestamp < 0 or not segment.base_offset <= offset < beyond:
         return None
@@ -300,34 +310,34 @@ def _is_of(segment: Segment, file: File, timestamp: int, offset: int) -> int | N
 
 
 def _walk(segment: Segment, limit: int) -> _native.HeaderWalk:
-    """Return a walk that wants the offsets of a segment, in rising order."""
+    """Return a header walk that requires rising offsets within the segment's range."""
     walk = _native.HeaderWalk()
     walk.start_file((segment.base_offset, limit))
     return walk
 
 
 def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *, enough: int | None = None) -> int:
-    """Return the largest timestamp of a segment's batches, -1 for none: by its last index entry and what is behind.
+    """Return the largest timestamp of a segment's batches, or -1, from its last index entry and the batches after it.
 
-    A segment that is closed has its largest timestamp in its last index entry, so there the headers behind it need no
-    checksum unless they say otherwise.
+    The last entry of a closed segment has its largest timestamp. The headers after that entry need a checksum only if
+    they contradict it.
 
     Args:
         segment: the segment.
         file: its `.log`.
         end: where its batches end.
-        limit: the first offset that none of them has.
-        enough: any timestamp from this one on will do.
+        limit: the offset below which all of them must end.
+        enough: stop at the first timestamp that is at least this one.
 
     Raises:
-        CorruptRecordError: a batch that no index entry speaks for is damaged.
-        UnsupportedFormatError: such a batch is not read here.
+        CorruptRecordError: a batch that no index entry confirms is damaged.
+        UnsupportedFormatError: such a batch has an unsupported format.
     """
     if not end:
         return -1
     timestamp, position = -1, None
     index = segment.time_index()
-    # Without an offset index entry on the way to it, a time index entry spares nothing.
+    # A time index entry saves nothing unless an offset index entry leads to its batch.
     if index is not None and len(index) and segment.entry(index.last_entry[1]) is not None:
         timestamp, offset = index.last_entry
         position = _is_of(segment, file, timestamp, offset)
@@ -349,9 +359,9 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
 
 
 def _stamped(segment: Segment, file: File, index: _native.TimeIndex) -> int:
-    """Return the time at which a broker appended a message of magic 0, -1 for none: only the index has it.
+    """Return the time at which a broker appended the last message of magic 0; -1 if it is not known.
 
-    That is so in topics of that format with LogAppendTime, and every broker goes by it.
+    In topics with that format and LogAppendTime, only the time index holds that time. Every broker uses it.
     """
     if not len(index) or index.last_entry[1] < segment.base_offset:
         return -1

@@ -1,10 +1,10 @@
-"""Which transactions were aborted, and which are still open: what `read_committed` leaves out.
+"""Aborted and open transactions: the records that `read_committed` leaves out.
 
-The markers in the log tell, by a walk over its batch headers. A broker also keeps an index of aborted transactions; it
-has no checksum, so it only counts where damage hides a marker. Which transactions are open at an offset is known from a
-producer snapshot, which has one.
+A walk over batch headers finds the markers in the log. A broker also keeps an index of aborted transactions. The index
+has no checksum, so it counts only where damage hides a marker. Producer snapshots, which have a checksum, give the
+transactions open at an offset.
 
-Where damage may hide a marker, and neither an index nor a snapshot tells what it said, the transaction is in doubt.
+A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot gives the outcome.
 """
 
 from __future__ import annotations
@@ -29,18 +29,24 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 Aborted = tuple[int, int, int]
-"""(producer_id, first_offset, last_offset): the last is that of the ABORT marker."""
+"""(producer_id, first_offset, last_offset). The last offset is that of the ABORT marker."""
 _Open = list[tuple[int, int]]
 
 _ENTRY = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
-# Kafka's take 78 bytes, and may get fields.
+# Kafka's markers take 78 bytes. Later releases may add fields.
 _MAX_MARKER = 128
 
 
 class Doubt(NamedTuple):
-    """A transaction that was open where damage may hide its marker: its rows below `end_offset` may be aborted.
+    """A transaction whose marker may lie in damage, so that its rows may be aborted.
 
-    `end_offset` is behind the damage at `position` of the file `path`; None: nothing sound is behind it.
+    Attributes:
+        producer_id: the producer.
+        first_offset: the first offset of the transaction.
+        end_offset: the offset after the damage; None if no sound batch follows it. The doubt covers rows below it.
+        path: the damaged file.
+        position: the byte position of the damage.
+        cause: what is wrong there.
     """
 
     producer_id: int
@@ -52,7 +58,7 @@ class Doubt(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Say what is not known, and why."""
+        """The explanation for errors and reports."""
         return (
             f"whether the transaction of producer {self.producer_id} from offset {self.first_offset} on was committed "
             f"is not known: its marker may be in the damage ({self.cause})"
@@ -60,7 +66,7 @@ class Doubt(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """What a read needs to know: the aborted transactions, where the first open one starts (or None), and doubts."""
+    """The transactions that a read needs: aborted ones, the start of the first open one (or None), those in doubt."""
 
     aborted: list[Aborted]
     first_unstable_offset: int | None
@@ -72,9 +78,9 @@ def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool =
 
     Args:
         log: the log.
-        start_offset: the first offset wanted.
-        end_offset: batches from here on count as not written: those still to be replicated.
-        verify: walk from the first segment, whatever snapshots say.
+        start_offset: the first offset of the read.
+        end_offset: batches from this offset on count as not written, because they are not replicated yet.
+        verify: walk from the first segment and ignore snapshots.
     """
     segments = log.segments
     first = 0 if verify else _floor(segments, start_offset)
@@ -84,7 +90,7 @@ def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool =
         open_transactions = _snapshot(log, segments[first].base_offset)
     walked = _walk(log, first, open_transactions or [], end_offset)
     at_end = _open_at(log, end_offset, walked if first == 0 else None)
-    # A later snapshot may know of one that began before all that was walked.
+    # A later snapshot may know an open transaction that began before the first walked segment.
     still_open = at_end.open if log.root.is_clean and not verify else walked.open + at_end.open
     doubts = {(doubt.producer_id, doubt.first_offset): doubt for doubt in at_end.doubts + walked.doubts}
     found = [doubt for doubt in doubts.values() if doubt.end_offset is None or doubt.end_offset > start_offset]
@@ -92,10 +98,10 @@ def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool =
 
 
 def first_unstable_offset(log: Log, end_offset: int, *, skips: bool = False) -> int | None:
-    """Find where the first transaction open at `end_offset` starts: from the newest snapshot and what follows it.
+    """Find where the first transaction open at `end_offset` starts, from the newest snapshot and the batches after it.
 
     Raises:
-        CorruptRecordError: damage may hide the marker of one; with `skips` it counts as ended.
+        CorruptRecordError: damage may hide a marker. With `skips`, its transaction counts as ended.
     """
     found = _open_at(log, end_offset, None)
     for doubt in () if skips else found.doubts:
@@ -104,7 +110,7 @@ def first_unstable_offset(log: Log, end_offset: int, *, skips: bool = False) -> 
 
 
 def overlapping(aborted: list[Aborted], bounds: Iterable[tuple[int, int]]) -> list[tuple[Aborted, ...]]:
-    """Sort aborted transactions into ascending offset ranges [start, end): a long one is in several."""
+    """Return the aborted transactions that overlap each of the ascending offset ranges [start, end)."""
     by_start = sorted(aborted, key=lambda transaction: transaction[1])
     running: list[tuple[int, Aborted]] = []  # a heap by last offset
     sorted_in = []
@@ -120,15 +126,15 @@ def overlapping(aborted: list[Aborted], bounds: Iterable[tuple[int, int]]) -> li
 
 
 def aborted_in(segments: Iterable[Segment], log_end_offset: int, *, below: int = NO_END) -> list[Aborted]:
-    """Find the aborted transactions of a whole log by their markers, the only ones who surely know.
+    """Find the aborted transactions of a whole log by their markers, the only reliable source.
 
     Args:
-        segments: all of the log.
-        log_end_offset: the log's.
-        below: only transactions that begin below this offset are wanted.
+        segments: all segments of the log.
+        log_end_offset: the log end offset.
+        below: ignore transactions that begin at this offset or above.
 
     Raises:
-        CorruptRecordError: a segment is damaged where a marker may be that is wanted.
+        CorruptRecordError: a segment is damaged where a needed marker may be.
     """
     walk = _native.HeaderWalk()
     for segment in segments:
@@ -145,10 +151,10 @@ def aborted_in(segments: Iterable[Segment], log_end_offset: int, *, below: int =
 
 
 def aborted_index(segments: Sequence[Segment], log_end_offset: int, *, below: int) -> bytes:
-    """Return one transaction index for a whole log: what the markers say, in the entries of the segments' own.
+    """Return one transaction index for a whole log, built from its markers and the segments' own indexes.
 
-    An entry that no marker bears out is left out, and one that is missing is made: a cleaner that believes a damaged
-    index drops committed records, or keeps aborted ones in their place.
+    Entries without a marker are dropped, and missing ones are added. A cleaner that trusts a damaged index drops
+    committed records, or keeps aborted ones.
 
     Raises:
         CorruptRecordError: a segment is damaged where a marker may be.
@@ -156,17 +162,17 @@ def aborted_index(segments: Sequence[Segment], log_end_offset: int, *, below: in
     known = {(entry[0], entry[2]): entry for segment in segments for entry in _index_entries(segment)}
     content = bytearray()
     for producer_id, first, last in aborted_in(segments, log_end_offset, below=below):
-        # Of batches that were compacted away, the entry still tells where they were.
+        # If batches were compacted away, the entry still has the transaction's first offset.
         entry = known.get((producer_id, last), (producer_id, NO_END, last, 0))
         if entry[1] > first or (entry[1] < first and _ends_within(segments, producer_id, entry[1], first)):
-            # A last stable offset of 0 stops no search.
+            # A last stable offset of 0 never ends a search.
             entry = (producer_id, first, last, 0)
         content += struct.pack(">hqqqq", 0, *entry)
     return bytes(content)
 
 
 def _index_entries(segment: Segment) -> list[Any]:
-    """Return (producer_id, first_offset, last_offset, last_stable_offset) of a segment's index, if it can be read."""
+    """Return the entries of a segment's transaction index as tuples of `_ENTRY`; none if it cannot be read."""
     try:
         index = segment.transaction_index()
         return [] if index is None else tuples(index.entries(), *_ENTRY)
@@ -186,14 +192,14 @@ def _ends_within(segments: Iterable[Segment], producer_id: int, start: int, end:
 
 
 def fitting(segment: Segment) -> list[Aborted] | None:
-    """Return the aborted transactions by a segment's index; None: it cannot be of this segment, or cannot be read."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
+    """Return the aborted transactions in a segment's index; None if it is unreadable or belongs to another segment."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
 
     try:
         index = segment.transaction_index()
         if index is None or not len(index):
             return []
-        # Each entry has its marker in the segment: more of them than there is room for are not even looked at.
+        # Each entry has a marker in the segment. An index with more entries than markers would fit is not decoded.
         if len(index) * _native.BATCH_OVERHEAD > segment.size:
             return None
         entries = index.entries()
@@ -205,7 +211,7 @@ def fitting(segment: Segment) -> list[Aborted] | None:
         pc.less(first, last),
         pc.less(last[:-1], last[1:]),
     )
-    # held as Arrow until they are known to fit: as Python objects they take ten times the room
+    # Check the entries as Arrow: as Python objects they take ten times the memory.
     if not (segment.base_offset <= last[0].as_py() and last[-1].as_py() < end):
         return None
     if min(pc.min(producer_id).as_py(), pc.min(first).as_py()) < 0:
@@ -216,7 +222,7 @@ def fitting(segment: Segment) -> list[Aborted] | None:
 
 
 class _Walked(NamedTuple):
-    """What a walk over headers found: aborted and still open transactions, and those in doubt."""
+    """The result of a walk over headers: aborted and still open transactions, and those in doubt."""
 
     aborted: list[Aborted]
     open: _Open
@@ -224,13 +230,13 @@ class _Walked(NamedTuple):
 
 
 def _open_at(log: Log, end_offset: int, walked: _Walked | None) -> _Walked:
-    """Find the transactions open at `end_offset`: by the newest readable snapshot before it, then what follows it.
+    """Find the transactions open at `end_offset`, from the newest readable snapshot before it and the batches after it.
 
-    `walked`: what a walk from the first segment to there has found, if one was made.
+    `walked` is the result of a walk from the first segment to `end_offset`, if there was one.
     """
     segments = log.segments
     if not segments or (log.root.is_clean and not log.snapshots):
-        # Kafka's own short cut: a clean directory without snapshots is loaded as one without producers.
+        # Kafka does the same: it loads a clean directory without snapshots as one without producers.
         return _Walked([], [], [])
     for offset in reversed(log.snapshots):
         if log.local_log_start_offset < offset <= end_offset:
@@ -241,7 +247,7 @@ def _open_at(log: Log, end_offset: int, walked: _Walked | None) -> _Walked:
 
 
 def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None) -> _Walked:
-    """Walk the headers of the segments from the `first` on. Damage does not end it: rows around it are to be read."""
+    """Walk the headers of the segments from `first` on, also after damage: a read needs the rows around it."""
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     for segment in log.segments[first:]:
@@ -253,7 +259,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
         with segment.open() as file:
             size = log.extent.end_position if segment.is_last else file.size()
             walk = _native.HeaderWalk(open_transactions)
-            # A live broker's cleaner may have put the next segment into this one since they were listed.
+            # A live broker's cleaner may have merged the next segment into this one since they were listed.
             is_limited = not (segment.is_last or log.root.is_locked)
             walk.start_file((segment.base_offset, _end_of(log, segment) if is_limited else NO_END))
             try:
@@ -262,7 +268,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
                 segment.walk(walk, file, position, end)
                 found = _Walked(walk.aborted, walk.open_transactions, [])
                 begun = {offset for _, offset in found.open if offset >= segment.base_offset}
-                # The walk looks at no checksum of a large batch: a damaged one may claim a transaction.
+                # The walk skips the checksums of large batches: a damaged one may claim a transaction.
                 is_sound = all(_is_sound(segment, file, offset) for offset in begun)
                 is_sound &= not segment.is_last or log.extent.damage is None
                 if not is_sound or (position < end and walk.end_position < end):
@@ -271,22 +277,22 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
                 found = _past_damage(log, segment, file, size, open_transactions, (low or 0, high or NO_END))
             known = _snapshot(log, _end_of(log, segment)) if high is None else None
             if known is not None and any(_ended(log, found.open, known)):
-                # Headers were walked without their checksums.
+                # A transaction has no marker, but the snapshot says that it ended: headers may be damaged.
                 found = _past_damage(log, segment, file, size, open_transactions, (low or 0, NO_END))
         aborted += found.aborted
         doubts += found.doubts
         open_transactions = found.open
         if known is not None:
-            # Whatever ended here has a marker, which stays as long as any batch of its transaction does.
+            # A transaction that ended has a marker, and the marker stays as long as any of its batches.
             name = file_names.segment_file(_end_of(log, segment), file_names.SNAPSHOT)
-            cause = f"there is none up to {_end_of(log, segment)}, where {name} says that it has ended"
+            cause = f"none was found up to {_end_of(log, segment)}, where {name} says that it has ended"
             doubts += [
                 Doubt(producer, begun, _end_of(log, segment), segment.path, 0, cause)
                 for producer, begun in _ended(log, open_transactions, known)
             ]
             open_transactions = known
         for missing in log.missing_after(segment) if open_transactions and high is None else ():
-            # Their markers may be among the records that are missing.
+            # Their markers may be among the missing records.
             hidden = [
                 Doubt(producer, begun, missing.end_offset, missing.path, missing.position, missing.reason)
                 for producer, begun in open_transactions
@@ -297,7 +303,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
 
 
 def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
-    """Tell whether the checksum of the batch at an offset is right."""
+    """Return whether the batch at an offset has a right checksum."""
     for batches in segment.batches_since(file, offset, check_crcs=True):
         for last_offset, is_valid in tuples(batches, "last_offset", "is_valid"):
             if last_offset >= offset:
@@ -306,7 +312,7 @@ def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
 
 
 def _ended(log: Log, open_transactions: _Open, known: _Open) -> Iterator[tuple[int, int]]:
-    """Yield the transactions without a marker that a snapshot does not know to be open."""
+    """Yield the transactions that have no marker although a snapshot does not list them as open."""
     begins = dict(known)
     for producer, begun in open_transactions:
         if begins.get(producer, NO_END) > begun >= log.local_log_start_offset:
@@ -320,7 +326,7 @@ def _end_of(log: Log, segment: Segment) -> int:
 def _past_damage(
     log: Log, segment: Segment, file: storage.File, size: int, open_transactions: _Open, offsets: tuple[int, int]
 ) -> _Walked:
-    """Walk the sound batches of a damaged segment, and find out what the others may have ended."""
+    """Walk the sound batches of a damaged segment, and resolve the transactions that the damage may have ended."""
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
@@ -345,10 +351,10 @@ def _past_damage(
 
 
 def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) -> bool:
-    """Tell whether a transaction's marker may have been where the damage is.
+    """Return whether damage may hide a transaction's marker.
 
-    Not where no offset is missing, and not in a single batch that is larger than a marker, or was moved and is none.
-    `is_alone`: no other batch of the segment was moved.
+    It hides none if no offset is missing, or if it is a single batch that is larger than a marker. Nor does it if it is
+    a moved batch that is no marker, and no other batch of the segment was moved (`is_alone`).
     """
     if finding.end_offset is not None and finding.end_offset <= finding.start_offset:
         return False
@@ -357,7 +363,7 @@ def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) ->
     if batch is None or not is_single:
         return True
     if finding.kind == "order":
-        # Of two that were swapped, the other one was here.
+        # If two batches were swapped, the other one, which may be a marker, was here.
         return bool(batch["is_control"]) or not is_alone
     return int(batch["size"]) <= _MAX_MARKER
 
@@ -365,10 +371,10 @@ def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) ->
 def _resolved(
     log: Log, segment: Segment | None, doubts: list[Doubt], start_offset: int
 ) -> tuple[_Open, list[Aborted], list[Doubt]]:
-    """Divide transactions that damage from `start_offset` on may have ended, by what the files beside it tell.
+    """Resolve transactions that damage from `start_offset` on may have ended, from an index and later snapshots.
 
     Returns:
-        Those that were still open behind it, those that were aborted there, the others.
+        The transactions still open after the damage, those aborted in it, and those that remain in doubt.
     """
     still_open: _Open = []
     ended: list[Aborted] = []
@@ -379,7 +385,7 @@ def _resolved(
     known = next((found for offset in later if (found := _snapshot(log, offset)) is not None), [])
     for doubt in doubts:
         transaction = doubt.producer_id, doubt.first_offset
-        entry = next((one for one in indexed if one[:2] == transaction and one[2] >= start_offset), None)
+        entry = next((entry for entry in indexed if entry[:2] == transaction and entry[2] >= start_offset), None)
         if entry is not None and (end is None or entry[2] < end):
             ended.append(entry)
         elif entry is not None or transaction in known:
@@ -395,9 +401,9 @@ def _position_of(segment: Segment, file: storage.File, offset: int, end: int) ->
 
 
 def _snapshot(log: Log, offset: int) -> _Open | None:
-    """Return the transactions open at `offset` by the snapshot taken there; None if it cannot be read."""
-    import pyarrow as pa  # noqa: PLC0415 - costs every start of the command
-    import pyarrow.compute as pc  # noqa: PLC0415 - likewise
+    """Return the transactions open at `offset` from the snapshot of that offset; None if it is absent or unreadable."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
 
     at = bisect_left(log.snapshots, offset)
     if log.snapshots[at : at + 1] != [offset]:
@@ -414,7 +420,7 @@ def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
     first = min((begun for _, begun in open_transactions), default=None)
     if first is None or first >= log.local_log_start_offset:
         return first
-    # Below the log start Kafka takes the start of the batch that the log start lies in.
+    # If the transaction began below the log start, Kafka uses the base offset of the batch at the log start.
     segment = log.segments[_floor(log.segments, log.local_log_start_offset)]
     with segment.open() as file:
         try:
@@ -425,7 +431,7 @@ def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:
-    """Return the index of the segment that holds `offset`: the first one if it is below all."""
+    """Return the index of the segment that holds `offset`; 0 if the offset is below all segments."""
     low, high = 0, len(segments)
     while low + 1 < high:
         middle = (low + high) // 2

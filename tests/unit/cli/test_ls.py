@@ -190,4 +190,4 @@ def test_a_removed_segment_is_damage(copied, run):
     second.unlink()
     result = run("ls", directory)
     assert result.code == 1
-    assert f"damaged: {second}: the file is not here" in result.err
+    assert f"damaged: {second}: the file is missing" in result.err

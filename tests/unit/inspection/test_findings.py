@@ -152,7 +152,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
     (lost,) = found(log)
     assert (lost.kind, lost.path, lost.position, lost.next_position) == ("damage", str(newest(log)), 0, None)
     assert (lost.start_offset, lost.end_offset) == (10, None)
-    assert "the file is not here" in lost.reason
+    assert "the file is missing" in lost.reason
     for name in names:
         if name.startswith("00000000000000000010.") and not name.endswith(".log"):
             (log / name).rename(log / name.replace("10.", "05."))
@@ -229,7 +229,7 @@ def test_records_that_do_not_rise(tmp_path):
     content[17:21] = crc32c(bytes(content[21:])).to_bytes(4, "big")
     path.write_bytes(content)
     (finding,) = found(tmp_path / "data" / "t-0")
-    assert (finding.kind, finding.position, finding.reason) == ("order", 0, "record 0 is behind record 0")
+    assert (finding.kind, finding.position, finding.reason) == ("order", 0, "record 0 follows record 0")
 
 
 def test_an_unknown_codec_is_unsupported(log):
@@ -275,7 +275,7 @@ def test_a_search_that_would_not_end_is_given_up(log):
     assert time.process_time() - begun < 5
     assert (finding.kind, finding.position, finding.next_position) == ("damage", position, None)
     assert (finding.start_offset, finding.end_offset) == (2, 10)
-    assert finding.reason.endswith("was given up: too much there looks like one")
+    assert finding.reason.endswith("was given up: too many bytes there look like one")
 
 
 def test_a_header_that_cannot_be_does_not_prolong_a_search(log):

@@ -31,7 +31,7 @@ def test_a_new_cluster_has_the_features_that_kafka_gives_it():
 
 def test_releases_that_no_directory_is_made_for_are_refused():
     """Before 3.7 a partition's record has no directories: such a broker does not start."""
-    with pytest.raises(ValueError, match=r"no log directory is made for Kafka 3.8: 3.9 is the oldest"):
+    with pytest.raises(ValueError, match=r"cannot make a log directory for Kafka 3.8: the oldest release is 3.9"):
         Bootstrap(node_id=1, release=Release(3, 8))
     with pytest.raises(ValueError, match="not a release of Kafka: '4'"):
         Release.parse("4")

@@ -344,7 +344,7 @@ def test_a_missing_segment_that_may_have_had_the_marker_is_a_doubt(tmp_path):
     write_segment(directory, 4, [batch(4, [b"x"])])
     (directory / f"{2:020d}.index").touch()
     damage.remove(directory / f"{2:020d}.log")
-    with pytest.raises(bl.errors.CorruptRecordError, match="indexes of it are"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="its indexes are here"):
         committed(bl.Log(directory))
     reader = bl.Log(directory).read(isolation_level="read_committed", columns=["offset"], on_corrupt="skip")
     assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == [0, 4]
@@ -358,7 +358,7 @@ def test_a_marker_that_a_snapshot_knows_of_and_is_not_there_is_missed(tmp_path):
     write_snapshot(directory, 4)
     log = bl.Log(directory)
     with pytest.raises(
-        bl.errors.CorruptRecordError, match=r"there is none up to 4, where 0+4\.snapshot says that it has ended"
+        bl.errors.CorruptRecordError, match=r"none was found up to 4, where 0+4\.snapshot says that it has ended"
     ):
         committed(log)
     reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])

@@ -337,7 +337,7 @@ def test_what_is_no_file_is_passed_over_and_what_cannot_be_read_is_refused(tmp_p
 def test_a_replica_on_its_way_here_that_lacks_a_segment_is_not_recovered_without_a_word(leftover):
     lost = sorted(leftover.glob("*.log"))[1]
     lost.unlink()
-    said = f"{leftover.name}: offsets 1 to 1 are lost: {lost.name} is not here, and indexes of it are"
+    said = f"{leftover.name}: offsets 1 to 1 are lost: {lost.name} is missing, but its indexes are here"
     assert forecast(str(leftover.parent)).missing == [said]
     with pytest.raises(bl.errors.CorruptRecordError, match=rf"records are missing.*{lost.name}.*Nothing was changed"):
         list(recovered(str(leftover.parent)))

@@ -394,7 +394,7 @@ def test_what_fails_leaves_the_logs_as_they_were(data, tmp_path, jobs, to):
 
 
 def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
-    with pytest.raises(OSError, match="a worker process ended: killed, perhaps for lack of memory"):
+    with pytest.raises(OSError, match="a worker process ended: it was killed, perhaps for lack of memory"):
         rewrite(Dying((1, 4), (2,)), data, topics=["t"], jobs=2)
     assert values(data, "t-0") == values(data, "t-1") == list(range(9))
     assert not list(data.rglob("*.cleaned"))

@@ -272,11 +272,11 @@ def test_what_cannot_be(numbers, tmp_path, arguments, message):
 
 
 def test_no_export_in_a_log_directory(numbers, tmp_path):
-    with pytest.raises(ValueError, match="d is a log directory: a broker takes"):
+    with pytest.raises(ValueError, match="d is a log directory: a broker loads"):
         export(Here(), numbers, f"{numbers}/e")
-    with pytest.raises(ValueError, match="d is a log directory: a broker takes"):
+    with pytest.raises(ValueError, match="d is a log directory: a broker loads"):
         export(Here(), numbers, f"{numbers}/exports/e")
-    with pytest.raises(ValueError, match="t-0 is a partition's directory"):
+    with pytest.raises(ValueError, match="t-0 is a partition directory"):
         export(Here(), numbers, f"{numbers}/t-0/exports/e")
     with pytest.raises(ValueError, match="and is no export"):
         export(Here(), numbers, numbers)
