@@ -21,7 +21,7 @@ from brokerless.log.segment import Segment as Segment
 from brokerless.layout.topic_config import TopicConfig as TopicConfig
 from brokerless.log.split import Split as Split
 from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
-from brokerless.log.timestamps import OffsetAndTimestamp as OffsetAndTimestamp
+from brokerless.log.offsets_for_times import OffsetAndTimestamp as OffsetAndTimestamp
 from brokerless.rewriting.truncate_to import TruncateTo as TruncateTo
 from brokerless.append.writer import Appended as Appended, LogWriter as LogWriter
 from brokerless.log_dir.log_dirs import InactivePartition as InactivePartition, LogDirs as LogDirs

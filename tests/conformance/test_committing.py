@@ -14,7 +14,7 @@ import brokerless as bl
 from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
 from brokerless.io import storage
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import Epoch, committed
 from brokerless.log_dir.topics import NewTopic
 
@@ -111,17 +111,17 @@ def test_no_broker_starts_in_the_middle_of_a_commit(client, tmp_path, monkeypatc
     write_tasks(data, "t", partitions=2)
 
     def killed(root):
-        if storage.exists(f"{root}/{journal.NAME}"):
+        if storage.exists(f"{root}/{commit_journal.NAME}"):
             raise KeyboardInterrupt
         return []
 
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "roll_forward", killed)
+        patched.setattr(commit_journal, "roll_forward", killed)
         with pytest.raises(KeyboardInterrupt):
             write_tasks(data, "t")
     with pytest.raises(AssertionError):
         Broker(data, log=tmp_path / "broker-1.log").stop()
-    assert journal.NAME in (tmp_path / "broker-1.log").read_text()
+    assert commit_journal.NAME in (tmp_path / "broker-1.log").read_text()
     assert len(seen(data, "t")["read_committed"]) == 600
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         for key in log_dir.partitions():
@@ -138,7 +138,7 @@ def test_a_broker_starts_on_what_a_killed_commit_left(client, tmp_path):
     (tmp_path / "killed").mkdir()
     command = [sys.executable, killed_commits.__file__, tmp_path / "start", tmp_path / "killed"]
     subprocess.run(command, check=True)
-    left = [path for path in sorted((tmp_path / "killed").iterdir()) if not (path / journal.NAME).exists()]
+    left = [path for path in sorted((tmp_path / "killed").iterdir()) if not (path / commit_journal.NAME).exists()]
     before = [path for path in left if len(seen(path, "t")["read_committed"]) == 1][-1]
     assert list(before.glob("brokerless-0.*-delete"))
     for path, count in ((before, 1), (left[-2], 2)):

@@ -10,7 +10,7 @@ import brokerless as bl
 from brokerless.commit import staged_logs
 from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.commit.parts import Encoding
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import Epoch, committed
 from brokerless.log_dir.topics import NewTopic
 from building import NOW, batch
@@ -100,8 +100,8 @@ def test_all_rows_or_none(start, tmp_path, options, values, columns):
     assert sorted(row[3] for row in new) == sorted([row[3] for row in kept] + values)
     for crash, held in crashes:
         assert held in (old, new), crash
-        found.add((held == new, (crash.directory / journal.NAME).exists()))
-        if (crash.directory / journal.NAME).exists():
+        found.add((held == new, (crash.directory / commit_journal.NAME).exists()))
+        if (crash.directory / commit_journal.NAME).exists():
             assert held == new, crash
             assert not bl.LogDirFiles(str(crash.directory)).is_clean, crash
         with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
@@ -109,7 +109,7 @@ def test_all_rows_or_none(start, tmp_path, options, values, columns):
                 log_dir.log(*key)
         assert rows(crash.directory) == held, crash
         assert bl.LogDirFiles(str(crash.directory)).is_clean, crash
-        assert not (crash.directory / journal.NAME).exists(), crash
+        assert not (crash.directory / commit_journal.NAME).exists(), crash
         for log in bl.LogDirs(crash.directory).logs():
             for segment in log.segments:
                 segment.offset_index().sanity_check()

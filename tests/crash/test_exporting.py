@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from faults import each_crash
 
 import brokerless as bl
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.spark import export, restore
 from building import NOW, batch
 from here import Here
@@ -93,5 +93,5 @@ def test_a_restore(source, tmp_path):
         assert rows(at) == expected, crash
         found = {log.name: (log.log_start_offset, log.log_end_offset) for log in bl.LogDirs(at).logs()}
         assert found == ends, crash
-        assert not (at / journal.NAME).exists(), crash
+        assert not (at / commit_journal.NAME).exists(), crash
     assert skipped == {0, 1}

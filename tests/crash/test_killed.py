@@ -9,7 +9,7 @@ import killed_commits
 import pytest
 
 import brokerless as bl
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import committed
 
 WRITER = """
@@ -69,7 +69,7 @@ def test_a_commit_that_is_killed_at_any_change_is_whole_or_nothing_and_then_repe
     for path in left:
         held = values(path)
         assert held in (old, new), path
-        seen.add((held == new, (path / journal.NAME).exists()))
+        seen.add((held == new, (path / commit_journal.NAME).exists()))
         killed_commits.commit(path)
         assert values(path) == new, path
         assert committed(str(path)) == {"query": 0}

@@ -8,15 +8,15 @@ import pytest
 from own_spark import run
 
 import brokerless as bl
-from brokerless.layout import journal, streaming_epochs
+from brokerless.layout import commit_journal, streaming_epochs
 
 SPLIT_IS_READ = "brokerless.log.reader:Reader._decoder"
 PART_IS_WRITTEN = "brokerless.commit.parts:PartWriter._append"
 TASK_IS_WRITTEN = "brokerless.commit.parts:PartWriter.finish"
 LOG_IS_STAGED = "brokerless.commit.atomic_write:append_parts"
-COMMIT_POINT = "brokerless.layout.journal:commit"
+COMMIT_POINT = "brokerless.layout.commit_journal:commit"
 # Once where the log directory is opened, and once behind the commit point.
-JOURNAL_IS_LOOKED_FOR = "brokerless.layout.journal:roll_forward"
+JOURNAL_IS_LOOKED_FOR = "brokerless.layout.commit_journal:roll_forward"
 COMMITTED = "brokerless.commit.atomic_write:AtomicWrite._finish"
 
 READ_AND_WRITE = """
@@ -92,7 +92,7 @@ def test_a_driver_that_is_killed(tmp_path, place, number, is_committed):
         producer.send([{"value": b"-1", "partition": 0}])
     done = run(WRITE, tmp_path / "d", kill=[(place, number, "driver")])
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert (tmp_path / "d" / journal.NAME).exists() == is_committed
+    assert (tmp_path / "d" / commit_journal.NAME).exists() == is_committed
     expected = Counter([b"-1", *(b"%d" % number for number in range(1000 if is_committed else 0))])
     assert values(tmp_path / "d") == expected
     with bl.open_log_dir(tmp_path / "d", sole_replica=True) as log_dir:

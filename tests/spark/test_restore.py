@@ -85,8 +85,8 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
     """
     kill = """
         import os, signal
-        from brokerless.layout import journal
-        journal.commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        from brokerless.layout import commit_journal
+        commit_journal.commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     """
     assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL
     assert bl.LogDirs(tmp_path / "d").topics() == []

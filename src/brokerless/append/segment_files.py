@@ -11,7 +11,7 @@ from brokerless.errors import located
 from brokerless.io import disk, storage
 from brokerless.io.file_window import batch_at
 from brokerless.layout import checkpoints, file_names
-from brokerless.recovery.directory_plan import Changes
+from brokerless.recovery.file_changes import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -81,7 +81,7 @@ def offsets(
 
 def _check_not_tiered(log: Log) -> None:
     """Refuse a log that the cluster's metadata declare tiered, even if its own files do not show it."""
-    from brokerless.log.timestamps import pending_upload_unknown
+    from brokerless.log.offsets_for_times import pending_upload_unknown
     from brokerless.log_dir.cluster_metadata import Cluster
 
     cluster = Cluster.of(log.root.path, log.root.node_id)

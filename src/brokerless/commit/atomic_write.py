@@ -10,7 +10,8 @@
 5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.commit.staged_logs`).
 6. `_stage_origin`: write the files that tell that this streaming epoch, or this restore, is in force.
 7. `_check_staged`: make the staging directory durable, and refuse one that holds anything else than was staged.
-8. `_replace_logs`: rename the staging directory, which puts it into force at one instant (`brokerless.layout.journal`).
+8. `_replace_logs`: rename the staging directory, which puts it into force at one instant
+   (`brokerless.layout.commit_journal`).
 9. `_clean_up`: close the log directory, and remove what this write and earlier ones left.
 
 A crash or an error before step 8 leaves a directory that brokers delete, and nothing else. After step 8 an error is
@@ -34,7 +35,7 @@ from brokerless.commit.parts import DIRECTORY, Encoding, Staging, check_divided,
 from brokerless.commit.staged_logs import append_parts, copied_log, gone_directories, new_log
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
-from brokerless.layout import checkpoints, file_names, journal, streaming_epochs
+from brokerless.layout import checkpoints, commit_journal, file_names, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log_dir.log_dirs import LogDirs
@@ -408,7 +409,11 @@ class AtomicWrite:
             name: sorted(storage.list_directory(f"{self._staging_path}/{name}")) if name in names else None
             for name in staged
         }
-        if found != staged or not names - {DIRECTORY} or names - staged.keys() - {DIRECTORY, *journal.ROOT_FILES}:
+        if (
+            found != staged
+            or not names - {DIRECTORY}
+            or names - staged.keys() - {DIRECTORY, *commit_journal.ROOT_FILES}
+        ):
             raise ValueError(f"{self._staging_path} has changed during its commit: another process works in it")
 
     def _replace_logs(self, directory: LogDirWriter, plan: _CommitPlan, staged: Mapping[str, list[str]]) -> None:

@@ -8,7 +8,7 @@ Modules:
     broker_settings.py         the settings that a topic inherits from its broker, layer by layer
     bootstrap_metadata.py      the metadata that a new KRaft cluster starts with
     release.py                 releases of Kafka and their rules
-    journal.py                 an atomic commit of several partitions
+    commit_journal.py          an atomic commit of several partitions
     streaming_epochs.py        the last committed epoch of each streaming query
     restored_topics.py         the topics that are restored exports
     replication.py             the known facts about other replicas

@@ -17,7 +17,7 @@ from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, lock, restored_topics
-from brokerless.layout.journal import Journal
+from brokerless.layout.commit_journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ class LogDirFiles:
         self.path = path
 
     def __repr__(self) -> str:
-        return f"Root({self.path!r})"
+        return f"LogDirFiles({self.path!r})"
 
     @staticmethod
     def is_root(names: list[str]) -> bool:

@@ -16,10 +16,10 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 from brokerless.io import storage
 from brokerless.io.file_window import batch_at
 from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, file_names, journal
+from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
-from brokerless.log import timestamps
+from brokerless.log import offsets_for_times
 from brokerless.log.damage import Finding, is_lost, survey
 from brokerless.log.expected_records import LOST, agreed_end, promised_end
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from brokerless.layout.checkpoints import LeaderEpoch
     from brokerless.log.expected_records import Promise
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.offsets_for_times import OffsetAndTimestamp
     from brokerless.log.split import OnCorrupt
-    from brokerless.log.timestamps import OffsetAndTimestamp
 
 _TARGET_BYTES = 128 << 20
 
@@ -74,7 +74,7 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
         self.path = os.fspath(path)
         given = storage.absolute(self.path)
-        absolute, is_directory = journal.resolve(journal.active_path(given) if root is None else given)
+        absolute, is_directory = commit_journal.resolve(commit_journal.active_path(given) if root is None else given)
         self.is_file = not is_directory
         self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
         if self.is_file and not storage.exists(absolute):
@@ -656,7 +656,7 @@ class Log:
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
         end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)
-        return timestamps.answer(self, to_ms("timestamp", timestamp), end)
+        return offsets_for_times.answer(self, to_ms("timestamp", timestamp), end)
 
     def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
         if self.topic is None or self.partition is None or self._is_former:
@@ -665,13 +665,13 @@ class Log:
 
     def _small_file(self, name: str) -> bytes | None:
         try:
-            return journal.in_force(self._directory, lambda directory: storage.read_all(f"{directory}/{name}"))
+            return commit_journal.in_force(self._directory, lambda directory: storage.read_all(f"{directory}/{name}"))
         except FileNotFoundError:
             return None
 
     @cached_property
     def _live(self) -> file_names.LiveFiles:
-        names = journal.in_force(self._directory, storage.list_directory)
+        names = commit_journal.in_force(self._directory, storage.list_directory)
         if self.topic is None and self.is_file:
             # Other files beside a single file may belong to other partitions.
             own = self._file_name.partition(".")[0] + "."

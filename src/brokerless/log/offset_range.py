@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from brokerless.arguments import to_ms, unknown
 from brokerless.errors import OffsetOutOfRangeError
-from brokerless.log import timestamps
+from brokerless.log import offsets_for_times
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Stretch
 from brokerless.log.transactions import first_unstable_offset, transactions
@@ -217,10 +217,10 @@ def end_at(
     return offset if 0 <= offset < _end_of_answers(log, isolation_level, end_offset) else None
 
 
-def _since(log: Log, timestamp: int, *, skips: bool) -> timestamps.Since:
+def _since(log: Log, timestamp: int, *, skips: bool) -> offsets_for_times.Since:
     if timestamp < 0:
         raise ValueError(f"not a time: {timestamp} is negative; expected ms since 1970")
-    return timestamps.since(log, timestamp, skips=skips)
+    return offsets_for_times.since(log, timestamp, skips=skips)
 
 
 def _end_of_answers(log: Log, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:

@@ -14,7 +14,7 @@ from brokerless.arguments import check_number, check_several, unknown
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.io.file_window import HEADER, MAX_BATCH, Window, batch_at, sweep
-from brokerless.layout import file_names, journal
+from brokerless.layout import commit_journal, file_names
 from brokerless.log.damage import Finding, rows_and_findings, survey
 from brokerless.log.segment import NO_END, Entry, Segment, cut_batch, open_log
 from brokerless.log.split import cut_short
@@ -343,7 +343,7 @@ def _is_in_one_piece(split: Split) -> bool:
     """
     if split.following_offset is None:
         return False
-    names = journal.in_force(os.path.dirname(split.path), storage.list_directory)
+    names = commit_journal.in_force(os.path.dirname(split.path), storage.list_directory)
     found = (file_names.live_base_offset(name) for name in names if name.endswith(".log"))
     behind = [base for base in found if base is not None and base > split.base_offset]
     is_closed = split.file_size is not None or bool(behind)

@@ -14,7 +14,7 @@ from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.io.file_window import SIZE, Window, batch_at, is_zero_from, sweep
-from brokerless.layout import file_names, journal
+from brokerless.layout import commit_journal, file_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -445,7 +445,7 @@ def _surviving(path: str, use: Callable[[str], _T]) -> _T:
 
 def _in_force(path: str, use: Callable[[str], _T]) -> _T:
     directory, _, name = path.rpartition("/")
-    return journal.in_force(directory, lambda there: use(f"{there}/{name}" if directory else name))
+    return commit_journal.in_force(directory, lambda there: use(f"{there}/{name}" if directory else name))
 
 
 def _renamed(path: str, use: Callable[[str], _T]) -> _T:

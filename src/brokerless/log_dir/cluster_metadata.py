@@ -19,7 +19,7 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import Bootstrap, ClusterImage, snapshot_records
 from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, dynamic_layers, layered
-from brokerless.layout.journal import Journal
+from brokerless.layout.commit_journal import Journal
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.replication import SOLE, Replication
 from brokerless.layout.topic_config import UNKNOWN

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import storage
-from brokerless.layout import file_names, journal
+from brokerless.layout import commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
@@ -240,7 +240,7 @@ class LogDirs:
         if names is None or file_names.is_partition_directory(names) or (not names and _parsed(path)):
             self._add_log(path, None)
             return True
-        found, pending = journal.list_consistent(path)
+        found, pending = commit_journal.list_consistent(path)
         for name in found:
             if not file_names.is_utf8(name):
                 what = "the name is not UTF-8, and a broker does not see it"
@@ -265,7 +265,7 @@ class LogDirs:
         return is_complete
 
     def _add_log(self, path: str, root: LogDirFiles | None) -> None:
-        place = storage.absolute(path if root else journal.active_path(path))
+        place = storage.absolute(path if root else commit_journal.active_path(path))
         if place not in self._seen:
             self._seen.add(place)
             log = Log(path, root=root)

@@ -12,8 +12,8 @@ from brokerless.arguments import unknown
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
-from brokerless.layout import checkpoints, file_names, journal
-from brokerless.layout.journal import Journal
+from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.commit_journal import Journal
 from brokerless.layout.lock import check_free
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicConfig
@@ -396,7 +396,7 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
 
 def _check_name(path: str, name: str) -> None:
     """Refuse a directory that is not a partition directory (LogManager.loadLogs)."""
-    if name in (_REMOTE_INDEXES, journal.NAME):
+    if name in (_REMOTE_INDEXES, commit_journal.NAME):
         return
     if not file_names.is_utf8(name):
         warnings.warn(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it", stacklevel=2)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from brokerless.append.writer import LogWriter
     from brokerless.layout.bootstrap_metadata import Bootstrap
-    from brokerless.layout.journal import Journal
+    from brokerless.layout.commit_journal import Journal
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log_dir.cluster_metadata import Path

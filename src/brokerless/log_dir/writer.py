@@ -24,7 +24,7 @@ from brokerless.arguments import check_number
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
-from brokerless.layout import checkpoints, file_names, journal
+from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.bootstrap_metadata import Bootstrap, Topic
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
@@ -119,7 +119,7 @@ class LogDirWriter:
         self._process = os.getpid()
         self._lock: Lock | None = lock or Lock(self._file(checkpoints.LOCK))
         try:
-            self.rolled_forward = journal.roll_forward(self.path)
+            self.rolled_forward = commit_journal.roll_forward(self.path)
             self.transactional_ids = TransactionalIds(self.path, self.log, self.partitions)
             self._root = root = RootWriter(self.path, broker_config=broker_config, metadata=metadata)
             self.was_clean = root.had_marker and not recover
@@ -430,9 +430,11 @@ class LogDirWriter:
         self._root.write_checkpoints(self._logs)
         is_committed = False
         try:
-            journal.commit(self.path, staging, unique=unique, gone=gone)
+            commit_journal.commit(self.path, staging, unique=unique, gone=gone)
             is_committed = True
-            replaced = [file_names.parse_directory_name(name)[:2] for name in (*journal.roll_forward(self.path), *gone)]
+            replaced = [
+                file_names.parse_directory_name(name)[:2] for name in (*commit_journal.roll_forward(self.path), *gone)
+            ]
             for key in replaced:
                 self._logs.pop(key, None)
                 self._opened_with.pop(key, None)
@@ -442,7 +444,7 @@ class LogDirWriter:
                     # Opening the log updates the checkpoints.
                     self.log(*key)
         except BaseException as error:
-            if is_committed or storage.exists(self._file(journal.NAME)):
+            if is_committed or storage.exists(self._file(commit_journal.NAME)):
                 # Leave it without the marker: the state held here may no longer match the logs.
                 self._unlock()
                 rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"

@@ -3,7 +3,7 @@
 Modules:
     loader.py, load_result.py  what opening a log changes; what it found
     truncate.py                the same for truncating a log
-    directory_plan.py          the changes, as ordered steps that a crash can interrupt
+    file_changes.py            the changes, as ordered steps that a crash can interrupt
     producer_state.py          producers, from snapshots and batches
     segment_replay.py          a walk over one segment for its producers
     lost_batches.py            sound batches that recovery cuts off

@@ -20,7 +20,7 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.expected_records import Promises, above_in_words, cut_short_in_words, lost_in_words
 from brokerless.log.segment import last_entry, limit_of
-from brokerless.recovery.directory_plan import Changes
+from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded
 from brokerless.recovery.lost_batches import Cut, cut
 from brokerless.recovery.producer_state import Snapshots
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.recovery.directory_plan import View
+    from brokerless.recovery.file_changes import View
 
 _INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
 _MAX_RELATIVE_OFFSET = (1 << 31) - 1

@@ -15,7 +15,7 @@ from brokerless.log.segment import whole_batches
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.recovery.directory_plan import View
+    from brokerless.recovery.file_changes import View
 
 _COLUMNS = ("base_offset", "last_offset", "records_count", "is_control")
 

@@ -16,7 +16,7 @@ from brokerless.recovery.segment_replay import replay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerless.recovery.directory_plan import Changes
+    from brokerless.recovery.file_changes import Changes
 
 
 class Snapshots:

@@ -12,7 +12,7 @@ from brokerless.layout import file_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.recovery.directory_plan import Changes, View
+    from brokerless.recovery.file_changes import Changes, View
 
 
 def headers(file: View) -> Iterator[dict[str, Any]]:

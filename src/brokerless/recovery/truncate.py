@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.layout import checkpoints, file_names
-from brokerless.recovery.directory_plan import Changes
+from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded
 from brokerless.recovery.producer_state import Snapshots
 from brokerless.recovery.segment_replay import headers

@@ -14,7 +14,7 @@ from brokerless.arguments import check_number
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import TopicConfig, settings_line
-from brokerless.log.timestamps import max_timestamp
+from brokerless.log.offsets_for_times import max_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -153,7 +153,7 @@ def test_a_log_that_was_opened_half_leaves_no_marker(path):
     os.unlink(f"{path}/t-0/partition.metadata")
     directory = open_quietly(path)
     with (
-        mock.patch("brokerless.recovery.directory_plan.Changes.apply", side_effect=OSError(28, "full")),
+        mock.patch("brokerless.recovery.file_changes.Changes.apply", side_effect=OSError(28, "full")),
         pytest.raises(OSError, match="full"),
     ):
         directory.log("t", 0)
@@ -165,7 +165,7 @@ def test_a_log_that_was_opened_half_leaves_no_marker(path):
 def test_a_log_that_was_opened_half_is_recovered_by_the_second_try(path):
     with open_quietly(path) as directory:
         with (
-            mock.patch("brokerless.recovery.directory_plan.Changes.apply", side_effect=OSError),
+            mock.patch("brokerless.recovery.file_changes.Changes.apply", side_effect=OSError),
             pytest.raises(OSError),
         ):
             directory.log("t", 0)

@@ -11,7 +11,7 @@ import pytest
 import brokerless as bl
 from brokerless.commit.parts import Encoding
 from brokerless.io import disk
-from brokerless.layout import checkpoints, journal
+from brokerless.layout import checkpoints, commit_journal
 from committing import begin, send, values, written
 
 
@@ -82,7 +82,7 @@ def failing(monkeypatch, path, to_fail):
 
     def patch(name, of):
         def call(first, *others):
-            in_force.extend([name] if (path / journal.NAME).exists() else [])
+            in_force.extend([name] if (path / commit_journal.NAME).exists() else [])
             if in_force and to_fail(name, first.removeprefix(f"{path}/")):
                 raise OSError(errno.EIO, "disk", first)
             return of(first, *others)
@@ -97,7 +97,7 @@ def failing(monkeypatch, path, to_fail):
     "to_fail",
     {
         "the old directory": lambda name, path: name == "remove_tree" and path.startswith("t-0."),
-        "a move": lambda name, path: name == "rename" and path.startswith(journal.NAME),
+        "a move": lambda name, path: name == "rename" and path.startswith(commit_journal.NAME),
         "the commit's own name": lambda name, path: name == "sync_directory",
         "checkpoints": lambda name, path: name == "atomic_write",
         "an earlier write of the owner": lambda name, path: name == "remove_tree" and path.startswith("brokerless-0"),
@@ -118,7 +118,7 @@ def test_what_fails_once_rows_are_in_force_does_not_fail_the_write(tmp_path, mon
     assert values(path) == [1, 2]
     written(path, 3)
     assert values(path) == [1, 2, 3]
-    assert not (path / journal.NAME).exists()
+    assert not (path / commit_journal.NAME).exists()
 
 
 def test_another_topic_is_made_though_the_first_ones_metadata_are_still_to_be_moved(tmp_path, monkeypatch):
@@ -128,7 +128,7 @@ def test_another_topic_is_made_though_the_first_ones_metadata_are_still_to_be_mo
         failing(patched, path, lambda name, place: name == "rename" and place.endswith(checkpoints.BOOTSTRAP))
         with pytest.warns(UserWarning, match=r"\[Errno 5\] disk"):
             written(path, 1)
-    assert (path / journal.NAME / checkpoints.BOOTSTRAP).exists()
+    assert (path / commit_journal.NAME / checkpoints.BOOTSTRAP).exists()
     written(path, 2, topic="u")
     assert (values(path), values(path, "u")) == ([1], [2])
 

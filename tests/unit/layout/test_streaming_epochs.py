@@ -5,7 +5,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.commit.atomic_write import AtomicWrite
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import FILE, Epoch, committed
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.log_dir.topics import NewTopic
@@ -59,7 +59,7 @@ def test_an_epoch_without_rows_counts_too(tmp_path):
         write.commit(send(staging, topic=[]), epoch=Epoch("q", number))
         assert committed(str(tmp_path / "d")) == {"q": number}
     assert bl.LogDirs(tmp_path / "d").topics() == []
-    assert not (tmp_path / "d" / journal.NAME).exists()
+    assert not (tmp_path / "d" / commit_journal.NAME).exists()
 
 
 def test_an_epoch_may_make_the_topic_anew(tmp_path):

@@ -78,7 +78,7 @@ def test_a_commit_that_came_to_nothing_is_made_again(source, exported, tmp_path,
         raise FailedError
 
     with monkeypatch.context() as patch:
-        patch.setattr("brokerless.layout.journal.commit", fail)
+        patch.setattr("brokerless.layout.commit_journal.commit", fail)
         with pytest.raises(FailedError):
             restore(Here(), exported, str(tmp_path / "d"))
     again = Here()
@@ -95,7 +95,7 @@ def test_where_logs_start_comes_into_force_with_the_rows(source, exported, tmp_p
 
     bl.create_log_dir(tmp_path / "d").close()
     with monkeypatch.context() as patch:
-        patch.setattr("brokerless.layout.journal._sync", fail)
+        patch.setattr("brokerless.layout.commit_journal._sync", fail)
         with pytest.warns(UserWarning, match="what was written is in force"):
             restore(Here(), exported, str(tmp_path / "d"))
     assert_restored(source, tmp_path / "d")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.io import storage
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.layout.file_names import is_internal
 from brokerless.log_dir.log_dirs import LogDirs
 
@@ -71,9 +71,9 @@ def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
     If commits keep coming, return the third plan.
     """
     for _ in range(_LOOKS):
-        before = [journal.commit_token(path) for path in options.paths]
+        before = [commit_journal.commit_token(path) for path in options.paths]
         planned = plan()
-        if [journal.commit_token(path) for path in options.paths] == before:
+        if [commit_journal.commit_token(path) for path in options.paths] == before:
             break
     return planned
 

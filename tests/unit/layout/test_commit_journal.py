@@ -9,7 +9,7 @@ import pytest
 import brokerless as bl
 from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.io import disk, storage
-from brokerless.layout import journal
+from brokerless.layout import commit_journal
 from brokerless.log_dir.recover import planned, recovered
 from brokerless.log_dir.topics import NewTopic
 
@@ -30,15 +30,15 @@ def pending(tmp_path, monkeypatch):
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pylist([{"value": b"new"}]))
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "roll_forward", _killed)
+        patched.setattr(commit_journal, "roll_forward", _killed)
         with pytest.raises(KeyboardInterrupt):
             write.commit(task.finish())
-    assert (path / journal.NAME).is_dir()
+    assert (path / commit_journal.NAME).is_dir()
     return path
 
 
 def _killed(root):
-    if storage.exists(f"{root}/{journal.NAME}"):
+    if storage.exists(f"{root}/{commit_journal.NAME}"):
         raise KeyboardInterrupt
     return []
 
@@ -77,7 +77,7 @@ def test_the_next_writer_rolls_forward(pending):
         for topic, partition in log_dir.partitions():
             log_dir.log(topic, partition)
     assert values(pending) == NEW
-    assert not (pending / journal.NAME).exists()
+    assert not (pending / commit_journal.NAME).exists()
     assert sorted(path.name for path in pending.iterdir() if path.is_dir()) == ["a-0", "b-0", "b-1"]
     assert bl.LogDirFiles(str(pending)).is_clean
 
@@ -88,12 +88,12 @@ def test_recover_says_so(pending):
     ]
     assert values(pending) == NEW
     assert next(recovered(str(pending)))[0] == "a-0"
-    assert not (pending / journal.NAME).exists()
+    assert not (pending / commit_journal.NAME).exists()
     assert values(pending) == NEW
 
 
 def test_a_journal_of_a_later_version_is_not_guessed_at(pending):
-    contents = pending / journal.NAME / "contents.json"
+    contents = pending / commit_journal.NAME / "contents.json"
     contents.write_text(contents.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(bl.errors.CorruptRecordError, match="version 2, expected 1"):
         bl.LogDirs(pending)
@@ -105,7 +105,7 @@ def test_a_journal_of_a_later_version_is_not_guessed_at(pending):
     "text", ["", "{}", '{"version": 1, "staging": "../x", "unique": "0", "gone": []}', "[" * 100_000]
 )
 def test_a_damaged_journal_stops_all(pending, text):
-    (pending / journal.NAME / "contents.json").write_text(text)
+    (pending / commit_journal.NAME / "contents.json").write_text(text)
     with pytest.raises(bl.errors.CorruptRecordError, match="journal of a write cannot be read"):
         bl.open_log_dir(pending)
 
@@ -132,12 +132,12 @@ def test_a_journal_names_nothing_but_directories_beside_it(pending, changed):
     victim = pending.parent / "victim-0"
     victim.mkdir()
     (victim / "file").write_text("mine")
-    contents = pending / journal.NAME / "contents.json"
+    contents = pending / commit_journal.NAME / "contents.json"
     contents.write_text(json.dumps(json.loads(contents.read_text()) | changed))
     with pytest.raises(bl.errors.CorruptRecordError, match="the journal of a write cannot be read"):
         bl.open_log_dir(pending)
     assert (victim / "file").read_text() == "mine"
-    assert (pending / journal.NAME).is_dir()
+    assert (pending / commit_journal.NAME).is_dir()
 
 
 def test_a_partition_behind_a_link_is_replaced_and_what_it_led_to_stays(pending, tmp_path):
@@ -170,7 +170,7 @@ def at_each_move(pending, monkeypatch):
 
         with monkeypatch.context() as patched:
             patched.setattr(disk, "rename", moved)
-            journal.roll_forward(str(pending))
+            commit_journal.roll_forward(str(pending))
 
     return roll
 
@@ -217,12 +217,12 @@ def test_what_was_planned_before_a_move_is_read_after_it(pending, at_each_move):
 def test_a_partition_that_was_planned_before_a_commit_is_read_between_its_moves(pending):
     log = bl.LogDirs(pending).log("b", 0)
     (split,) = log.plan()
-    (pending / "b-0").rename(pending / journal.NAME / "b-0")
+    (pending / "b-0").rename(pending / commit_journal.NAME / "b-0")
     assert [row["value"] for rows in bl.read_split(split) for row in rows.to_pylist()] == [b"old"] * 3
     assert bl.Log(pending / "b-0").log_end_offset == 3
     # what the new directory does not have is not taken from the old one
-    shutil.copytree(pending / journal.NAME / "b-0", pending / "b-0")
-    (pending / journal.NAME / "b-0" / "leader-epoch-checkpoint").unlink()
+    shutil.copytree(pending / commit_journal.NAME / "b-0", pending / "b-0")
+    (pending / commit_journal.NAME / "b-0" / "leader-epoch-checkpoint").unlink()
     assert bl.LogDirs(pending).log("b", 0).leader_epochs == []
 
 
@@ -230,23 +230,23 @@ def test_a_journal_that_goes_while_it_is_read_is_none(pending, monkeypatch):
     reading = storage.read_all
 
     def read(path):
-        if path.startswith(f"{pending}/{journal.NAME}"):
-            disk.rename(f"{pending}/{journal.NAME}", f"{pending.parent}/elsewhere")
+        if path.startswith(f"{pending}/{commit_journal.NAME}"):
+            disk.rename(f"{pending}/{commit_journal.NAME}", f"{pending.parent}/elsewhere")
         return reading(path)
 
     monkeypatch.setattr(storage, "read_all", read)
-    assert journal.Journal.read(str(pending)) is None
+    assert commit_journal.Journal.read(str(pending)) is None
 
 
 def test_a_journal_without_contents_is_damaged(pending):
-    (pending / journal.NAME / "contents.json").unlink()
+    (pending / commit_journal.NAME / "contents.json").unlink()
     with pytest.raises(bl.errors.CorruptRecordError, match="the journal of a write cannot be read"):
         bl.LogDirs(pending)
 
 
 def test_a_whole_write_between_two_looks_is_noticed(pending, monkeypatch):
     """There is no journal before the listing and none after it, but in between a partition was on its way."""
-    journal.roll_forward(str(pending))
+    commit_journal.roll_forward(str(pending))
     listing, state = storage.list_subdirectories, []
 
     def listed(path):
@@ -264,8 +264,8 @@ def test_a_whole_write_between_two_looks_is_noticed(pending, monkeypatch):
 
 
 def test_a_link_in_a_journal_takes_no_partitions_place(pending, tmp_path):
-    (pending / journal.NAME / "a-0").rename(tmp_path / "elsewhere")
-    (pending / journal.NAME / "a-0").symlink_to(tmp_path / "elsewhere")
+    (pending / commit_journal.NAME / "a-0").rename(tmp_path / "elsewhere")
+    (pending / commit_journal.NAME / "a-0").symlink_to(tmp_path / "elsewhere")
     for opened in (bl.LogDirs, bl.open_log_dir):
         with pytest.raises(bl.errors.CorruptRecordError, match="the journal of a write has a link, not a directory"):
             opened(pending)
