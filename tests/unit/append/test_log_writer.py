@@ -99,7 +99,7 @@ def test_the_first_error_of_a_block_is_the_one_that_is_seen(path):
 
     with pytest.raises(OSError, match="full") as caught:
         append_to_a_full_disk()
-    assert "left to be recovered" in caught.value.__notes__[0]
+    assert "could not be closed and needs recovery" in caught.value.__notes__[0]
     assert not bl.LogDirFiles(path).is_clean
 
 

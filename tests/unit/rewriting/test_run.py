@@ -420,7 +420,7 @@ def test_where_something_is_no_copy_is_made(data, tmp_path):
     (tmp_path / "new").mkdir()
     with pytest.raises(FileExistsError):
         rewrite(VERB, data, topics=["t"], to=tmp_path / "new")
-    with pytest.raises(FileNotFoundError, match=r"make it first: .*missing'$"):
+    with pytest.raises(FileNotFoundError, match=r"create it first: .*missing'$"):
         rewrite(VERB, data, topics=["t"], to=tmp_path / "missing" / "new")
     with pytest.raises(ValueError, match="neither a log directory nor a partition"):
         rewrite(VERB, tmp_path / "new")
