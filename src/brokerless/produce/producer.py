@@ -31,7 +31,7 @@ from brokerless.produce.rows import batches_of, check_rising, check_times
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from brokerless.append.writer import LogWriter
@@ -106,14 +106,9 @@ class Producer:
         release: str | None = None,
         **config: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
     ) -> None:
-        if keep_offsets and (idempotent or transactional_id is not None):
-            raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
-        if producer_id is not None and not idempotent and transactional_id is None:
-            raise ValueError("a producer_id is for idempotent or transactional producers")
-        if "message_format" in config:
-            raise ValueError("message_format of a producer's topic is its magic: give that")
-        _check_numbers(producer_id, batch_size)
         has_producer = idempotent or transactional_id is not None
+        _check_arguments(has_producer=has_producer, producer_id=producer_id, keep_offsets=keep_offsets, config=config)
+        _check_numbers(producer_id, batch_size)
         self._encoding: dict[str, Any] = {
             "magic": magic,
             "compression": compression,
@@ -129,31 +124,14 @@ class Producer:
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         file_names.check_topic_name(topic)
         file_names.check_writable_topic(topic, is_copy=keep_offsets)
-        NewTopic(partitions=partitions, topic_id=topic_id, config=config)
-        elsewhere = {"broker_config": broker_config, "metadata": metadata}
-        if release is not None and isinstance(path, LogDirWriter):
-            raise ValueError(
-                f"release {release}: {path.path} exists, and its release cannot be changed: leave release out"
-            )
+        new = NewTopic(partitions=partitions, topic_id=topic_id, config=config)
         self.topic = topic
         self.transactional_id = transactional_id
+        elsewhere = {"broker_config": broker_config, "metadata": metadata}
         self._owns_dir = not isinstance(path, LogDirWriter)
-        self._dir = (
-            path
-            if isinstance(path, LogDirWriter)
-            else open_or_create(path, sole_replica=sole_replica, release=release, **elsewhere)
-        )
+        self._dir = _opened(path, sole_replica=sole_replica, release=release, **elsewhere)
         try:
-            known = [number for name, number in self._dir.partitions() if name == topic]
-            if not known:
-                self._dir.create_topic(topic, partitions or 1, topic_id=topic_id, message_format=magic, **config)
-                known = list(range(partitions or 1))
-            elif partitions is not None and partitions != len(known):
-                raise ValueError(f"topic {topic!r} has {len(known)} partitions, not {partitions}")
-            elif topic_id not in (None, held := self._dir.topic_id(topic)):
-                raise ValueError(f"topic {topic!r} has the id {held}, not {topic_id}")
-            else:
-                check_config(self._dir.path, self._dir.node_id, topic, config, **elsewhere)
+            known = self._partitions_of(new, magic, elsewhere)
             # An older format must be asked for again each time: the topic's own settings say 2.
             self._log_settings = config | ({"message_format": magic} if magic < 2 else {})
             self._partitioner = Partitioner(topic, known, batch_size)
@@ -183,6 +161,25 @@ class Producer:
         # The text, not the error: its traceback would keep the rows in memory.
         self._failure: str | None = None
         self._is_closed = False
+
+    def _partitions_of(self, new: NewTopic, magic: int, elsewhere: dict[str, Path | None]) -> list[int]:
+        """Return the topic's partitions; create the topic if it does not exist.
+
+        Raises:
+            ValueError: the existing topic differs from what the caller gave.
+        """
+        known = [number for name, number in self._dir.partitions() if name == self.topic]
+        if not known:
+            count, config = new.partitions or 1, dict[str, Any](new.config)
+            self._dir.create_topic(self.topic, count, topic_id=new.topic_id, message_format=magic, **config)
+            return list(range(count))
+        if new.partitions is not None and new.partitions != len(known):
+            raise ValueError(f"topic {self.topic!r} has {len(known)} partitions, not {new.partitions}")
+        held = self._dir.topic_id(self.topic)
+        if new.topic_id not in (None, held):
+            raise ValueError(f"topic {self.topic!r} has the id {held}, not {new.topic_id}")
+        check_config(self._dir.path, self._dir.node_id, self.topic, new.config, **elsewhere)
+        return known
 
     def _identity(self, producer_id: int | None) -> tuple[int, int]:
         """Return the producer id and epoch of this producer."""
@@ -531,6 +528,28 @@ def _first_batch(batches: memoryview) -> tuple[int, int]:
     size = 12 + int.from_bytes(batches[8:12])
     header, _ = _native.scan(batches[:size])
     return size, header["last_offset"][0].as_py()
+
+
+def _opened(
+    path: str | os.PathLike[str] | LogDirWriter, *, sole_replica: bool, release: str | None, **elsewhere: Path | None
+) -> LogDirWriter:
+    """Return an open log directory: the caller's, or the one at a path, created if it does not exist."""
+    if not isinstance(path, LogDirWriter):
+        return open_or_create(path, sole_replica=sole_replica, release=release, **elsewhere)
+    if release is not None:
+        raise ValueError(f"release {release}: {path.path} exists, and its release cannot be changed: leave release out")
+    return path
+
+
+def _check_arguments(
+    *, has_producer: bool, producer_id: int | None, keep_offsets: bool, config: Mapping[str, object]
+) -> None:
+    if keep_offsets and has_producer:
+        raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
+    if producer_id is not None and not has_producer:
+        raise ValueError("a producer_id is for idempotent or transactional producers")
+    if "message_format" in config:
+        raise ValueError("message_format of a producer's topic is its magic: give that")
 
 
 def _check_numbers(producer_id: int | None, batch_size: int) -> None:

@@ -57,20 +57,31 @@ class Follower:
 
     Args:
         options: the options of a stream.
+
+    Its state, most of it offsets by partition:
+
+    =============== ============================ =========================================================
+    state           set by                       meaning
+    =============== ============================ =========================================================
+    _initial        the first `initial`          start offsets of a new query
+    _first_end      the first `plan`             end of the first batch, which a failed query asks for again
+    _frozen_ends    `freeze`                     ends that Trigger.AvailableNow stops at; None: none
+    _planned_ends   each `plan`                  ends of the last batch, and of partitions it left out
+    _left_out       each `plan`                  offsets of partitions that a batch of an earlier version left out
+    _last_trigger   a batch that need not wait   time of the last batch, for `maxTriggerDelay`
+    _reported       each loss to damage          damage that was reported already
+    =============== ============================ =========================================================
     """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._initial: Offsets | None = None
-        # The end of the first planned batch.
         self._first_end: Offsets | None = None
-        self._target: dict[Partition, _End] | None = None
-        self._reached: dict[Partition, int] = {}
-        # Partitions that a batch of an earlier version left out.
+        self._frozen_ends: dict[Partition, _End] | None = None
+        self._planned_ends: dict[Partition, int] = {}
         self._left_out: dict[Partition, int] = {}
         self._last_trigger = -float("inf")
-        # Damage reported already.
-        self._told: set[Missing] = set()
+        self._reported: set[Missing] = set()
 
     def initial(self) -> Offsets:
         """Return the start offsets of a new query; by default the end of the logs.
@@ -86,7 +97,7 @@ class Follower:
 
     def freeze(self) -> None:
         """Stop the query at the current end of the logs (`Trigger.AvailableNow`)."""
-        self._target = _settled(self._found)
+        self._frozen_ends = _settled(self._found)
 
     def latest(self, start: Offsets, *, is_limited: bool = True) -> Offsets:
         """Return the end offsets of the next batch; `start` itself: there is nothing to read yet.
@@ -102,17 +113,18 @@ class Follower:
                 malformed.
         """
         # PySpark passes no start before 4.2.
-        begins = self._reached | _from_json(start)
+        begins = self._planned_ends | _from_json(start)
         is_new = self._first_end is None and start == self._initial
         return _settled(lambda: self._latest(start, begins, is_new=is_new, is_limited=is_limited))
 
     def _latest(self, start: Offsets, begins: dict[Partition, int], *, is_new: bool, is_limited: bool) -> Offsets:
-        ends = self._ends(begins, self._found() if self._target is None else self._frozen(self._target, begins))
+        found = self._found() if self._frozen_ends is None else self._frozen(self._frozen_ends, begins)
+        ends = self._ends(begins, found)
         if is_new:
             self._check_named(ends.keys())
         if not is_limited:
             return _as_json(ends)
-        if self._target is None and self._waits(begins, ends):
+        if self._frozen_ends is None and self._waits(begins, ends):
             return start
         most = self._options.max_offsets_per_trigger
         return _as_json(ends if most is None else _shared_out(self._begins(begins, ends), ends, most))
@@ -133,7 +145,7 @@ class Follower:
             begins = {key: begin for key, begin in begins.items() if key in ends}
         tasks = _settled(lambda: self._plan(begins, ends, is_first=is_first))
         self._left_out |= {key: begins[key] for key in begins.keys() - ends.keys()}
-        self._reached = self._left_out | ends
+        self._planned_ends = self._left_out | ends
         if self._first_end is None:
             self._first_end = end
         return tasks
@@ -266,8 +278,8 @@ class Follower:
         """
         if not self._options.skips:
             raise CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
-        if missing not in self._told:
-            self._told.add(missing)
+        if missing not in self._reported:
+            self._reported.add(missing)
             lost = LostRange(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
             warnings.warn(f"{log.name}: {lost}", stacklevel=4)
 
