@@ -169,7 +169,7 @@ def test_a_broker_that_is_there_is_left_alone(spark, save, tmp_path):
         ({"topic": None, "mode": "overwrite"}, "overwriting needs option topic"),
         ({"compression": "brotli"}, "option compression must be none or gzip"),
         ({"keepOffsets": "true"}, "there is no column offset"),
-        ({"keepOffsets": "true", "idempotent": "true"}, "no sequence or transaction"),
+        ({"keepOffsets": "true", "idempotent": "true"}, "a sequence or a transaction"),
         ({"topicId": "x"}, "topic id"),
     ],
 )

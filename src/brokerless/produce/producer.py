@@ -545,7 +545,7 @@ def _check_arguments(
     *, has_producer: bool, producer_id: int | None, keep_offsets: bool, config: Mapping[str, object]
 ) -> None:
     if keep_offsets and has_producer:
-        raise ValueError("rows that keep their offsets are a copy: no sequence or transaction is given to them")
+        raise ValueError("rows that keep their offsets are a copy, and cannot get a sequence or a transaction")
     if producer_id is not None and not has_producer:
         raise ValueError("a producer_id is for idempotent or transactional producers")
     if "message_format" in config:
