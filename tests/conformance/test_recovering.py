@@ -201,7 +201,7 @@ def test_a_broker_does_not_start_on_a_damaged_small_file_of_its_metadata_log(
     file.write_text(content)
     said = forecast(str(data))
     assert said.summary().endswith("; a broker will not start")
-    assert said.stopping[0].endswith(" anew" if name == "partition.metadata" else " starts without it")
+    assert said.stopping[0].endswith("a broker recreates it" if name == "partition.metadata" else " starts without it")
     with pytest.raises(AssertionError, match=complaint):
         Broker(data, log=tmp_path / "stopped.log")
     file.unlink()
