@@ -59,7 +59,15 @@ __all__ = [
 
 
 class BrokerlessError(Exception):
-    """The base class of all errors of this package that are not builtins."""
+    """The base class of all errors of this package that are not builtins.
+
+    >>> import brokerless as bl
+    >>> try:
+    ...     bl.Log(SAMPLE).read(start_offset=1000)
+    ... except bl.BrokerlessError as error:
+    ...     type(error).__name__
+    'OffsetOutOfRangeError'
+    """
 
 
 class _PlacedError(BrokerlessError):

@@ -85,6 +85,20 @@ def test_compacted(client, tmp_path):
         assert complaints(broker.log) == []
 
 
+@pytest.mark.parametrize("operation", [Convert(compression="zstd"), Compact(), Erase(key_prefixes=(b"key-1",))])
+def test_a_dry_run_beside_a_running_broker(client, tmp_path, operation):
+    """It reports what it would once the broker has stopped, and the broker notices nothing."""
+    data = fill(tmp_path / "data", keyed=True, retention_ms=-1)
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        client.produce(broker, "t", 0, 50, "keyed")
+        with pytest.warns(UserWarning, match="in use: a broker, or another writer, holds"):
+            found = rewrite(operation, data, topics=["t"], dry_run=True)
+        assert client.consume(broker, "t", "read_committed")
+        assert complaints(broker.log) == []
+    expected = rewrite(operation, data, topics=["t"], dry_run=True)
+    assert [(one.name, one.report) for one in found] == [(one.name, one.report) for one in expected]
+
+
 def end_with_an_expired_tombstone(data):
     """Two partitions whose closed segments do; of partition 0 these end at the high watermark."""
     with bl.create_log_dir(data) as log_dir:

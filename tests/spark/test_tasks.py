@@ -18,7 +18,7 @@ from brokerless.spark.data_source import BrokerlessSource
 from brokerless.spark.sink.sink import write_parts
 from brokerless.spark.source import findings, records, tasks
 from brokerless.spark.source.options import Options
-from brokerless.spark.source.tasks import Piece, pack
+from brokerless.spark.source.tasks import WorkItem, pack
 from committing import begin, send
 
 
@@ -137,19 +137,19 @@ def sizes(packed):
 
 
 def test_packing_by_bytes():
-    pieces = [Piece(None, 100 << 10)] * 10
+    pieces = [WorkItem(None, 100 << 10)] * 10
     assert sizes(pack(pieces, 1 << 20, options_with())) == [6, 4]
-    assert sizes(pack([Piece(None, 9 << 20)] * 3, 1 << 20, options_with())) == [1, 1, 1]
+    assert sizes(pack([WorkItem(None, 9 << 20)] * 3, 1 << 20, options_with())) == [1, 1, 1]
     assert sizes(pack([], 1 << 20, options_with())) == [0]
 
 
 def test_packing_by_records():
-    pieces = [Piece(None, 10, 40), Piece(None, 10, 60), Piece(None, 10, 1), Piece(None, 10, 100)]
+    pieces = [WorkItem(None, 10, 40), WorkItem(None, 10, 60), WorkItem(None, 10, 1), WorkItem(None, 10, 100)]
     assert sizes(pack(pieces, 1 << 30, options_with(maxRecordsPerPartition="100"))) == [2, 1, 1]
 
 
 def test_a_hundred_thousand_tiny_segments_are_some_tasks():
-    pieces = [Piece(None, 1000)] * 100_000
+    pieces = [WorkItem(None, 1000)] * 100_000
     target = tasks.target_bytes([piece.size for piece in pieces], options_with())
     assert len(pack(pieces, target, options_with())) < 100
 

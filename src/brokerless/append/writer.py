@@ -80,6 +80,13 @@ class Appended:
         count: the number of accepted requests, duplicates included.
         duplicates: the number of duplicates among them.
         consumed: the number of bytes accepted.
+
+    >>> import brokerless as bl
+    >>> with bl.create_log_dir(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
+    ...     topic_id = log_dir.create_topic("orders")
+    ...     appended = log_dir.log("orders", 0).append_as_follower(file.read())
+    >>> appended.first_offset, appended.last_offset, appended.duplicates
+    (0, 101, 0)
     """
 
     first_offset: int
@@ -437,6 +444,15 @@ class LogWriter:
 
         Raises:
             ValueError: `offset` is negative, or below the first segment of a tiered log.
+
+        >>> import brokerless as bl
+        >>> with bl.Producer(NEW, "clicks") as producer:
+        ...     producer.send([{"value": b"%d" % i} for i in range(5)])
+        >>> with bl.open_log_dir(NEW) as log_dir:
+        ...     log = log_dir.log("clicks", 0)
+        ...     log.truncate_to(0)
+        ...     log.log_end_offset
+        0
         """
         self.flush()
         if offset < 0:

@@ -13,7 +13,7 @@ from brokerless.cli.rewriting import rewriting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerless.cli.rewriting import Where
+    from brokerless.cli.rewriting import RewriteTarget
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -97,7 +97,7 @@ def compact_options(function: _Command) -> _Command:
 @click.command(short_help="Keep the last record of each key, as the log cleaner does.")
 @rewriting
 @compact_options
-def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
+def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
     """Keep the last record of each key, as a broker's log cleaner does.
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers, old
@@ -114,4 +114,4 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     """
     from brokerless.rewriting.compact.compact import Compact
 
-    where.run(Compact(**options))
+    target.run(Compact(**options))

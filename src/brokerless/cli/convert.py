@@ -14,7 +14,7 @@ from brokerless.cli.rewriting import rewriting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerless.cli.rewriting import Where
+    from brokerless.cli.rewriting import RewriteTarget
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -73,7 +73,7 @@ def convert_options(function: _Command) -> _Command:
 @rewriting
 @convert_options
 @click.option("--estimate", is_flag=True, help="Estimate from samples the bytes that each format and codec would take.")
-def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
+def convert(target: RewriteTarget, settings: dict[str, Any], estimate: bool) -> None:
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
     PATH is a log directory, with --topic, or one partition's directory. Batches that already have the format and codec
@@ -98,27 +98,27 @@ def convert(where: Where, settings: dict[str, Any], estimate: bool) -> None:
     brokerless convert data --topic orders --estimate
     """
     if estimate:
-        _estimate(where)
+        _estimate(target)
         return
     from brokerless.rewriting.convert import Convert
 
-    where.run(Convert(**settings))
+    target.run(Convert(**settings))
 
 
-def _estimate(where: Where) -> None:
+def _estimate(target: RewriteTarget) -> None:
     import json
 
-    from brokerless.cli.options import chosen
+    from brokerless.cli.options import named_logs
     from brokerless.rewriting.estimate import estimate
 
-    if where.to or where.in_place or where.dry_run:
+    if target.to or target.in_place or target.dry_run:
         raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
-    logs = chosen((where.path,), where.topics, where.partitions)
+    logs = named_logs((target.path,), target.topics, target.partitions)
     for log in logs:
         for said in log.contradictions():
             click.echo(f"note: {said}", err=True)
     report = estimate(logs)
-    if where.form == "json":
+    if target.form == "json":
         click.echo(json.dumps(report.to_dict(), separators=(",", ":")))
     else:
         click.echo("\n".join(report.lines()))

@@ -12,7 +12,7 @@ from brokerless.cli.options import given_bytes, parse_bytes
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from brokerless.cli.rewriting import Where
+    from brokerless.cli.rewriting import RewriteTarget
 
 
 @click.command(short_help="Erase records by key or header.")
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--local-only", is_flag=True, help="Of a tiered log, erase from local segments alone.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 def erase(
-    where: Where,
+    target: RewriteTarget,
     keys: tuple[str, ...],
     keys_from: IO[bytes] | None,
     key_prefixes: tuple[str, ...],
@@ -67,8 +67,8 @@ def erase(
         blank=blank,
         local_only=local_only,
     )
-    reports = where.run(verb)
-    if where.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
+    reports = target.run(verb)
+    if target.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
         click.echo(
             "warning: replicas of other brokers may still hold these records, and one that becomes leader gives them "
             "out: erase there too, or say --sole-replica if there are none",

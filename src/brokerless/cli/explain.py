@@ -9,7 +9,7 @@ import click
 
 from brokerless.cli.compact import compaction
 from brokerless.cli.options import as_json, broker_settings, given_bytes, int_from, parse_bytes
-from brokerless.cli.rewriting import Where
+from brokerless.cli.rewriting import RewriteTarget
 
 
 @click.command(short_help="Why the records with a key are still there.")
@@ -40,7 +40,7 @@ def explain(
     from brokerless.rewriting.compact.compact import Compact
     from brokerless.rewriting.compact.explain import Explain
 
-    where = Where(
+    target = RewriteTarget(
         path,
         topics,
         partitions,
@@ -52,4 +52,4 @@ def explain(
         broker_config=broker_config,
         metadata=metadata,
     )
-    where.run(Explain(parse_bytes(os.fsencode(key), bytes_as), Compact(**options)))
+    target.run(Explain(parse_bytes(os.fsencode(key), bytes_as), Compact(**options)))

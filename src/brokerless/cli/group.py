@@ -95,7 +95,9 @@ def _with_flags(text: str) -> str:
         for parameter in command.params
         if isinstance(parameter, click.Option) and "_" in (parameter.name or "")
     }
-    return re.sub(r"(?<![\w./-])[a-z]+(?:_[a-z]+)+(?![\w./])", lambda name: flags.get(name[0], name[0]), text)
+    text = text.replace('(on corrupt: "skip")', "(--on-corrupt skip)")
+    # Neither parts of paths nor quoted names: a topic may have the name of a parameter.
+    return re.sub(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w./'\"])", lambda name: flags.get(name[0], name[0]), text)
 
 
 def _commands(group: click.Group) -> Iterator[click.Command]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.options import as_json, chosen, isolation_level, moment, note_missing, paths
+from brokerless.cli.options import as_json, isolation_level, moment, named_logs, note_missing, paths
 
 if TYPE_CHECKING:
     from brokerless.log.log import Log
@@ -55,7 +55,7 @@ def offsets(
     brokerless offsets orders-0 --timestamp latest --isolation-level read_committed
     brokerless offsets data --timestamp earliest --json
     """
-    for log in chosen(paths, topics, partitions, internal=False):
+    for log in named_logs(paths, topics, partitions, internal=False):
         if timestamp == _PENDING_UPLOAD:
             _check_not_tiered(log)
         found = log.offsets_for_times(timestamp, isolation_level)

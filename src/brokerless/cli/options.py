@@ -241,7 +241,7 @@ def note_missing(log: Log) -> None:
         click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
 
 
-def chosen(
+def named_logs(
     paths: Sequence[str], topics: Sequence[str], partitions: Sequence[int], *, internal: bool = True
 ) -> list[Log]:
     """Return the logs that PATH..., --topic and --partition select.

@@ -10,12 +10,12 @@ import click
 from brokerless.cli.options import (
     Progress,
     bytes_as,
-    chosen,
     format_of,
     isolation_level,
     long_from,
     metadata,
     moment,
+    named_logs,
     note_missing,
     offset_or,
     paths,
@@ -121,7 +121,7 @@ def read(
     form = _format(output, form)
     shown = columns or _COLUMNS
     schema = Reader([], shown).schema
-    logs = chosen(paths, topics, partitions, internal=False)
+    logs = named_logs(paths, topics, partitions, internal=False)
     uncommitted = Uncommitted(logs, paths, metadata)
 
     def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:

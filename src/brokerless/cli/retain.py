@@ -10,7 +10,7 @@ from brokerless.cli.options import long_from, offset_or, release
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from brokerless.cli.rewriting import Where
+    from brokerless.cli.rewriting import RewriteTarget
 
 _HIGH_WATERMARK = -1
 
@@ -27,7 +27,7 @@ _HIGH_WATERMARK = -1
 )
 @release
 def retain(
-    where: Where,
+    target: RewriteTarget,
     retention_ms: int | None,
     retention_bytes: int | None,
     before_offset: int | str | None,
@@ -53,4 +53,4 @@ def retain(
         raise click.UsageError("no limit: one of --retention-ms, --retention-bytes, --before-offset is needed")
     before = _HIGH_WATERMARK if isinstance(before_offset, str) else before_offset
     limits = {"retention_ms": retention_ms, "retention_bytes": retention_bytes, "before_offset": before}
-    where.run(Retain(**limits, cleanup_policy=cleanup_policy, release=release))
+    target.run(Retain(**limits, cleanup_policy=cleanup_policy, release=release))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Where:
+class RewriteTarget:
     """The options of `rewriting`: the logs of an operation, and the place of its result."""
 
     path: str
@@ -120,12 +120,12 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
 
 
 def rewriting(function: _Command) -> _Command:
-    """Add PATH and the options of `Where`; the command receives them as its argument `where`."""
-    names = [field.name for field in fields(Where)]
+    """Add PATH and the options of `RewriteTarget`; the command receives them as its argument `target`."""
+    names = [field.name for field in fields(RewriteTarget)]
 
     @wraps(function)
     def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
-        return function(where=Where(**{name: options.pop(name) for name in names}), **options)
+        return function(target=RewriteTarget(**{name: options.pop(name) for name in names}), **options)
 
     for decorate in (
         broker_settings,

@@ -10,7 +10,7 @@ from brokerless.cli.options import moment, offset_or
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from brokerless.cli.rewriting import Where
+    from brokerless.cli.rewriting import RewriteTarget
 
 
 @click.command(short_help="Copy logs as they were at some moment.")
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="End those open at that moment with ABORT markers, or end the copy before the first of them.",
 )
 def truncate(
-    where: Where, timestamp: int | None, offset: int | None, open_transactions: Literal["abort", "cut"]
+    target: RewriteTarget, timestamp: int | None, offset: int | None, open_transactions: Literal["abort", "cut"]
 ) -> None:
     """Copy partitions as they were at some moment, without what came later.
 
@@ -43,6 +43,6 @@ def truncate(
 
     if (timestamp is None) == (offset is None):
         raise click.UsageError("one of --timestamp and --offset is needed: a second run cuts the copy further")
-    if where.in_place:
+    if target.in_place:
         raise click.UsageError("truncate needs --output: what it leaves out are the newest records")
-    where.run(TruncateTo(timestamp=timestamp, offset=offset, open_transactions=open_transactions))
+    target.run(TruncateTo(timestamp=timestamp, offset=offset, open_transactions=open_transactions))

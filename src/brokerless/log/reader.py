@@ -130,7 +130,12 @@ class Reader:
         self.close()
 
     def read_all(self) -> pa.Table:
-        """Return all remaining rows as one table in memory."""
+        """Return all remaining rows as one table in memory.
+
+        >>> import brokerless as bl
+        >>> bl.Log(SAMPLE).read(columns=["offset"], limit=2).read_all().to_pydict()
+        {'offset': [0, 1]}
+        """
         return pa.Table.from_batches(self, schema=self.schema)
 
     def close(self) -> None:
@@ -286,8 +291,10 @@ class SparkReader(Reader):
 def _first(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
     with contextlib.closing(rows):
         while limit and (batch := next(rows, None)) is not None:
-            yield batch.slice(0, limit)
-            limit = max(0, limit - batch.num_rows)
+            # Arrow takes no length above 64 bits.
+            taken = min(limit, batch.num_rows)
+            yield batch.slice(0, taken)
+            limit -= taken
 
 
 def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs: bool = True) -> Reader:

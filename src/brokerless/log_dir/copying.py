@@ -104,7 +104,7 @@ class StagedCopy:
             self.add_partition(f"{root}/{_METADATA}", f"{self.path}/{_METADATA}")
 
     @contextlib.contextmanager
-    def told_as(self, source: str) -> Iterator[None]:
+    def name_in_errors(self, source: str) -> Iterator[None]:
         """Replace the copy's path by `source` in errors: the copy no longer exists when they are read."""
         try:
             yield

@@ -115,6 +115,9 @@ class LogDirs:
         Raises:
             ValueError: a topic or partition does not exist.
             TypeError: `topics` is a string, or a partition is not a number.
+
+        >>> [(log.name, log.log_end_offset) for log in LogDirs(SAMPLE_DIR).logs(["upgraded-compact"])]
+        [('upgraded-compact-0', 363)]
         """
         check_several("topics", topics)
         check_several("partitions", partitions)
@@ -137,12 +140,18 @@ class LogDirs:
             return [log for replicas in chosen for log in replicas]
         return [_sorted(replicas)[0] for replicas in chosen]
 
-    def readable(self, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None) -> list[Log]:
+    def readable(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        *,
+        all_replicas: bool = False,
+    ) -> list[Log]:
         """Return the logs that a read covers: those of `logs`, without Kafka's internal topics unless they are named.
 
         An internal topic is named in `topics`, or by the path of its partition directory or file.
         """
-        logs = self.logs(topics, partitions)
+        logs = self.logs(topics, partitions, all_replicas=all_replicas)
         if topics is not None:
             return logs
         named = {storage.absolute(path) for path in self._paths}
@@ -206,6 +215,9 @@ class LogDirs:
 
         Raises:
             ValueError: the partition does not exist.
+
+        >>> LogDirs(SAMPLE_DIR).log("upgraded-compact", 0).log_start_offset
+        0
         """
         return self.logs([topic], [partition])[0]
 

@@ -121,7 +121,7 @@ class Forecast:
     def summary(self) -> str:
         """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
-        damage = f" behind damage in {ends} logs, and what the damage hit" if ends else ""
+        damage = f" behind damage in {ends} log{'s'[: ends != 1]}, and what the damage hit" if ends else ""
         damage += "; records are missing already" if self.missing else ""
         return f"{self.lost_records} records lost{damage}; {self.changes} changes; a broker {self._start}"
 

@@ -297,6 +297,13 @@ class Producer:
 
         Raises:
             InvalidProducerEpochError: a newer producer has the transactional id.
+
+        >>> with Producer(NEW_DIR, "orders", transactional_id="loader") as producer:
+        ...     producer.begin()
+        ...     producer.send([{"value": b"1"}])
+        ...     producer.commit()
+        ...     producer.records
+        1
         """
         self._check_usable()
         if self.transactional_id is None:

@@ -222,7 +222,7 @@ def _rewrite_copy(
     check_at_rest(selection.root)
     original = next(iter(selection.directories.values())) if selection.is_partition else selection.root.path
     with StagedCopy(to, is_partition=selection.is_partition) as copy:
-        with copy.told_as(original):
+        with copy.name_in_errors(original):
             copied = source._replace(selection=_copy(selection, copy, progress))
             logs = _OpenLogs(copied, operation, is_original=False)
             results = [

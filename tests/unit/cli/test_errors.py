@@ -178,6 +178,13 @@ def test_messages_name_options_as_they_are_typed():
     from brokerless.cli.group import _with_flags
 
     assert _with_flags("say sole_replica if none counts") == "say --sole-replica if none counts"
-    # Neither parts of paths nor what is no option of any verb.
-    for text in ("/data/sole_replica/x", "sole_replica.log", "next_producer_id=7", "max_message_bytes is 69"):
+    assert _with_flags('skip it (on corrupt: "skip")') == "skip it (--on-corrupt skip)"
+    # Neither parts of paths, nor quoted names, nor what is no option of any verb.
+    for text in (
+        "/data/sole_replica/x",
+        "unknown topic 'sole_replica'",
+        "sole_replica.log",
+        "next_producer_id=7",
+        "max_message_bytes is 69",
+    ):
         assert _with_flags(text) == text

@@ -164,12 +164,12 @@ def test_an_export_that_lost_records_is_not_restored_silently(source, tmp_path, 
     content[-1] ^= 1
     damaged.write_bytes(content)
     lost = export(Here(), str(source), str(tmp_path / "e"), options={"onCorrupt": "skip"}).lost
-    with pytest.warns(UserWarning, match="lacks what was damaged when it was exported, in 1 places"):
+    with pytest.warns(UserWarning, match="lacks the damaged ranges of its logs, in 1 place;"):
         assert restore(Here(), str(tmp_path / "e"), str(tmp_path / "d")).lost == lost
     command = importlib.import_module("brokerless.cli.spark.restore")
     monkeypatch.setattr(command, "task_progress", lambda *_: contextlib.nullcontext())
     given = {"topics": (), "topic_ids": (), "compression": "none", "batch_size": 16384, "sole_replica": False}
-    with pytest.raises(SystemExit) as ended, pytest.warns(UserWarning, match="lacks what was damaged"):
+    with pytest.raises(SystemExit) as ended, pytest.warns(UserWarning, match="lacks the damaged ranges of its logs"):
         command.restore.callback.__wrapped__(
             Here(), exported=str(tmp_path / "e"), to=str(tmp_path / "d"), form="text", **given
         )

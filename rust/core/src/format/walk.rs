@@ -117,7 +117,8 @@ pub fn framing_holds(rest: &[u8], end: u64, base_offset: i64) -> bool {
     }
 }
 
-/// The first offset that a header tells. Of a wrapper of magic 0 or 1, that is the last one: the first is inside.
+/// The first offset that a header states. The header of a wrapper (magic 0 or 1) states its last offset: the first one is
+/// inside.
 pub(crate) fn first_known_offset(header: &Header) -> i64 {
     match header.magic {
         2 => header.base_offset,

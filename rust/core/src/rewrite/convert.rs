@@ -406,8 +406,8 @@ impl Codecs {
         self.builder.finish(out).map(drop)
     }
 
-    /// Appends the batch of magic 2 with this header, its records compressed anew or kept. Of the header, only length,
-    /// codec and checksum change.
+    /// Appends a batch of magic 2, its records recompressed or kept. In the header, only length, codec and checksum
+    /// change.
     fn recompress(
         &mut self,
         mut header: Header,

@@ -10,13 +10,13 @@ from brokerless.cli.compact import compact_options
 from brokerless.cli.spark.rewriting import rewriting_on_spark
 
 if TYPE_CHECKING:
-    from brokerless.cli.spark.rewriting import Where
+    from brokerless.cli.spark.rewriting import SparkRewriteTarget
 
 
 @click.command(short_help="Keep the last record of each key.")
 @rewriting_on_spark
 @compact_options
-def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
+def compact(target: SparkRewriteTarget, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
     """Keep the last record of each key, as brokers' log cleaners do, in whole log directories at once.
 
     Each partition is a task, a large one several; --memory is that of one. The PATHs are log directories, with --topic,
@@ -30,4 +30,4 @@ def compact(where: Where, **options: Any) -> None:  # noqa: ANN401 - those of `C
     """
     from brokerless.rewriting.compact.compact import Compact
 
-    where.run(Compact(**options), lambda report: (report.bytes_before, report.bytes_after))
+    target.run(Compact(**options), lambda report: (report.bytes_before, report.bytes_after))

@@ -10,13 +10,13 @@ from brokerless.cli.convert import convert_options
 from brokerless.cli.spark.rewriting import rewriting_on_spark
 
 if TYPE_CHECKING:
-    from brokerless.cli.spark.rewriting import Where
+    from brokerless.cli.spark.rewriting import SparkRewriteTarget
 
 
 @click.command(short_help="Change message format, codec or batch size.")
 @rewriting_on_spark
 @convert_options
-def convert(where: Where, settings: dict[str, Any]) -> None:
+def convert(target: SparkRewriteTarget, settings: dict[str, Any]) -> None:
     """Convert whole log directories to another message format or codec. Offsets stay as they are.
 
     Each partition is a task, a large one several.
@@ -30,4 +30,4 @@ def convert(where: Where, settings: dict[str, Any]) -> None:
     """
     from brokerless.rewriting.convert import Convert
 
-    where.run(Convert(**settings), lambda report: (report.bytes_before, report.bytes_after))
+    target.run(Convert(**settings), lambda report: (report.bytes_before, report.bytes_after))

@@ -28,7 +28,7 @@ _HEADINGS = ("TOPIC", "PARTITIONS", "BYTES READ", "BYTES BEFORE", "BYTES AFTER",
 
 
 @dataclass(frozen=True)
-class Where:
+class SparkRewriteTarget:
     """The options of `rewriting_on_spark`: the logs of an operation, and how it runs."""
 
     spark: SparkSession
@@ -98,12 +98,12 @@ class Where:
 
 
 def rewriting_on_spark(function: _Command) -> _Command:
-    """Add PATH... and the options of `Where`; the command receives them as its argument `where`."""
-    names = [field.name for field in fields(Where)]
+    """Add PATH... and the options of `SparkRewriteTarget`; the command receives them as its argument `target`."""
+    names = [field.name for field in fields(SparkRewriteTarget)]
 
     @wraps(function)
     def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
-        return function(where=Where(**{name: options.pop(name) for name in names}), **options)
+        return function(target=SparkRewriteTarget(**{name: options.pop(name) for name in names}), **options)
 
     checked: _Command = _checked(on_spark(command))  # type: ignore[assignment] # with other arguments, as below
     for decorate in (

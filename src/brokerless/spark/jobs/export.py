@@ -22,7 +22,7 @@ from brokerless.spark.jobs.running import run
 from brokerless.spark.jobs.tables import PACKAGES, write_table
 from brokerless.spark.source.option_values import local
 from brokerless.spark.source.options import Options
-from brokerless.spark.source.tasks import at_one_moment
+from brokerless.spark.source.tasks import plan_consistently
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -132,7 +132,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     directory = writer.directory
     before = _found(directory)
     target = None if before is None else before.target_bytes
-    tasks, manifest = at_one_moment(options, lambda: plan(options, writer, target))
+    tasks, manifest = plan_consistently(options, lambda: plan(options, writer, target))
     if before is not None and before.plan != manifest.plan:
         raise ValueError(
             f"{directory.path} has another export, or the logs have changed since it was begun: use another directory "

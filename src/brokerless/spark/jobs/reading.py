@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import check_several
 from brokerless.io import storage
 from brokerless.spark.source.options import Options
-from brokerless.spark.source.tasks import select
+from brokerless.spark.source.tasks import select_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,7 +29,7 @@ def read(spark: SparkSession, paths: Collection[Path], topics: Collection[str], 
 
 def replicas(paths: Collection[Path], topics: Collection[str]) -> list[Log]:
     """Return the logs of a job that reads all replicas."""
-    return select(Options.parse(_options(paths, topics)), all_replicas=True)
+    return select_logs(Options.parse(_options(paths, topics)), all_replicas=True)
 
 
 def _options(paths: Collection[Path], topics: Collection[str]) -> dict[str, str]:

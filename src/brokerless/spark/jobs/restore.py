@@ -106,71 +106,132 @@ def restore(
         restore(spark, "/exports/orders", "/restored/kafka-data")
     """
     check_several("topics", topics)
-    topics = tuple(topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
-    manifest = _read(directory)
-    for topic in (*topics, *(topic_ids or {})):
-        if topic not in manifest.topics:
-            raise unknown("topic", topic, manifest.topics)
-    if manifest.lost:
+    plan = _plan(directory, local(path), tuple(topics), dict(topic_ids or {}))
+    if places := len(plan.manifest.lost):
         warnings.warn(
-            f"{directory.path} lacks what was damaged when it was exported, in {len(manifest.lost)} places: so will "
-            "the logs that are restored",
+            f"{directory.path} lacks the damaged ranges of its logs, in {places} place{'s'[: places != 1]}; so "
+            "will the restored logs",
             stacklevel=2,
         )
-    path = local(path)
+    made: list[Made] = []
+    tasks = 0
+    if plan.missing:
+        encoding = Encoding(compression=compression, batch_size=batch_size, keep_offsets=True)
+        made, tasks = _run(spark, directory, plan, encoding, sole_replica=sole_replica)
+    else:
+        _roll_forward(plan.path, sole_replica=sole_replica)
+    return Restored(
+        partitions=_reports(plan.path, plan.manifest, plan.topics, _seconds(made)),
+        tasks=tasks,
+        skipped=len(made) - tasks,
+        lost=plan.manifest.lost,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What a restore does, once everything it depends on was checked.
+
+    Attributes:
+        path: the log directory.
+        manifest: the manifest of the export.
+        topics: the requested topics.
+        missing: those of them that this export was not restored to yet.
+        present: the log end offsets of existing topics among them, by partition.
+        digests: what identifies each topic's records among all exports.
+        topic_ids: the ids that the caller gave for topics.
+    """
+
+    path: str
+    manifest: Manifest
+    topics: Mapping[str, ExportedTopic]
+    missing: Mapping[str, ExportedTopic]
+    present: Mapping[str, Mapping[int, int]]
+    digests: Mapping[str, str]
+    topic_ids: Mapping[str, str]
+
+    @property
+    def new_topics(self) -> dict[str, NewTopic]:
+        """The topics to write; those that do not exist get the exported settings."""
+        return {
+            name: NewTopic(partitions=max(topic.partitions) + 1)
+            if name in self.present
+            else _as_it_was(topic, self.topic_ids.get(name))
+            for name, topic in self.missing.items()
+        }
+
+    @property
+    def restoration(self) -> Restoration:
+        """What the commit records: which export each topic holds, and where each log starts."""
+        starts = {
+            (name, number): partition.start_offset
+            for name, topic in self.missing.items()
+            for number, partition in topic.partitions.items()
+        }
+        return Restoration({name: self.digests[name] for name in self.missing}, starts)
+
+
+def _plan(directory: ExportDirectory, path: str, names: tuple[str, ...], topic_ids: Mapping[str, str]) -> _Plan:
+    """Check the export and the log directory, and return what is to be restored.
+
+    Raises:
+        ValueError: see `restore`.
+    """
+    manifest = _read(directory)
+    for name in (*names, *topic_ids):
+        if name not in manifest.topics:
+            raise unknown("topic", name, manifest.topics)
     disk.check_local(path)
     path = os.path.abspath(path)
-    chosen = {name: topic for name, topic in sorted(manifest.topics.items()) if not topics or name in topics}
-    for name in chosen:
+    topics = {name: topic for name, topic in sorted(manifest.topics.items()) if not names or name in names}
+    for name in topics:
         check_writable_topic(name, is_copy=True)
-    digests = _digests(manifest, chosen)
+    digests = _digests(manifest, topics)
     present, done = _present(path, Restoration(digests, {}))
-    for name, exported_topic in chosen.items():
-        _check_present(path, name, exported_topic, present, (topic_ids or {}).get(name), is_done=name in done)
-    missing = {name: topic for name, topic in chosen.items() if name not in done}
-    seconds: dict[tuple[str, int], float] = defaultdict(float)
-    tasks = skipped = 0
-    if not missing:
-        _roll_forward(path, sole_replica=sole_replica)
-    else:
-        exported_files = [file for file in manifest.files if file.topic in missing]
-        _check_there(directory, exported_files)
-        new = {
-            name: NewTopic(partitions=max(topic.partitions) + 1)
-            if name in present
-            else _as_it_was(topic, (topic_ids or {}).get(name))
-            for name, topic in missing.items()
-        }
-        encoding = Encoding(compression=compression, batch_size=batch_size, keep_offsets=True)
-        restoration = Restoration(
-            {name: digests[name] for name in missing},
-            {
-                (name, number): partition.start_offset
-                for name, topic in missing.items()
-                for number, partition in topic.partitions.items()
-            },
-        )
-        attempt = _digest(restoration.digests, path, new, present, encoding)
-        write = AtomicWrite(
-            path=path, topics=new, encoding=encoding, sole_replica=sole_replica, attempt=attempt, resumes=True
-        )
-        maker = PartMaker(
-            directory=directory,
-            form=manifest.form,
-            staging=write.begin(patience=PATIENCE_BEFORE),
-            segment_bytes={name: _config(topic).segment_bytes for name, topic in missing.items()},
-        )
-        made, tasks = _made(spark, maker, exported_files)
-        skipped = len(made) - tasks
-        parts = [part for one in made for part in one.parts]
-        write.commit([*parts, *_ends(maker.staging, missing, parts)], restoration=restoration, patience=PATIENCE)
-        for one in made:
-            for part, taken in zip(one.parts, one.seconds, strict=True):
-                seconds[part.topic, part.partition] += taken
-    return Restored(
-        partitions=_reports(path, manifest, chosen, seconds), tasks=tasks, skipped=skipped, lost=manifest.lost
+    for name, topic in topics.items():
+        _check_present(path, name, topic, present, topic_ids.get(name), is_done=name in done)
+    return _Plan(
+        path=path,
+        manifest=manifest,
+        topics=topics,
+        missing={name: topic for name, topic in topics.items() if name not in done},
+        present=present,
+        digests=digests,
+        topic_ids=topic_ids,
     )
+
+
+def _run(
+    spark: SparkSession, directory: ExportDirectory, plan: _Plan, encoding: Encoding, *, sole_replica: bool
+) -> tuple[list[Made], int]:
+    """Write the missing topics and commit them; return what tasks made, and the number of tasks that ran."""
+    files = [file for file in plan.manifest.files if file.topic in plan.missing]
+    _check_there(directory, files)
+    new, restoration = plan.new_topics, plan.restoration
+    attempt = _digest(restoration.digests, plan.path, new, plan.present, encoding)
+    write = AtomicWrite(
+        path=plan.path, topics=new, encoding=encoding, sole_replica=sole_replica, attempt=attempt, resumes=True
+    )
+    maker = PartMaker(
+        directory=directory,
+        form=plan.manifest.form,
+        staging=write.begin(patience=PATIENCE_BEFORE),
+        segment_bytes={name: _config(topic).segment_bytes for name, topic in plan.missing.items()},
+    )
+    made, tasks = _made(spark, maker, files)
+    parts = [part for one in made for part in one.parts]
+    write.commit([*parts, *_ends(maker.staging, plan.missing, parts)], restoration=restoration, patience=PATIENCE)
+    return made, tasks
+
+
+def _seconds(made: Iterable[Made]) -> dict[tuple[str, int], float]:
+    """Return the time that tasks took for each partition."""
+    seconds: dict[tuple[str, int], float] = defaultdict(float)
+    for one in made:
+        for part, taken in zip(one.parts, one.seconds, strict=True):
+            seconds[part.topic, part.partition] += taken
+    return seconds
 
 
 def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) -> tuple[list[Made], int]:
@@ -178,10 +239,10 @@ def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) 
     in_order = sorted(files, key=lambda file: (file.topic, file.partition, file.first_offset))
     work = list(enumerate(in_shares(in_order, lambda file: file.bytes, _TARGET)))
     made = maker.made_before(len(work))
-    left = [numbered for numbered in work if numbered[0] not in made]
-    for (number, _), result in zip(left, run(spark, left, maker.make_numbered), strict=True):
+    remaining = [numbered for numbered in work if numbered[0] not in made]
+    for (number, _), result in zip(remaining, run(spark, remaining, maker.make_numbered), strict=True):
         made[number] = result
-    return list(made.values()), len(left)
+    return list(made.values()), len(remaining)
 
 
 def _read(directory: ExportDirectory) -> Manifest:

@@ -15,7 +15,7 @@ from itertools import islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.spark.source.tasks import Piece
+from brokerless.spark.source.tasks import WorkItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,11 +31,13 @@ _MOST_OF_BATCH = 1 << 12
 _MOST_OF_FILE = 1 << 16
 
 
-def cut(splits: Sequence[Split], segments: Sequence[Segment], log_end_offset: int, most: int) -> Iterator[Piece[Split]]:
+def cut(
+    splits: Sequence[Split], segments: Sequence[Segment], log_end_offset: int, most: int
+) -> Iterator[WorkItem[Split]]:
     """Yield the pieces of splits, in order, each with at most `most` records."""
     by_path = {segment.path: segment for segment in segments}
     known: dict[str, list[int]] = {}
-    yield from (Piece(split, 0) for split in splits if split.is_absent)
+    yield from (WorkItem(split, 0) for split in splits if split.is_absent)
     present = [split for split in splits if not split.is_absent]
     for split, following in zip_longest(present, present[1:]):
         size = split.end_position - split.position
@@ -52,7 +54,7 @@ def cut(splits: Sequence[Split], segments: Sequence[Segment], log_end_offset: in
         for start, end in pairwise([split.start_offset, *inner, split.end_offset]):
             offsets = max(0, min(end, high) - max(start, low))
             piece = replace(split, start_offset=start, end_offset=end)
-            yield Piece(piece, size, min(offsets, most))
+            yield WorkItem(piece, size, min(offsets, most))
 
 
 def _cuts_by_headers(segment: Segment, most: int) -> Iterator[int]:

@@ -16,7 +16,7 @@ from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.log_dir.cluster_metadata import Uncommitted
 from brokerless.spark.source.cuts import cut
-from brokerless.spark.source.tasks import Piece, at_one_moment, keep_modules, pack, select, target_bytes
+from brokerless.spark.source.tasks import WorkItem, keep_modules, pack, plan_consistently, select_logs, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,10 +58,10 @@ def plan(options: Options) -> list[Task[Split]]:
         target = target_of(logs, options)
         return pack(pieces_of_all(logs, options, target), target, options)
 
-    return at_one_moment(options, planned)
+    return plan_consistently(options, planned)
 
 
-def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Piece[Split]]:
+def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[WorkItem[Split]]:
     """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at once."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
@@ -83,7 +83,7 @@ def chosen(options: Options) -> list[Log]:
         ValueError: a topic or partition does not exist, or offsets by partition do not name exactly the partitions of
             the read.
     """
-    logs = select(options)
+    logs = select_logs(options)
     names = {name_of(log) for log in logs}
     for bound in (options.start, options.end):
         check_partitions("offsets", bound.offsets, names)
@@ -137,7 +137,7 @@ def check_partitions(what: str, given: Mapping[Partition, object] | None, names:
         raise ValueError(f"{what} by partition must name every partition that is read and no other ({problem}){words}")
 
 
-def pieces_of(log: Log, options: Options, target: int) -> list[Piece[Split]]:
+def pieces_of(log: Log, options: Options, target: int) -> list[WorkItem[Split]]:
     """Cut the range of a log that the options select into pieces of about `target` bytes.
 
     Raises:
@@ -152,7 +152,7 @@ def pieces_of(log: Log, options: Options, target: int) -> list[Piece[Split]]:
 
 def pieces(
     log: Log, start: StartOffset | None, end: EndOffset | None, options: Options, target: int
-) -> list[Piece[Split]]:
+) -> list[WorkItem[Split]]:
     """Cut the range between two offsets of a log into pieces of about `target` bytes.
 
     Raises:
@@ -175,7 +175,7 @@ def pieces(
         splits = _plan(log, options, start, end, target)
     if most:
         return list(cut(splits, log.segments, log.log_end_offset, most))
-    return [Piece(split, split.end_position - split.position) for split in splits]
+    return [WorkItem(split, split.end_position - split.position) for split in splits]
 
 
 def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset | None, target: int) -> list[Split]:

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
-from brokerless.io import storage
 from brokerless.layout import commit_journal
-from brokerless.layout.file_names import is_internal
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ class Task(InputPartition, Generic[T]):
     work: tuple[T, ...]
 
 
-class Piece(NamedTuple, Generic[T]):
+class WorkItem(NamedTuple, Generic[T]):
     """A part of a log, its bytes, and the most records that it can have (0 unless they are limited)."""
 
     work: T
@@ -65,7 +63,7 @@ class SegmentOf(NamedTuple):
     is_clean: bool
 
 
-def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
+def plan_consistently(options: Options, plan: Callable[[], T]) -> T:
     """Plan, and plan again if a commit took effect meanwhile: the plan would have it in some partitions only.
 
     If commits keep coming, return the third plan.
@@ -78,7 +76,7 @@ def at_one_moment(options: Options, plan: Callable[[], T]) -> T:
     return planned
 
 
-def select(options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
+def select_logs(options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
     """Return the logs that subscribe, subscribePattern or assign select; without them, all but internal topics.
 
     A partition directory or file given as a path is read even if its topic is internal.
@@ -101,9 +99,7 @@ def select(options: Options, *, all_replicas: bool = False, needs_all: bool = Tr
     if options.topics is not None:
         topics = set(options.topics) if needs_all else set(options.topics) & set(log_dir.topics())
         return log_dir.logs(topics=topics, all_replicas=all_replicas)
-    found = log_dir.logs(all_replicas=all_replicas)
-    given = {storage.absolute(path) for path in options.paths}
-    logs = [log for log in found if storage.absolute(log.path) in given or not is_internal(log.topic)]
+    logs = log_dir.readable(all_replicas=all_replicas)
     pattern = options.topic_pattern
     if pattern is None:
         return logs
@@ -122,7 +118,7 @@ def target_bytes(sizes: Iterable[int], options: Options) -> int:
     return min(target, max(1, total * 10 // (options.min_partitions * 11))) if options.min_partitions else target
 
 
-def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task[T]]:
+def pack(pieces: Sequence[WorkItem[T]], target: int, options: Options) -> list[Task[T]]:
     """Fill tasks with pieces in order. Return at least one task: without any, Spark would invent one with no pieces."""
     if options.min_partitions:
         target = sum(piece.size + _OPEN_COST for piece in pieces) // options.min_partitions
@@ -143,14 +139,14 @@ def pack(pieces: Sequence[Piece[T]], target: int, options: Options) -> list[Task
 
 
 def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[SegmentOf]]:
-    """Plan tasks of whole segments, in order; see `select` for arguments and errors."""
-    logs = select(options, all_replicas=all_replicas)
+    """Plan tasks of whole segments, in order; see `select_logs` for arguments and errors."""
+    logs = select_logs(options, all_replicas=all_replicas)
     for log in logs if not all_replicas else ():
         # A task cannot see that segments are missing. A check reports it as a finding.
         for said in log.contradictions():
             warnings.warn(said, stacklevel=2)
     pieces = [
-        Piece(SegmentOf(log.topic, log.partition, segment, log.root.is_clean), segment.size)
+        WorkItem(SegmentOf(log.topic, log.partition, segment, log.root.is_clean), segment.size)
         for log in logs
         for segment in log.segments
     ]

@@ -30,7 +30,7 @@ from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.reader import LostRange
 from brokerless.spark.source.records import check_partitions, name_of, pieces, start_of
-from brokerless.spark.source.tasks import pack, select, target_bytes
+from brokerless.spark.source.tasks import pack, select_logs, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -342,7 +342,7 @@ def _settled(look: Callable[[], _T]) -> _T:
 
 def _logs(options: Options, *, needs_all: bool = False) -> dict[Partition, Log]:
     logs: dict[Partition, Log] = {}
-    for log in select(options, needs_all=needs_all):
+    for log in select_logs(options, needs_all=needs_all):
         other = logs.setdefault(name_of(log), log)
         if other is not log:
             raise ValueError(
