@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 import brokerless as bl
-from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging.atomic_write import AtomicWrite
 from building import NOW, batch
 
 

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import brokerless as bl
 from brokerless import _native
 from brokerless.cli import group
+from brokerless.log.segment import walk_headers
 from brokerless.log_dir.recover import forecast, recovered
 
 PARTITIONS = [
@@ -134,7 +135,7 @@ def original(golden, log_dir, name):
         for segment in log.segments:
             end = log.extent.end_position if segment.is_last else segment.size
             with segment.open() as file:
-                segment.walk(walk, file, 0, end)
+                walk_headers(segment, walk, file, 0, end)
             walk.start_file()
             found.batches[segment.path.rpartition("/")[2]] = [
                 Batch(row["position"], row["position"] + row["size"], _base(row), row["last_offset"] + 1)

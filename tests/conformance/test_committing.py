@@ -11,12 +11,12 @@ from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.commit.atomic_write import AtomicWrite
-from brokerless.commit.parts import Encoding
 from brokerless.io import storage
 from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import Epoch, committed
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging.atomic_write import AtomicWrite
+from brokerless.staging.parts import Encoding
 
 
 def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, config=None, epoch=None, **options):

@@ -12,10 +12,10 @@ import sys
 
 import pyarrow as pa
 
-from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.io import disk
 from brokerless.layout.streaming_epochs import Epoch
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging.atomic_write import AtomicWrite
 
 CHANGES = {"write", "copy_file_range", "ftruncate", "utime", "replace", "link", "unlink", "mkdir", "rmdir"}
 # Small indexes: a new log has them in the size that they may get.

@@ -7,12 +7,13 @@ import pytest
 from faults import FALLS, each_crash
 
 import brokerless as bl
-from brokerless.commit import staged_logs
-from brokerless.commit.atomic_write import AtomicWrite
-from brokerless.commit.parts import Encoding
 from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import Epoch, committed
+from brokerless.log.segment import offset_index, time_index
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging import staged_logs
+from brokerless.staging.atomic_write import AtomicWrite
+from brokerless.staging.parts import Encoding
 from building import NOW, batch
 
 
@@ -112,8 +113,8 @@ def test_all_rows_or_none(start, tmp_path, options, values, columns):
         assert not (crash.directory / commit_journal.NAME).exists(), crash
         for log in bl.LogDirs(crash.directory).logs():
             for segment in log.segments:
-                segment.offset_index().sanity_check()
-                segment.time_index().sanity_check()
+                offset_index(segment).sanity_check()
+                time_index(segment).sanity_check()
         assert {path.name for path in crash.directory.iterdir() if path.is_file()} <= ROOT_FILES, crash
         # a broker deletes what is left over, and has nothing else that it does not know
         for path in crash.directory.iterdir():

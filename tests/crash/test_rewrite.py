@@ -12,6 +12,7 @@ from faults import each_crash
 
 import brokerless as bl
 from brokerless.io import storage
+from brokerless.log.segment import offset_index, time_index
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.erase import Erase
@@ -61,8 +62,8 @@ def check_left(crash, allowed):
     assert values(crash.directory) == held, crash
     assert values(crash.directory, "read_committed") == [value for value in held if not 6 <= value < 9], crash
     for segment in bl.LogDirs(crash.directory).log("t", 0).segments:
-        segment.offset_index().sanity_check()
-        segment.time_index().sanity_check()
+        offset_index(segment).sanity_check()
+        time_index(segment).sanity_check()
     with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
         log_dir.log("t", 0).append(batch(0, [b"12"], timestamp=NOW))
     assert values(crash.directory) == [*held, 12], crash

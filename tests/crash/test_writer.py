@@ -10,6 +10,7 @@ from faults import each_crash
 
 import brokerless as bl
 from brokerless import _native
+from brokerless.log.segment import offset_index, time_index
 from brokerless.log_dir.recover import recovered
 from building import batch
 
@@ -29,8 +30,8 @@ def opens_again(directory):
     assert bl.LogDirFiles(str(directory)).is_clean
     log = bl.LogDirs(directory).log("t", 0)
     for segment in log.segments:
-        segment.offset_index().sanity_check()
-        segment.time_index().sanity_check()
+        offset_index(segment).sanity_check()
+        time_index(segment).sanity_check()
     return values(directory)
 
 

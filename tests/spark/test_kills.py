@@ -11,13 +11,13 @@ import brokerless as bl
 from brokerless.layout import commit_journal, streaming_epochs
 
 SPLIT_IS_READ = "brokerless.log.reader:Reader._decoder"
-PART_IS_WRITTEN = "brokerless.commit.parts:PartWriter._append"
-TASK_IS_WRITTEN = "brokerless.commit.parts:PartWriter.finish"
-LOG_IS_STAGED = "brokerless.commit.atomic_write:append_parts"
+PART_IS_WRITTEN = "brokerless.staging.parts:PartWriter._append"
+TASK_IS_WRITTEN = "brokerless.staging.parts:PartWriter.finish"
+LOG_IS_STAGED = "brokerless.staging.atomic_write:append_parts"
 COMMIT_POINT = "brokerless.layout.commit_journal:commit"
 # Once where the log directory is opened, and once behind the commit point.
 JOURNAL_IS_LOOKED_FOR = "brokerless.layout.commit_journal:roll_forward"
-COMMITTED = "brokerless.commit.atomic_write:AtomicWrite._finish"
+COMMITTED = "brokerless.staging.atomic_write:AtomicWrite._finish"
 
 READ_AND_WRITE = """
 frame = spark.read.format("brokerless").load(PATH).select("key", "value", "topic")

@@ -37,7 +37,7 @@ def test_a_worker_that_is_killed(tmp_path):
     kill = f"""
         import os, signal
         from brokerless.io import disk
-        from brokerless.commit.parts import PartWriter
+        from brokerless.staging.parts import PartWriter
         from brokerless.spark.jobs import restore
         restore._TARGET = 1
         def killing(real, name, is_wanted):

@@ -11,7 +11,7 @@ from committing import begin
 
 pytest.importorskip("pyspark")
 
-from brokerless.spark.sink.sink import write_parts
+from brokerless.spark.sink.batch_sink import write_parts
 from brokerless.spark.stream.stream import IS_ADMISSION_CONTROLLED
 
 

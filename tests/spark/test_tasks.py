@@ -15,7 +15,7 @@ import building
 from brokerless.layout import checkpoints
 from brokerless.layout.bootstrap_metadata import ClusterImage
 from brokerless.spark.data_source import BrokerlessSource
-from brokerless.spark.sink.sink import write_parts
+from brokerless.spark.sink.batch_sink import write_parts
 from brokerless.spark.source import findings, records, tasks
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import WorkItem, pack

@@ -49,13 +49,13 @@ pub use format::walk::{
     NextBatch, PlacedHeaders, check_first_offset, check_offset_range, framing_holds, headers_alone,
     next_batch, place_headers,
 };
-pub use read::aborted_transactions::Transactions;
 pub use read::batch_scan::HeaderWalk;
 pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersColumn};
 pub use read::dump::{JsonDump, LogDump};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
-pub use read::search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::soundness::{BatchRange, Rising, Soundness};
+pub use read::timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
+pub use read::transactions::Transactions;
 pub use rewrite::compact::{
     CompactionRewrite, CompactionScan, HashRange, LastRecord, NewestRecords, Phase, RecordCounts,
     RewriteOptions, ScanOptions, SegmentVerdicts,
@@ -75,4 +75,4 @@ pub use write::encode::{BatchLimits, BatchWriter, SourceFields};
 pub use write::end_transaction_marker::end_transaction_marker;
 pub use write::fast_encode::{PlainColumn, PlainHeaders, PlainRows};
 pub use write::kraft::kraft_snapshot;
-pub use write::partition::{murmur2, partition_for_key};
+pub use write::partitioner::{murmur2, partition_for_key};

@@ -1,10 +1,10 @@
 //! Reading: bytes to columns, to text, and to what headers alone tell.
 
-pub(crate) mod aborted_transactions;
 pub(crate) mod batch_scan;
 pub(crate) mod columns;
 pub(crate) mod dump;
 pub(crate) mod fast_decode;
 pub(crate) mod fetch;
-pub(crate) mod search;
 pub(crate) mod soundness;
+pub(crate) mod timestamp_search;
+pub(crate) mod transactions;

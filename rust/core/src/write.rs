@@ -6,5 +6,5 @@ pub(crate) mod encode;
 pub(crate) mod end_transaction_marker;
 pub(crate) mod fast_encode;
 pub(crate) mod kraft;
-pub(crate) mod partition;
+pub(crate) mod partitioner;
 pub(crate) mod transcode;

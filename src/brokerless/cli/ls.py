@@ -123,6 +123,8 @@ def _uncompared(
 
 def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     """Return the description of a log; facts that damage hides are None."""
+    from brokerless.log.log import header_walk
+
     damage: list[str] = []
 
     def known(look: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
@@ -133,7 +135,7 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
                 damage.append(str(error))
             return None
 
-    walk = known(log.header_walk)
+    walk = known(lambda: header_walk(log))
     damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.missing) or ()]
     end = known(lambda: log.damaged_end)
     if end is not None and not any(f"{end.path}:{end.position}" in said for said in damage):

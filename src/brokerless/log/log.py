@@ -24,7 +24,7 @@ from brokerless.log.damage import Finding, is_lost, survey
 from brokerless.log.expected_records import LOST, agreed_end, promised_end
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.reader import Reader
-from brokerless.log.segment import NO_END, Extent, Segment, cut_batch
+from brokerless.log.segment import NO_END, Extent, Segment, cut_batch, walk_headers, walk_whole_batches
 from brokerless.log.split import Missing, Split, cut_short, make_splits
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ class Log:
                 # A cleaner may have merged the lost segment with this one.
                 walk = _native.HeaderWalk()
                 with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
-                    segment.walk(walk, file, 0, file.size())
+                    walk_headers(segment, walk, file, 0, file.size())
                 if (walk.next_offset or 0) > missing.start_offset:
                     continue
             found.append(missing)
@@ -403,7 +403,7 @@ class Log:
         walk = _native.HeaderWalk()
         with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
             size = file.size()
-            segment.walk(walk, file, 0, size)
+            walk_headers(segment, walk, file, 0, size)
             if walk.end_position == size:
                 yield from cut_short(segment, walk.next_offset, size)
 
@@ -615,23 +615,6 @@ class Log:
         for segment in self.segments:
             yield from segment.scan(check_crcs=check_crcs)
 
-    def header_walk(self) -> _native.HeaderWalk:
-        """Walk all batch headers and return their summary: formats, codecs, times, transactions.
-
-        Raises:
-            CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
-        """
-        walk = _native.HeaderWalk()
-        for segment in self.segments:
-            with segment.open() as file:
-                end = self.extent.end_position if segment.is_last else file.size()
-                segment.walk_whole(walk, file, 0, end)
-            if segment.is_last and self.extent.damage and walk.end_position < end:
-                with located(segment.path):
-                    raise cut_batch(walk.end_position, end)
-            walk.start_file()
-        return walk
-
     def offsets_for_times(
         self, timestamp: Time, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> OffsetAndTimestamp:
@@ -690,3 +673,21 @@ class Log:
         begins = None if first is None else first["base_offset"]
         known = [offset for offset in (named, begins) if offset is not None]
         return Segment(self._directory, max(0, min(known, default=0)), name=self._file_name)
+
+
+def header_walk(log: Log) -> _native.HeaderWalk:
+    """Walk all batch headers and return their summary: formats, codecs, times, transactions.
+
+    Raises:
+        CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
+    """
+    walk = _native.HeaderWalk()
+    for segment in log.segments:
+        with segment.open() as file:
+            end = log.extent.end_position if segment.is_last else file.size()
+            walk_whole_batches(segment, walk, file, 0, end)
+        if segment.is_last and log.extent.damage and walk.end_position < end:
+            with located(segment.path):
+                raise cut_batch(walk.end_position, end)
+        walk.start_file()
+    return walk

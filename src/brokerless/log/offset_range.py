@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 from brokerless.arguments import to_ms, unknown
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.log import offsets_for_times
+from brokerless.log.aborted_transactions import first_unstable_offset, transactions
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Stretch
-from brokerless.log.transactions import first_unstable_offset, transactions
 
 if TYPE_CHECKING:
     from brokerless.arguments import Time
+    from brokerless.log.aborted_transactions import Aborted, Doubt
     from brokerless.log.log import Log
-    from brokerless.log.transactions import Aborted, Doubt
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 StartOffset = int | Literal["earliest", "latest"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.log.damage import Finding, by_offset, survey
-from brokerless.log.segment import NO_END
+from brokerless.log.segment import NO_END, index_entry, sound_batches, time_index, walk_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,7 +260,7 @@ def _search(
     """
     walk = _native.HeaderWalk()
     walk.start_file(order)
-    for data, at in segment.sound_batches(file, position, end, walk):
+    for data, at in sound_batches(segment, file, position, end, walk):
         with located(segment.path):
             found, wanted = _native.find_timestamp(data, at, end, timestamp, start_offset, exact)
         if found is not None:
@@ -291,7 +291,7 @@ def _is_first(
 
 def _entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
     """Return an offset up to which all batches are earlier than `timestamp`, from a confirmed time index entry."""
-    index = segment.time_index()
+    index = time_index(segment)
     if index is None or not len(index):
         return None
     earlier, offset = index.lookup(timestamp - 1)
@@ -336,9 +336,9 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
     if not end:
         return -1
     timestamp, position = -1, None
-    index = segment.time_index()
+    index = time_index(segment)
     # A time index entry saves nothing unless an offset index entry leads to its batch.
-    if index is not None and len(index) and segment.entry(index.last_entry[1]) is not None:
+    if index is not None and len(index) and index_entry(segment, index.last_entry[1]) is not None:
         timestamp, offset = index.last_entry
         position = _is_of(segment, file, timestamp, offset)
     if position is None:
@@ -347,11 +347,11 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
         return timestamp
     if timestamp >= 0 and not segment.is_last:
         walk = _walk(segment, limit)
-        segment.walk(walk, file, position, end)
+        walk_headers(segment, walk, file, position, end)
         if walk.max_timestamp <= timestamp and walk.end_position >= end:
             return timestamp
     walk = _walk(segment, limit)
-    for _ in segment.sound_batches(file, position, end, walk):
+    for _ in sound_batches(segment, file, position, end, walk):
         if enough is not None and walk.max_timestamp >= enough:
             return walk.max_timestamp
     largest = max(timestamp, walk.max_timestamp)

@@ -109,7 +109,7 @@ class Segment:
     @property
     def path(self) -> str:
         """The path of the `.log` file."""
-        return f"{self._directory}/{self._name}" if self._name else self._path(file_names.LOG)
+        return f"{self._directory}/{self._name}" if self._name else self.path_of(file_names.LOG)
 
     @property
     def is_last(self) -> bool:
@@ -138,44 +138,11 @@ class Segment:
     @property
     def has_transaction_index(self) -> bool:
         """Whether it has a `.txnindex`. A broker creates one at the first abort."""
-        return bool(self._kinds & file_names.TXNINDEX)
+        return self.has(file_names.TXNINDEX)
 
     def open(self) -> storage.File:
         """Open the `.log`, even if retention or the cleaner has renamed it since it was listed."""
         return open_log(self.path)
-
-    def offset_index(self) -> _native.OffsetIndex | None:
-        """Return the `.index`; None if it is absent or unreadable."""
-        content = self._read(file_names.INDEX)
-        return None if content is None else _native.OffsetIndex(content, self.base_offset)
-
-    def time_index(self) -> _native.TimeIndex | None:
-        """Return the `.timeindex`; None if it is absent or unreadable."""
-        content = self._read(file_names.TIMEINDEX)
-        return None if content is None else _native.TimeIndex(content, self.base_offset)
-
-    def transaction_index(self) -> _native.TransactionIndex | None:
-        """Return the `.txnindex`; None if it is absent.
-
-        Raises:
-            OSError: it exists, but is unreadable.
-        """
-        if not self.has_transaction_index:
-            return None
-        path = self._path(file_names.TXNINDEX)
-        with located(path):
-            return _native.TransactionIndex(_in_force(path, storage.read_all), self.base_offset)
-
-    def entry(self, offset: int, index: _native.OffsetIndex | None = None) -> Entry | None:
-        """Return the last index entry at or below `offset`; None if there is no useful one."""
-        index = index or self.offset_index()
-        if index is None or not len(index):
-            return None
-        found, position = index.lookup(offset)
-        # An entry for the first batch is useless, and no other batch ends at the base offset.
-        if position <= 0 or found <= self.base_offset:
-            return None
-        return Entry(index.lookup(found - 1)[0], found, position)
 
     def entry_behind(self, next_offset: int, size: int) -> tuple[int, int] | None:
         """Return the last index entry, as offset and position, if it lies after the end of an older segment's `.log`.
@@ -187,7 +154,7 @@ class Segment:
             next_offset: the offset after the last batch of the `.log`.
             size: the length of the `.log`.
         """
-        if self.is_last or not self._kinds & file_names.INDEX:
+        if self.is_last or not self.has(file_names.INDEX):
             return None
 
         def last(path: str) -> tuple[int, int] | None:
@@ -195,7 +162,7 @@ class Segment:
                 return last_entry(file, self.base_offset)
 
         try:
-            found = _in_force(self._path(file_names.INDEX), last)
+            found = _in_force(self.path_of(file_names.INDEX), last)
         except OSError:
             return None
         is_behind = found is not None and next_offset <= found[0] < self.limit_offset and size <= found[1]
@@ -203,7 +170,7 @@ class Segment:
 
     def position_before(self, file: storage.File, offset: int) -> int:
         """Return a batch boundary before which all batches end below `offset`: from the index, else 0."""
-        entry = self.entry(offset)
+        entry = index_entry(self, offset)
         return entry.position if entry is not None and entry.holds(file) else 0
 
     def batch_of(self, file: storage.File, offset: int) -> dict[str, Any] | None:
@@ -213,53 +180,6 @@ class Segment:
                 if last_offset is not None and last_offset >= offset:
                     return {name: batches[name][i].as_py() for name in _BATCH_FIELDS}
         return None
-
-    def walk(self, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
-        """Walk the headers of the batches from `position` (a batch boundary) to `end`."""
-
-        def step(data: memoryview, position: int, end: int) -> int:
-            wanted = walk.feed(data, position, end)
-            return end if walk.done else wanted
-
-        with located(self.path):
-            sweep(file, position, end, step)
-
-    def walk_whole(self, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
-        """Walk as `walk` does, and require whole batches up to `end` unless this is the last segment.
-
-        Raises:
-            CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
-        """
-        self.walk(walk, file, position, end)
-        if not self.is_last and position < end and walk.end_position < end:
-            with located(self.path):
-                raise cut_batch(walk.end_position, end)
-
-    def sound_batches(
-        self, file: storage.File, position: int, end: int, walk: _native.HeaderWalk
-    ) -> Iterator[tuple[memoryview, int]]:
-        """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
-
-        Their checksums are right, and their headers have been fed to `walk`. The bytes are valid until the next step.
-
-        Raises:
-            CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.
-            UnsupportedFormatError: the next batch is valid Kafka data that brokerless does not read.
-        """
-        check, window = _native.Soundness(0, NO_END), Window(file, position, end, _SOUND)
-        with located(self.path):
-            while window.position < end:
-                count = check.check(window.data, window.position)
-                if count:
-                    data, position = window.data[:count], window.position
-                    walk.feed(data, position, position + count)
-                    yield data, position
-                    window.advance(count)
-                elif not window.fill(check.needed):
-                    # A live broker may truncate its log meanwhile.
-                    if window.position < file.size():
-                        raise cut_batch(window.position, end)
-                    return
 
     def batches_since(self, file: storage.File, offset: int, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield batch headers as `scan` does. Batches that end below `offset` may be missing."""
@@ -290,7 +210,7 @@ class Segment:
             damage = None
             try:
                 # If the file is now shorter than the entry's position, it was truncated: walk all of it.
-                self.walk(walk, log, start if start < size else 0, size)
+                walk_headers(self, walk, log, start if start < size else 0, size)
                 is_cut = walk.end_position < size
             except (CorruptRecordError, UnsupportedFormatError) as error:
                 is_cut = False
@@ -305,7 +225,7 @@ class Segment:
             if last is not None and last.position is not None:
                 # The last batch's header gives the end of the log, but the batch is damaged: end before it.
                 damage, before = last, _native.HeaderWalk()
-                self.walk(before, log, start if start < last.position else 0, last.position)
+                walk_headers(self, before, log, start if start < last.position else 0, last.position)
                 next_offset = self.base_offset if before.next_offset is None else before.next_offset
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
@@ -330,17 +250,110 @@ class Segment:
             if done < end:
                 raise cut_batch(done, end)
 
-    def _read(self, kind: int) -> bytes | None:
-        if not self._kinds & kind:
-            return None
-        try:
-            return _in_force(self._path(kind), storage.read_until_zeros)
-        except OSError:
-            return None
+    def has(self, kind: int) -> bool:
+        """Return whether it has a file of a kind, such as `file_names.INDEX`."""
+        return bool(self._kinds & kind)
 
-    def _path(self, kind: int) -> str:
+    def path_of(self, kind: int) -> str:
+        """Return the path of its file of a kind, such as `file_names.INDEX`."""
         state = file_names.SWAP if self._swapped & kind else ""
         return f"{self._directory}/{file_names.segment_file(self.base_offset, kind, state)}"
+
+
+def _entries(segment: Segment, kind: int) -> bytes | None:
+    if not segment.has(kind):
+        return None
+    try:
+        return _in_force(segment.path_of(kind), storage.read_until_zeros)
+    except OSError:
+        return None
+
+
+def offset_index(segment: Segment) -> _native.OffsetIndex | None:
+    """Return the `.index`; None if it is absent or unreadable."""
+    content = _entries(segment, file_names.INDEX)
+    return None if content is None else _native.OffsetIndex(content, segment.base_offset)
+
+
+def time_index(segment: Segment) -> _native.TimeIndex | None:
+    """Return the `.timeindex`; None if it is absent or unreadable."""
+    content = _entries(segment, file_names.TIMEINDEX)
+    return None if content is None else _native.TimeIndex(content, segment.base_offset)
+
+
+def transaction_index(segment: Segment) -> _native.TransactionIndex | None:
+    """Return the `.txnindex`; None if it is absent.
+
+    Raises:
+        OSError: it exists, but is unreadable.
+    """
+    if not segment.has_transaction_index:
+        return None
+    path = segment.path_of(file_names.TXNINDEX)
+    with located(path):
+        return _native.TransactionIndex(_in_force(path, storage.read_all), segment.base_offset)
+
+
+def index_entry(segment: Segment, offset: int, index: _native.OffsetIndex | None = None) -> Entry | None:
+    """Return the last index entry at or below `offset`; None if there is no useful one."""
+    index = index or offset_index(segment)
+    if index is None or not len(index):
+        return None
+    found, position = index.lookup(offset)
+    # An entry for the first batch is useless, and no other batch ends at the base offset.
+    if position <= 0 or found <= segment.base_offset:
+        return None
+    return Entry(index.lookup(found - 1)[0], found, position)
+
+
+def walk_headers(segment: Segment, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
+    """Walk the headers of the batches from `position` (a batch boundary) to `end`."""
+
+    def step(data: memoryview, position: int, end: int) -> int:
+        wanted = walk.feed(data, position, end)
+        return end if walk.done else wanted
+
+    with located(segment.path):
+        sweep(file, position, end, step)
+
+
+def walk_whole_batches(segment: Segment, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
+    """Walk as `walk_headers` does, and require whole batches up to `end` unless this is the last segment.
+
+    Raises:
+        CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
+    """
+    walk_headers(segment, walk, file, position, end)
+    if not segment.is_last and position < end and walk.end_position < end:
+        with located(segment.path):
+            raise cut_batch(walk.end_position, end)
+
+
+def sound_batches(
+    segment: Segment, file: storage.File, position: int, end: int, walk: _native.HeaderWalk
+) -> Iterator[tuple[memoryview, int]]:
+    """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
+
+    Their checksums are right, and their headers have been fed to `walk`. The bytes are valid until the next step.
+
+    Raises:
+        CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.
+        UnsupportedFormatError: the next batch is valid Kafka data that brokerless does not read.
+    """
+    check, window = _native.Soundness(0, NO_END), Window(file, position, end, _SOUND)
+    with located(segment.path):
+        while window.position < end:
+            count = check.check(window.data, window.position)
+            if count:
+                data, position = window.data[:count], window.position
+                walk.feed(data, position, position + count)
+                yield data, position
+                window.advance(count)
+            elif not window.fill(check.needed):
+                # A live broker may truncate its log meanwhile.
+                if window.position < file.size():
+                    raise cut_batch(window.position, end)
+                return
 
 
 def last_entry(file: Readable, base_offset: int) -> tuple[int, int] | None:

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from brokerless.io.remote import is_remote
+from brokerless.log.aborted_transactions import overlapping
 from brokerless.log.expected_records import cut_short_in_words
-from brokerless.log.segment import NO_END
-from brokerless.log.transactions import overlapping
+from brokerless.log.segment import NO_END, index_entry, offset_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from brokerless import _native
     from brokerless.io.storage import File
+    from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.segment import Segment
-    from brokerless.log.transactions import Aborted
 
 OnCorrupt = Literal["raise", "skip"]
 
@@ -223,7 +223,7 @@ def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corr
     is_large = _pieces(end_position, target_bytes) > 1
     if on_corrupt == "skip" or not (is_large or segment.base_offset < start_offset):
         return [(0, None)]
-    index = segment.offset_index()
+    index = offset_index(segment)
     if index is None:
         return [(0, None)]
     cuts = [(0, None) if segment.base_offset >= start_offset else _cut(segment, index, start_offset, end_position)]
@@ -246,7 +246,7 @@ def _pieces(length: int, target_bytes: int | None) -> int:
 
 
 def _cut(segment: Segment, index: _native.OffsetIndex, offset: int, end_position: int) -> _Cut:
-    entry = segment.entry(offset, index)
+    entry = index_entry(segment, offset, index)
     if entry is None or entry.position >= end_position:
         return (0, None)
     return (entry.position, (entry.before, entry.offset))

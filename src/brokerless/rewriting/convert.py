@@ -16,7 +16,7 @@ from brokerless.arguments import check_several
 from brokerless.io.chunking import in_shares
 from brokerless.io.workers import threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
-from brokerless.log.transactions import aborted_in
+from brokerless.log.aborted_transactions import aborted_in
 from brokerless.rewriting.segment_rewrite import batches_size, max_segment_bytes, renew, transaction_index
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from brokerless.append.swap import Replacement
     from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.segment import Segment
-    from brokerless.log.transactions import Aborted
 
 DROPS = ("headers", "producers")
 """What a conversion can leave out: headers; producers with their transactions and control batches."""

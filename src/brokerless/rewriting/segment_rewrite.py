@@ -14,8 +14,8 @@ from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.io.file_window import Window
 from brokerless.layout import file_names
+from brokerless.log.aborted_transactions import fitting
 from brokerless.log.segment import cut_batch
-from brokerless.log.transactions import fitting
 from brokerless.rewriting.cleaned_segment import MAX_PENDING, CleanedSegment
 
 if TYPE_CHECKING:

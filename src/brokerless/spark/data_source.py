@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from brokerless.arguments import unknown
 from brokerless.spark.sink import sink_options
-from brokerless.spark.sink.sink import Writer, written_columns
+from brokerless.spark.sink.batch_sink import Writer, written_columns
 from brokerless.spark.sink.stream_sink import StreamWriter
 from brokerless.spark.source import batches, findings, records, sums
 from brokerless.spark.source.concise_errors import concise_errors
@@ -103,7 +103,7 @@ class BrokerlessSource(DataSource):
 
     @concise_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a writer of rows with these columns: see `brokerless.spark.sink.sink`.
+        """Return a writer of rows with these columns: see `brokerless.spark.sink.batch_sink`.
 
         Raises:
             LogInUseError: a broker, or another writer, has the log directory open.

@@ -7,11 +7,11 @@ import shutil
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.io import disk, storage
 from brokerless.layout import commit_journal
 from brokerless.log_dir.recover import planned, recovered
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging.atomic_write import AtomicWrite
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import AtomicWrite
 from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import FILE, Epoch, committed
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging.atomic_write import AtomicWrite
 from committing import begin, begin_any, send, values, written
 
 

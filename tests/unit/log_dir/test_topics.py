@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 import brokerless as bl
-from brokerless.commit.atomic_write import AtomicWrite
-from brokerless.commit.parts import Encoding
 from brokerless.log_dir.topics import NewTopic
+from brokerless.staging.atomic_write import AtomicWrite
+from brokerless.staging.parts import Encoding
 from building import NOW, batch
 from committing import begin, begin_any, send, small_log, values, written
 

@@ -9,6 +9,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.io import disk
+from brokerless.log.segment import offset_index, time_index
 from sending import rows, values
 
 
@@ -62,8 +63,8 @@ def test_many_rows_in_many_segments_are_read_back(tmp_path):
     assert len(log.segments) > 5
     assert values(tmp_path / "d") == sent
     for segment in log.segments:
-        segment.offset_index().sanity_check()
-        segment.time_index().sanity_check()
+        offset_index(segment).sanity_check()
+        time_index(segment).sanity_check()
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_parts_of_another_export_are_not_taken(source, exported, tmp_path, monke
 
     export(Here(), str(source), str(tmp_path / "other"), options=FINE)
     with monkeypatch.context() as patch:
-        patch.setattr("brokerless.commit.atomic_write.AtomicWrite.commit", fail)
+        patch.setattr("brokerless.staging.atomic_write.AtomicWrite.commit", fail)
         with pytest.raises(FailedError):
             restore(Here(), str(tmp_path / "other"), str(tmp_path / "d"))
     again = Here()
@@ -240,7 +240,7 @@ def second_driver(monkeypatch, exported, path, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["brokerless.commit.atomic_write.append_parts", "brokerless.log_dir.writer.LogDirWriter.commit"]
+    "name", ["brokerless.staging.atomic_write.append_parts", "brokerless.log_dir.writer.LogDirWriter.commit"]
 )
 def test_another_driver_during_the_commit_takes_nothing_away(source, exported, tmp_path, monkeypatch, name):
     found = second_driver(monkeypatch, exported, str(tmp_path / "d"), name)
@@ -250,7 +250,7 @@ def test_another_driver_during_the_commit_takes_nothing_away(source, exported, t
 
 
 def test_another_driver_that_comes_first(source, exported, tmp_path, monkeypatch):
-    commit = "brokerless.commit.atomic_write.AtomicWrite.commit"
+    commit = "brokerless.staging.atomic_write.AtomicWrite.commit"
     found = second_driver(monkeypatch, exported, str(tmp_path / "d"), commit)
     restore(Here(), exported, str(tmp_path / "d"))
     assert len(found) == 1

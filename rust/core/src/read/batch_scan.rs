@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::format::batch::{CRC_END, Header};
 use crate::format::walk::check_offset_range;
-use crate::read::aborted_transactions::Transactions;
+use crate::read::transactions::Transactions;
 
 /// What the headers of a log, or of a part of it, tell.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
-from brokerless.log.transactions import aborted_index
+from brokerless.log.aborted_transactions import aborted_index
 from brokerless.rewriting.compact import distributed
 from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, merged, rewrite
 from brokerless.rewriting.compact.plan import cleanable, groups

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.arguments import check_several, unknown
-from brokerless.commit.atomic_write import AtomicWrite
-from brokerless.commit.parts import DIRECTORY, Encoding, Part, fingerprint
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.chunking import in_shares
@@ -37,18 +35,20 @@ from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
 from brokerless.spark.jobs.manifest import MANIFEST, SUCCESS, Manifest
 from brokerless.spark.jobs.restore_parts import PartMaker
 from brokerless.spark.jobs.running import run
-from brokerless.spark.sink.sink import PATIENCE, PATIENCE_BEFORE
+from brokerless.spark.sink.batch_sink import PATIENCE, PATIENCE_BEFORE
 from brokerless.spark.source.option_values import local
+from brokerless.staging.atomic_write import AtomicWrite
+from brokerless.staging.parts import DIRECTORY, Encoding, Part, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from brokerless.commit.parts import Staging
     from brokerless.log.reader import LostRange
     from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic
     from brokerless.spark.jobs.restore_parts import Made
+    from brokerless.staging.parts import Staging
 
 # Bytes of exported files that a task reads.
 _TARGET = 64 << 20

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from brokerless.commit.parts import DIRECTORY, Part
 from brokerless.io import disk, storage
 from brokerless.spark.jobs.formats import reading
+from brokerless.staging.parts import DIRECTORY, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from brokerless.commit.parts import PartWriter, Staging
     from brokerless.spark.jobs.export_directory import ExportDirectory
     from brokerless.spark.jobs.manifest import ExportedFile
+    from brokerless.staging.parts import PartWriter, Staging
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Spark writes: a DataFrame, or a stream, becomes topics of a log directory.
 
 Modules:
-    sink.py, sink_options.py   writes of batch jobs; their options
+    batch_sink.py              writes of batch jobs
     stream_sink.py             writes of streams, each epoch once
+    sink_options.py            the options of both
 """

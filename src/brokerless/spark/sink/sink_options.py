@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.commit.atomic_write import AtomicWrite
-from brokerless.commit.parts import Encoding
 from brokerless.io.remote import is_remote
 from brokerless.layout.file_names import MOST_PARTITIONS
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.topics import NewTopic
 from brokerless.spark.source.option_values import boolean, canonical, choice, local, positive
+from brokerless.staging.atomic_write import AtomicWrite
+from brokerless.staging.parts import Encoding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout.streaming_epochs import Epoch
-from brokerless.spark.sink.sink import PATIENCE, write_parts
+from brokerless.spark.sink.batch_sink import PATIENCE, write_parts
 from brokerless.spark.source.concise_errors import concise_errors
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.commit.atomic_write import AtomicWrite
-    from brokerless.commit.parts import Part, Staging
+    from brokerless.staging.atomic_write import AtomicWrite
+    from brokerless.staging.parts import Part, Staging
 
 # The local property with the query's id, which lives as long as its checkpoint (Spark's StreamExecution.QUERY_ID_KEY).
 _QUERY_ID = "sql.streaming.queryId"

@@ -9,7 +9,7 @@ import brokerless as bl
 from brokerless.append.operation import LogState
 from brokerless.append.swap import swap
 from brokerless.io import storage
-from brokerless.log.segment import segments_in
+from brokerless.log.segment import segments_in, transaction_index
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.compact.plan import cleanable
 from building import NOW, batch
@@ -83,7 +83,7 @@ def contents(directory):
     found = {}
     for segment in segments_in(str(directory)):
         content = storage.read_all(segment.path)
-        index = segment.transaction_index()
+        index = transaction_index(segment)
         entries = [] if index is None else index.entries().to_pylist()
         found[segment.base_offset] = (content, [[e[name] for name in TXN] for e in entries])
     return found

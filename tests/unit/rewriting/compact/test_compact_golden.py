@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless.append.operation import perform
 from brokerless.io import storage
-from brokerless.log.segment import segments_in
+from brokerless.log.segment import segments_in, transaction_index
 from brokerless.rewriting.compact.compact import Compact
 from expected import CONSUMED_COLUMNS, as_consumed
 
@@ -40,7 +40,7 @@ def headers(segment, *gone):
 
 
 def aborted(segment):
-    index = segment.transaction_index()
+    index = transaction_index(segment)
     return [] if index is None else index.entries().to_pylist()
 
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.append.writer import LogWriter
-from brokerless.commit.parts import check_no_link
 from brokerless.errors import AppendError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.log.segment import segments_in
 from brokerless.log_dir.copying import copy_file
+from brokerless.staging.parts import check_no_link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from brokerless.append.writer import Origin
-    from brokerless.commit.parts import Encoding, Part
     from brokerless.layout.topic_config import TopicConfig
+    from brokerless.staging.parts import Encoding, Part
 
 # How much of a part is read at a time; more where a batch is larger.
 _BLOCK = 8 << 20

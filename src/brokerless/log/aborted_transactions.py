@@ -20,7 +20,7 @@ from brokerless.io import storage
 from brokerless.io.file_window import MAX_BATCH, batch_at
 from brokerless.layout import file_names
 from brokerless.log.damage import Finding, Run, by_offset, position_in, survey, tuples
-from brokerless.log.segment import NO_END
+from brokerless.log.segment import NO_END, transaction_index, walk_headers, walk_whole_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -142,7 +142,7 @@ def aborted_in(segments: Iterable[Segment], log_end_offset: int, *, below: int =
         walk.start_file((segment.base_offset, end_offset))
         try:
             with segment.open() as file, located(segment.path):
-                segment.walk_whole(walk, file, 0, segment.extent().end_position)
+                walk_whole_batches(segment, walk, file, 0, segment.extent().end_position)
         except (CorruptRecordError, UnsupportedFormatError):
             if segment.base_offset < below or any(first < below for _, first in walk.open_transactions):
                 raise
@@ -174,7 +174,7 @@ def aborted_index(segments: Sequence[Segment], log_end_offset: int, *, below: in
 def _index_entries(segment: Segment) -> list[Any]:
     """Return the entries of a segment's transaction index as tuples of `_ENTRY`; none if it cannot be read."""
     try:
-        index = segment.transaction_index()
+        index = transaction_index(segment)
         return [] if index is None else tuples(index.entries(), *_ENTRY)
     except (OSError, BrokerlessError):
         return []
@@ -196,7 +196,7 @@ def fitting(segment: Segment) -> list[Aborted] | None:
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
 
     try:
-        index = segment.transaction_index()
+        index = transaction_index(segment)
         if index is None or not len(index):
             return []
         # Each entry has a marker in the segment. An index with more entries than markers would fit is not decoded.
@@ -265,7 +265,7 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
             try:
                 position = 0 if low is None else _position_of(segment, file, low, size)
                 end = size if high is None else _position_of(segment, file, high, size)
-                segment.walk(walk, file, position, end)
+                walk_headers(segment, walk, file, position, end)
                 found = _Walked(walk.aborted, walk.open_transactions, [])
                 begun = {offset for _, offset in found.open if offset >= segment.base_offset}
                 # The walk skips the checksums of large batches: a damaged one may claim a transaction.
@@ -336,7 +336,7 @@ def _past_damage(
             walk = _native.HeaderWalk(open_transactions)
             position, end = (position_in(file, part, offset) for offset in offsets)
             if position < end:
-                segment.walk(walk, file, position, end)
+                walk_headers(segment, walk, file, position, end)
             aborted += walk.aborted
             open_transactions = walk.open_transactions
         elif offsets[0] <= part.start_offset < offsets[1] and _may_hide_marker(file, part, is_alone=len(moved) == 1):

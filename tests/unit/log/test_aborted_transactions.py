@@ -9,8 +9,8 @@ import pytest
 
 import brokerless as bl
 import damage
-from brokerless.log import transactions
-from brokerless.log.transactions import fitting, overlapping
+from brokerless.log import aborted_transactions
+from brokerless.log.aborted_transactions import fitting, overlapping
 from building import batch, marker, write_segment, write_snapshot, write_transaction_index
 
 
@@ -108,8 +108,10 @@ def test_the_last_stable_offset_is_where_the_first_open_transaction_starts(tmp_p
 def test_a_crashed_log_without_snapshots_is_walked_once(tmp_path, monkeypatch):
     log = bl.Log(write_segment(tmp_path / "t-0", 0, INTERLEAVED).parent)
     walked = []
-    walk = transactions._walk
-    monkeypatch.setattr(transactions, "_walk", lambda *arguments: (walked.append(arguments), walk(*arguments))[1])
+    walk = aborted_transactions._walk
+    monkeypatch.setattr(
+        aborted_transactions, "_walk", lambda *arguments: (walked.append(arguments), walk(*arguments))[1]
+    )
     assert committed(log) == [0, 1, 7]
     assert len(walked) == 1
 

@@ -1,13 +1,13 @@
 """A write by many tasks to topics of a log directory: all of its rows come into force, or none.
 
-`AtomicWrite.begin` makes a staging directory, and tasks write parts there (`brokerless.commit.parts`).
+`AtomicWrite.begin` makes a staging directory, and tasks write parts there (`brokerless.staging.parts`).
 `AtomicWrite.commit` then takes these steps:
 
 1. `_lock_and_open`: open the log directory for writing, which locks it. Stop here if the rows are in force already.
 2. `_prepare_staging`: refuse a staging directory that is gone or changed.
 3. `_plan`: decide which topics are new, and which parts each partition gets.
 4. `_stage_topics`: write the files of the log directory that describe the new topics.
-5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.commit.staged_logs`).
+5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.staging.staged_logs`).
 6. `_stage_origin`: write the files that tell that this streaming epoch, or this restore, is in force.
 7. `_check_staged`: make the staging directory durable, and refuse one that holds anything else than was staged.
 8. `_replace_logs`: rename the staging directory, which puts it into force at one instant
@@ -31,8 +31,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from brokerless.commit.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
-from brokerless.commit.staged_logs import append_parts, copied_log, gone_directories, new_log
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, commit_journal, file_names, streaming_epochs
@@ -49,15 +47,17 @@ from brokerless.log_dir.topics import (
     topics_by_id,
 )
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
+from brokerless.staging.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
+from brokerless.staging.staged_logs import append_parts, copied_log, gone_directories, new_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from brokerless.commit.parts import Part
     from brokerless.layout.streaming_epochs import Epoch
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log_dir.restoration import Restoration
     from brokerless.log_dir.topics import NewTopic
+    from brokerless.staging.parts import Part
 
 _T = TypeVar("_T")
 

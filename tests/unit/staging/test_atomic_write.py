@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.commit.parts import Encoding
 from brokerless.io import disk
 from brokerless.layout import checkpoints, commit_journal
+from brokerless.staging.parts import Encoding
 from committing import begin, send, values, written
 
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.commit import staged_logs
-from brokerless.commit.parts import Encoding
 from brokerless.io import disk, storage
 from brokerless.layout.streaming_epochs import Epoch
+from brokerless.log.segment import offset_index, time_index
+from brokerless.staging import staged_logs
+from brokerless.staging.parts import Encoding
 from building import NOW
 from committing import bases, begin, send, small_log, values, written
 
@@ -241,8 +242,8 @@ def test_a_large_part_becomes_a_segment_in_place(tmp_path, encoding, in_place, m
         assert len(files & set(inodes(path).values())) == (2 if name == "in place" else 0)
         found.append(lineage(path))
         for segment in bl.LogDirs(path).log("t", 0).segments:
-            segment.offset_index().sanity_check()
-            segment.time_index().sanity_check()
+            offset_index(segment).sanity_check()
+            time_index(segment).sanity_check()
         # what is small joins the last of them
         write, staging = begin(path)
         write.commit(send(staging, 7, timestamp=[NOW]))
@@ -263,8 +264,8 @@ def test_a_segment_begins_with_a_part_in_place_and_others_join_it(tmp_path, enco
         files = commit_and_number(write, send_two(staging))
         assert len(files & set(inodes(tmp_path / name).values())) == (1 if name == "in place" else 0)
         for segment in bl.LogDirs(tmp_path / name).log("t", 0).segments:
-            segment.offset_index().sanity_check()
-            segment.time_index().sanity_check()
+            offset_index(segment).sanity_check()
+            time_index(segment).sanity_check()
         found.append((bases(tmp_path / name), lineage(tmp_path / name)))
     assert found[0] == found[1]
     # a marker has the time of the commit, long after that of the rows

@@ -1,6 +1,6 @@
 """The sink of batch jobs: `df.write.format("brokerless")`.
 
-Tasks write parts, and the driver's commit puts them into the log directory (`brokerless.commit.atomic_write`). Spark
+Tasks write parts, and the driver's commit puts them into the log directory (`brokerless.staging.atomic_write`). Spark
 creates the writer in one Python process, runs tasks in others and commits in a third: their shared state is pickled.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from brokerless.commit.atomic_write import AtomicWrite
-    from brokerless.commit.parts import Part, Staging
+    from brokerless.staging.atomic_write import AtomicWrite
+    from brokerless.staging.parts import Part, Staging
 
 _TYPES = {
     "key": ("string", "binary"),

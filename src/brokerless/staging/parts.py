@@ -2,7 +2,7 @@
 
 Tasks write parts into the staging directory of the write, in any process on any machine that sees the directory. Each
 attempt at a task has its own files, and its own producer id if batches have one. The commit appends the parts that it
-is given, and no others (`brokerless.commit.atomic_write`).
+is given, and no others (`brokerless.staging.atomic_write`).
 """
 
 from __future__ import annotations
