@@ -1,4 +1,4 @@
-"""The compiled core: it takes bytes and returns Arrow, and opens no files.
+"""The compiled core: it takes bytes, or an open file, and returns Arrow.
 
 A `data` argument is any contiguous buffer: bytes, bytearray, memoryview or pyarrow.Buffer. The interpreter lock is
 released during the work, so do not write to a buffer that is being read. `position` is where data[0] lies in its file.
@@ -16,6 +16,8 @@ from typing import Any, Literal, Self, TypeAlias, final
 
 import pyarrow as pa
 from typing_extensions import Buffer
+
+from brokerless.io.file_window import Readable
 
 __all__ = [
     "BATCH_OVERHEAD",
@@ -35,6 +37,7 @@ __all__ = [
     "HeaderWalk",
     "JsonDump",
     "LeaderEpochs",
+    "LocalFile",
     "LogDump",
     "OffsetIndex",
     "ProducerReplay",
@@ -67,6 +70,7 @@ __all__ = [
     "producer_snapshot",
     "row_schema",
     "scan",
+    "survey",
 ]
 
 _Data: TypeAlias = Buffer | pa.Buffer
@@ -471,6 +475,18 @@ class HeaderWalk:
         """
 
 @final
+class LocalFile:
+    """A regular file open for reading, which the core reads without a copy.
+
+    Raises:
+        OSError: the file cannot be opened, or is no regular file.
+    """
+
+    def __new__(cls, path: str) -> Self: ...
+    def fileno(self) -> int:
+        """Return the descriptor. It is closed with the last user of the file."""
+
+@final
 class Soundness:
     """A check for the sound batches of a segment: framed, with the right checksum, in the order of their offsets.
 
@@ -520,6 +536,26 @@ class Soundness:
             2. The other batches, with a fifth item: whether some of their offsets are missing from those that stay.
             3. The ranges [first, next) of the offsets that stay.
         """
+
+def survey(
+    file: Readable,
+    base_offset: int,
+    following_offset: int | None,
+    end: int,
+    *,
+    check_crcs: bool = True,
+    is_clean: bool = True,
+    limit_offset: int | None = None,
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Find the sound batches of a segment and the damage between them: see `brokerless.log.damage.survey`.
+
+    Returns:
+        The fields of `Run` and of `Finding` (without its path), in the order of the file; the offset after the last
+        run.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
 
 def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
     """Find the first plausible batch in `data`, which lies at `position` of a file of `end` bytes.

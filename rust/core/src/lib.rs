@@ -53,7 +53,9 @@ pub use read::batch_scan::HeaderWalk;
 pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersColumn};
 pub use read::dump::{JsonDump, LogDump};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
+pub use read::file::{ReadAt, ReadError};
 pub use read::soundness::{BatchRange, Rising, Soundness};
+pub use read::survey::{Finding, FindingKind, Part, Survey, SurveyedSegment};
 pub use read::timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::transactions::Transactions;
 pub use rewrite::compact::{

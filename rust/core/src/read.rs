@@ -5,6 +5,8 @@ pub(crate) mod columns;
 pub(crate) mod dump;
 pub(crate) mod fast_decode;
 pub(crate) mod fetch;
+pub(crate) mod file;
 pub(crate) mod soundness;
+pub(crate) mod survey;
 pub(crate) mod timestamp_search;
 pub(crate) mod transactions;

@@ -14,6 +14,7 @@ mod encoder;
 mod end_transaction_marker;
 mod erasure;
 mod error;
+mod file;
 mod find_batch;
 mod find_timestamp;
 mod hand_over;
@@ -38,6 +39,7 @@ mod segment_recovery;
 mod segment_state;
 mod soundness;
 mod space_estimate;
+mod survey;
 mod table;
 mod time_index;
 mod transaction_index;
@@ -71,6 +73,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BATCH_OVERHEAD", BATCH_OVERHEAD)?;
     module.add("DEFAULT_MAX_BATCH_BYTES", DEFAULT_MAX_BATCH_BYTES)?;
     module.add("FIRST_OWN_PRODUCER_ID", FIRST_OWN_PRODUCER_ID)?;
+    module.add_class::<file::LocalFile>()?;
     module.add_class::<appended::Appended>()?;
     module.add_class::<appended::Closing>()?;
     module.add_class::<appended::SegmentWrite>()?;
@@ -109,6 +112,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         partition_for_keys::partition_for_keys,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(survey::survey, module)?)?;
     module.add_function(wrap_pyfunction!(find_batch::find_batch, module)?)?;
     module.add_function(wrap_pyfunction!(headers_alone::headers_alone, module)?)?;
     module.add_function(wrap_pyfunction!(headers_alone::place_headers, module)?)?;

@@ -12,6 +12,7 @@ import os
 import stat
 from typing import Self
 
+from brokerless import _native
 from brokerless.io import remote
 from brokerless.io.remote import is_remote
 
@@ -167,6 +168,11 @@ class File:
         """Return the current length in bytes; for an object, the length when it was opened."""
         return self._file.size()
 
+    @property
+    def local(self) -> _native.LocalFile | None:
+        """The file as the core reads it; None for an object."""
+        return self._file.local if isinstance(self._file, _Local) else None
+
     def fileno(self) -> int:
         """Return the descriptor, to copy from. Do not read from it."""
         return self._file.fileno()
@@ -187,13 +193,16 @@ class File:
 
 
 class _Local:
-    __slots__ = ("_file",)
+    __slots__ = ("_file", "local")
 
     def __init__(self, path: str) -> None:
-        self._file = open_regular(path)
+        self.local: _native.LocalFile | None = _native.LocalFile(path)
+        # `local` owns the descriptor, and may outlive this object in a reader of the core.
+        self._file = io.FileIO(self.local.fileno(), closefd=False)
 
     def close(self) -> None:
         self._file.close()
+        self.local = None
 
     def fileno(self) -> int:
         return self._file.fileno()

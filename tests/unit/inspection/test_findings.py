@@ -11,7 +11,7 @@ import brokerless as bl
 import damage
 from brokerless import _native
 from brokerless.inspection.findings import findings
-from brokerless.log.damage import _Walk
+from brokerless.log.damage import survey
 from building import NOW, batch
 from reference import crc32c
 
@@ -288,17 +288,23 @@ def test_a_header_that_cannot_be_does_not_prolong_a_search(log):
     assert (finding.position, finding.next_position) == (position, position + len(hostile))
 
 
-def test_many_bad_batches_in_a_row_are_one_search(log, monkeypatch):
+def test_many_bad_batches_in_a_row_are_one_search(log):
     """What is behind all of them is looked for once, and not from each again."""
-    searches = []
-    find = _Walk._find
-    monkeypatch.setattr(
-        _Walk, "_find", lambda walk, position, end: searches.append(position) or find(walk, position, end)
-    )
-    for position, _ in batches(old(log)):
-        damage.flip_bit(old(log), position + HEADER + 2)
-    assert len(found(log)) == 5
-    assert len(searches) == 1
+    path = old(log)
+    for position, _ in batches(path):
+        damage.flip_bit(path, position + HEADER + 2)
+    content, begins = path.read_bytes(), []
+
+    class Recorded:
+        def size(self):
+            return len(content)
+
+        def read(self, position, length):
+            begins.append(position)
+            return content[position : position + length]
+
+    assert len(survey(Recorded(), str(path), 0, 10, len(content)).parts) == 5
+    assert len([position for position, _ in batches(path) if position + 1 in begins]) == 1
 
 
 def test_a_check_and_a_read_report_the_same_of_a_moved_last_batch(tmp_path):

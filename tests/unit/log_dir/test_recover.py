@@ -320,14 +320,14 @@ def test_what_is_no_file_is_passed_over_and_what_cannot_be_read_is_refused(tmp_p
     assert dict(planned(str(path))) == {"t-0": []}
     foreign = log / "mine.txt"
     foreign.touch()
-    opened = storage.open_regular
 
-    def refuse(name):
-        if name == str(foreign):
-            raise PermissionError(errno.EACCES, "Permission denied", name)
-        return opened(name)
+    class Refused(storage._Local):
+        def __init__(self, name):
+            if name == str(foreign):
+                raise PermissionError(errno.EACCES, "Permission denied", name)
+            super().__init__(name)
 
-    monkeypatch.setattr(storage, "open_regular", refuse)
+    monkeypatch.setattr(storage, "_Local", Refused)
     for recover in (planned, recovered):
         with pytest.raises(PermissionError, match=r"mine\.txt"):
             dict(recover(str(path)))

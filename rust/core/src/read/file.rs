@@ -1,0 +1,221 @@
+//! A file as the core sees it: something that reads bytes at a position. Opening one is the caller's.
+
+use crate::base::error::Error;
+use crate::format::batch::Header;
+use crate::format::compression::{DEFAULT_MAX_BATCH_BYTES, Decompressor};
+use crate::format::message::first_offset;
+use crate::format::walk::{NextBatch, next_batch};
+
+/// A file to read.
+pub trait ReadAt {
+    /// The error of a read.
+    type Error;
+
+    /// Returns the current length in bytes.
+    fn size(&self) -> Result<u64, Self::Error>;
+
+    /// Fills `buffer` from `position` on, and returns the number of bytes read: fewer only at the end of the file.
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> Result<usize, Self::Error>;
+}
+
+/// Why a file cannot be read on.
+#[derive(Debug)]
+pub enum ReadError<E> {
+    /// Its bytes are at fault.
+    Format(Error),
+    /// The read failed.
+    File(E),
+}
+
+impl<E> From<Error> for ReadError<E> {
+    fn from(error: Error) -> Self {
+        Self::Format(error)
+    }
+}
+
+/// The result of reading a file.
+pub(crate) type FileResult<T, F> = Result<T, ReadError<<F as ReadAt>::Error>>;
+
+/// The length of the reads of a whole file.
+pub(crate) const CHUNK: usize = 2 << 20;
+/// A larger batch is refused: its length is more likely damage, and reading it would allocate as much memory.
+pub(crate) const MAX_BATCH: usize = 1 << 30;
+/// The limit for a probe. A damaged index may point at bytes that claim to be a batch of 2 GiB.
+const MAX_PROBE: usize = 16 << 20;
+/// Fewer bytes than any batch has: reading this many more never completes a second batch.
+const STEP: usize = 16;
+/// The length of the first read of a probe, and of the reads that look for a byte that is not zero.
+const PROBE: usize = 1 << 16;
+
+/// The bytes of a file from `position` on, in one buffer that is used again: memory does not grow with the log.
+///
+/// It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
+pub(crate) struct Window<'f, F> {
+    /// Byte position in the file.
+    pub(crate) position: u64,
+    file: &'f F,
+    end: u64,
+    size: u64,
+    length: usize,
+    buffer: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+impl<'f, F: ReadAt> Window<'f, F> {
+    pub(crate) fn new(file: &'f F, position: u64, end: u64, length: usize) -> FileResult<Self, F> {
+        let size = file.size().map_err(ReadError::File)?;
+        Ok(Self {
+            position,
+            file,
+            end,
+            size,
+            length,
+            buffer: Vec::new(),
+            from: 0,
+            to: 0,
+        })
+    }
+
+    /// The buffered bytes, from `position` on.
+    pub(crate) fn data(&self) -> &[u8] {
+        self.buffer.get(self.from..self.to).unwrap_or_default()
+    }
+
+    /// Consumes the first `count` bytes.
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.position += count as u64;
+        self.from = (self.from + count).min(self.to);
+    }
+
+    /// Reads until `needed` bytes are buffered (0: reads some more). Returns false if the file has too few.
+    pub(crate) fn fill(&mut self, needed: usize) -> FileResult<bool, F> {
+        let held = self.to - self.from;
+        let room = bytes(self.end.saturating_sub(self.position));
+        let mut length = needed.max(self.length.max(2 * held).min(room));
+        if length <= held {
+            length = held + STEP;
+        }
+        length = length.min(bytes(self.size.saturating_sub(self.position)));
+        if length <= held || length < needed {
+            return Ok(false);
+        }
+        if length > MAX_BATCH {
+            return Err(Error::unsupported(format!(
+                "batch is too large: {length} bytes, at most {MAX_BATCH}"
+            ))
+            .at(self.position, None)
+            .into());
+        }
+        self.buffer.copy_within(self.from..self.to, 0);
+        // A buffer that grew for a large batch returns to the normal length.
+        let usual = length.max(self.length.min(room));
+        if length > self.buffer.len() {
+            self.buffer.resize(usual, 0);
+        } else if self.buffer.len() > self.length && self.length >= length {
+            self.buffer.truncate(usual);
+            self.buffer.shrink_to_fit();
+        }
+        (self.from, self.to) = (0, held);
+        let room = self.buffer.get_mut(held..length).unwrap_or_default();
+        let read = self.file.read_at(self.position + held as u64, room);
+        self.to += read.map_err(ReadError::File)?.min(length - held);
+        Ok(self.to >= needed.max(held + 1))
+    }
+}
+
+fn bytes(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
+/// Returns at most `length` bytes of a file from `position` on.
+pub(crate) fn read_bytes<F: ReadAt>(
+    file: &F,
+    position: u64,
+    length: usize,
+) -> FileResult<Vec<u8>, F> {
+    let size = file.size().map_err(ReadError::File)?;
+    let mut buffer = vec![0; length.min(bytes(size.saturating_sub(position)))];
+    let count = file.read_at(position, &mut buffer);
+    buffer.truncate(count.map_err(ReadError::File)?);
+    Ok(buffer)
+}
+
+/// Whether all bytes from `position` to the end of a file are zeros.
+pub(crate) fn is_zero_from<F: ReadAt>(file: &F, mut position: u64) -> FileResult<bool, F> {
+    let mut buffer = vec![0; PROBE];
+    loop {
+        let count = file
+            .read_at(position, &mut buffer)
+            .map_err(ReadError::File)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        if buffer.iter().take(count).any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        position += count as u64;
+    }
+}
+
+/// A whole batch somewhere in a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundBatch {
+    pub(crate) header: Header,
+    /// None if it is inside a wrapper that cannot be read.
+    pub(crate) first_offset: Option<i64>,
+    /// Whether its checksum is right.
+    pub(crate) is_valid: bool,
+}
+
+impl FoundBatch {
+    fn first_of(bytes: &[u8], position: u64) -> Option<Self> {
+        match next_batch(bytes, position) {
+            Ok(NextBatch::Batch(header, entry)) => {
+                let mut decompressor = Decompressor::new(DEFAULT_MAX_BATCH_BYTES);
+                Some(Self {
+                    header,
+                    first_offset: first_offset(&header, entry, &mut decompressor).ok(),
+                    is_valid: header.check_crc(entry).is_ok(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the batch at `position`, if a whole one of at most 16 MiB starts there.
+pub(crate) fn probe_batch<F: ReadAt>(file: &F, position: u64) -> FileResult<Option<FoundBatch>, F> {
+    batch_at(file, position, MAX_PROBE)
+}
+
+/// Returns the batch at `position`, if a whole one of at most `most` bytes starts there.
+pub(crate) fn batch_at<F: ReadAt>(
+    file: &F,
+    position: u64,
+    most: usize,
+) -> FileResult<Option<FoundBatch>, F> {
+    let mut length = PROBE;
+    while length <= most {
+        let bytes = read_bytes(file, position, length)?;
+        match next_batch(&bytes, position) {
+            Err(_) => return Ok(None),
+            Ok(NextBatch::Batch(..)) => return Ok(FoundBatch::first_of(&bytes, position)),
+            Ok(NextBatch::NeedMore(_)) if bytes.len() < length => return Ok(None),
+            Ok(NextBatch::NeedMore(_)) => length *= 4,
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the batch of `size` bytes at `position`.
+pub(crate) fn batch_of_size<F: ReadAt>(
+    file: &F,
+    position: u64,
+    size: usize,
+) -> FileResult<Option<FoundBatch>, F> {
+    Ok(FoundBatch::first_of(
+        &read_bytes(file, position, size)?,
+        position,
+    ))
+}
