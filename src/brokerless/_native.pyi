@@ -11,13 +11,14 @@ argument. No bytes cause a panic or take more memory than a stated cap.
 The file is long because a compiled module has one stub.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, TypeAlias, final
 
 import pyarrow as pa
 from typing_extensions import Buffer
 
 from brokerless.io.file_window import Readable
+from brokerless.log.split import Missing, Split
 
 __all__ = [
     "BATCH_OVERHEAD",
@@ -43,6 +44,7 @@ __all__ = [
     "ProducerReplay",
     "Producers",
     "RecordRows",
+    "RunReader",
     "SegmentConversion",
     "SegmentEnd",
     "SegmentErasure",
@@ -53,6 +55,7 @@ __all__ = [
     "SegmentWrite",
     "Soundness",
     "SpaceEstimate",
+    "SplitReader",
     "TimeIndex",
     "TransactionIndex",
     "batch_schema",
@@ -157,18 +160,6 @@ class Decoder:
         spark: bool = False,
         order: tuple[int, int] | None = None,
     ) -> Self: ...
-    def check_order(self, data: _Data, position: int, first_offset: int | None = None) -> None:
-        """Check by `order` that the first batch in `data` continues where the last one ended.
-
-        Args:
-            data: starts with the batch.
-            position: where `data` lies in its file.
-            first_offset: the offset of its first record, which a wrapper's header does not tell.
-
-        Raises:
-            CorruptRecordError: it does not continue there.
-        """
-
     def decode(self, data: _Data, position: int = 0) -> tuple[pa.RecordBatch | None, int]:
         """Decode whole batches from the start of `data`, which must be a batch boundary.
 
@@ -487,19 +478,69 @@ class LocalFile:
         """Return the descriptor. It is closed with the last user of the file."""
 
 @final
-class Soundness:
-    """A check for the sound batches of a segment: framed, with the right checksum, in the order of their offsets.
+class RunReader:
+    """An iterator over a run of sound batches: rows, and for malformed records the fields of `Finding` but its path.
 
-    It reads no records.
+    Args:
+        file: the open `.log`.
+        run: a `brokerless.log.damage.Run`.
+        decoder: decodes the rows, and keeps its place for the next run.
+    """
+
+    def __new__(cls, file: Readable, run: tuple[int, int, int, int], decoder: Decoder) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch | tuple[Any, ...]: ...
+
+@final
+class SplitReader:
+    """An iterator over a split: rows, and the fields of `LostRange`, whose path is None for the split's own file.
+
+    Args:
+        split: the split. Its `on_corrupt` decides whether damage is an error or a lost range.
+        file: the open `.log`; None for an absent split.
+        columns: the wanted columns in their order.
+        is_planned: whether `file` is the planned one.
+        cut_short: returns the records that the segment's index knows after the end of the file, given the offset after
+            its last batch.
+        check_crcs: verify checksums.
+        max_rows: rows of one step, but whole Kafka batches.
+        max_bytes: the same, in bytes of Arrow data.
+        spark: use Spark's types; see `Decoder`.
+
+    Raises:
+        CorruptRecordError: raised at the damage, after all rows before it were returned.
+        OSError: the file cannot be read.
+    """
+
+    def __new__(
+        cls,
+        split: Split,
+        file: Readable | None,
+        columns: Sequence[str],
+        *,
+        is_planned: bool,
+        cut_short: Callable[[int], Missing | None],
+        check_crcs: bool = True,
+        max_rows: int = 65536,
+        max_bytes: int = ...,
+        spark: bool = False,
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch | tuple[Any, ...]: ...
+    @property
+    def null_timestamps(self) -> int:
+        """The number of timestamps that became null because of `spark`."""
+
+@final
+class Soundness:
+    """A check for the sound batches of a segment: framed, with the right checksum. It reads no records.
 
     Args:
         base_offset: the segment's base offset.
         limit: all offsets of the segment are below it.
-        check_crcs: verify checksums.
-        collects: remember each batch, for `rising`.
     """
 
-    def __new__(cls, base_offset: int, limit: int, *, check_crcs: bool = True, collects: bool = False) -> Self: ...
+    def __new__(cls, base_offset: int, limit: int) -> Self: ...
     def check(self, data: _Data, position: int) -> int:
         """Check batches from the start of `data`, which lies at `position`; return the size of the sound ones in bytes.
 
@@ -508,34 +549,9 @@ class Soundness:
             UnsupportedFormatError: the first batch has an unknown magic.
         """
 
-    def start_run(self) -> None:
-        """Start a run of batches. The next one sets `first_offset`."""
-
     @property
     def needed(self) -> int:
         """Bytes that the batch after the last one takes; 0 if unknown."""
-    @property
-    def first_offset(self) -> int | None:
-        """The lowest known offset of the first batch since `start_run`."""
-    @property
-    def next_offset(self) -> int:
-        """The offset after the last sound batch."""
-    @property
-    def is_rising(self) -> bool:
-        """Whether no batch so far contradicts another one or leaves the segment's range."""
-    def rising(
-        self, *, is_limited: bool
-    ) -> tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int, int, bool]], list[tuple[int, int]]]:
-        """Divide the batches into as many as possible whose offsets rise, and the others.
-
-        Args:
-            is_limited: the segment certainly ends at its limit, not only at the latest.
-
-        Returns:
-            1. The batches that stay, as (position, end position, first offset, next offset). Neighbours are merged.
-            2. The other batches, with a fifth item: whether some of their offsets are missing from those that stay.
-            3. The ranges [first, next) of the offsets that stay.
-        """
 
 def survey(
     file: Readable,

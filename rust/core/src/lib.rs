@@ -1,4 +1,6 @@
-//! Kafka's log formats as bytes: reading, writing, appending and rewriting, without files, Arrow or a clock.
+//! Kafka's log formats as bytes: reading, writing, appending and rewriting, without Arrow or a clock.
+//!
+//! Files are read through [`ReadAt`], and opened by the caller.
 //!
 //! The modules form groups, and a group imports only groups to its left (`tests/layers.rs`):
 //!
@@ -51,11 +53,16 @@ pub use format::walk::{
 };
 pub use read::batch_scan::HeaderWalk;
 pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersColumn};
+pub use read::decoder::Decoder;
 pub use read::dump::{JsonDump, LogDump};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError};
 pub use read::soundness::{BatchRange, Rising, Soundness};
+pub use read::split_reader::{
+    DecodeOptions, LostOffsets, Missing, SegmentFiles, Split, SplitReader, Step,
+};
 pub use read::survey::{Finding, FindingKind, Part, Survey, SurveyedSegment};
+pub use read::survey_reader::{RowsOrFinding, SurveyReader};
 pub use read::timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::transactions::Transactions;
 pub use rewrite::compact::{

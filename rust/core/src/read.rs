@@ -2,11 +2,14 @@
 
 pub(crate) mod batch_scan;
 pub(crate) mod columns;
+pub(crate) mod decoder;
 pub(crate) mod dump;
 pub(crate) mod fast_decode;
 pub(crate) mod fetch;
 pub(crate) mod file;
 pub(crate) mod soundness;
+pub(crate) mod split_reader;
 pub(crate) mod survey;
+pub(crate) mod survey_reader;
 pub(crate) mod timestamp_search;
 pub(crate) mod transactions;

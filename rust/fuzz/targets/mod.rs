@@ -13,6 +13,7 @@ mod decode;
 mod dump;
 mod indexes;
 mod rewrite;
+mod survey;
 mod walk;
 
 /// Longer inputs are cut to this.
@@ -36,7 +37,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 19] = [
+pub(crate) const TARGETS: [Target; 21] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -56,6 +57,8 @@ pub(crate) const TARGETS: [Target; 19] = [
     target("convert", "log", rewrite::convert),
     target("erase", "log", rewrite::erase),
     target("compact", "log", rewrite::compact),
+    target("survey", "log", survey::survey),
+    target("split", "log", survey::split),
 ];
 
 /// Runs the target of a name.

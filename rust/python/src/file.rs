@@ -39,7 +39,10 @@ impl LocalFile {
             Err(error) => {
                 let number = error.raw_os_error();
                 let text = match number {
-                    Some(number) => py.import("os")?.call_method1("strerror", (number,))?.extract()?,
+                    Some(number) => py
+                        .import("os")?
+                        .call_method1("strerror", (number,))?
+                        .extract()?,
                     None => error.to_string(),
                 };
                 // Python makes a FileNotFoundError, or another of its subclasses, of the number.
@@ -55,10 +58,10 @@ impl LocalFile {
 }
 
 /// A file from Python.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum AnyFile {
     Local(Arc<File>),
-    Readable(Py<PyAny>),
+    Readable(Arc<Py<PyAny>>),
 }
 
 impl<'py> FromPyObject<'_, 'py> for AnyFile {
@@ -67,10 +70,8 @@ impl<'py> FromPyObject<'_, 'py> for AnyFile {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let local = object.getattr_opt(intern!(object.py(), "local"))?;
         Ok(match local {
-            Some(file) if !file.is_none() => {
-                Self::Local(file.cast::<LocalFile>()?.get().0.clone())
-            }
-            _ => Self::Readable(object.to_owned().unbind()),
+            Some(file) if !file.is_none() => Self::Local(file.cast::<LocalFile>()?.get().0.clone()),
+            _ => Self::Readable(Arc::new(object.to_owned().unbind())),
         })
     }
 }

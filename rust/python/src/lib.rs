@@ -39,6 +39,7 @@ mod segment_recovery;
 mod segment_state;
 mod soundness;
 mod space_estimate;
+mod split_reader;
 mod survey;
 mod table;
 mod time_index;
@@ -74,6 +75,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DEFAULT_MAX_BATCH_BYTES", DEFAULT_MAX_BATCH_BYTES)?;
     module.add("FIRST_OWN_PRODUCER_ID", FIRST_OWN_PRODUCER_ID)?;
     module.add_class::<file::LocalFile>()?;
+    module.add_class::<split_reader::RunReader>()?;
+    module.add_class::<split_reader::SplitReader>()?;
     module.add_class::<appended::Appended>()?;
     module.add_class::<appended::Closing>()?;
     module.add_class::<appended::SegmentWrite>()?;

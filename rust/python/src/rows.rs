@@ -128,18 +128,26 @@ impl Projection {
         })
     }
 
-    fn wants(&self, column: Column) -> bool {
-        self.columns.contains(&column)
+    /// The core's columns that these ones are made of.
+    pub(crate) fn empty_columns(&self) -> Columns {
+        let wants = |column| self.columns.contains(&column);
+        let mut columns = Columns::default();
+        columns.keys = wants(Column::Key).then(Default::default);
+        columns.values = wants(Column::Value).then(Default::default);
+        columns.headers = wants(Column::Headers).then(Default::default);
+        columns.offsets = wants(Column::Offset).then(Default::default);
+        columns.timestamps = wants(Column::Timestamp).then(Default::default);
+        columns.sequences = wants(Column::Sequence).then(Default::default);
+        columns
     }
 }
 
-/// Rows that grow by a Kafka batch at a time, and become an Arrow batch.
+/// Makes Arrow batches of the core's columns.
 #[derive(Debug)]
 pub(crate) struct RowBuilder {
     projection: Projection,
     topic: Option<String>,
     partition: Option<i32>,
-    pub(crate) columns: Columns,
     topics: Repeated,
     partitions: Repeated,
     timestamp_types: Repeated,
@@ -153,19 +161,10 @@ impl RowBuilder {
         topic: Option<String>,
         partition: Option<i32>,
     ) -> Self {
-        let wants = |column| projection.wants(column);
-        let mut columns = Columns::default();
-        columns.keys = wants(Column::Key).then(Default::default);
-        columns.values = wants(Column::Value).then(Default::default);
-        columns.headers = wants(Column::Headers).then(Default::default);
-        columns.offsets = wants(Column::Offset).then(Default::default);
-        columns.timestamps = wants(Column::Timestamp).then(Default::default);
-        columns.sequences = wants(Column::Sequence).then(Default::default);
         Self {
             projection,
             topic,
             partition,
-            columns,
             topics: Repeated::default(),
             partitions: Repeated::default(),
             timestamp_types: Repeated::default(),
@@ -178,35 +177,46 @@ impl RowBuilder {
         self.projection.schema.clone()
     }
 
-    /// Takes the rows as an Arrow batch, and starts anew.
-    pub(crate) fn finish(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
-        let rows = self.columns.rows();
+    /// Takes the rows out of `columns` as an Arrow batch; None without any.
+    pub(crate) fn take(&mut self, columns: &mut Columns) -> Result<Option<RecordBatch>> {
+        let rows = columns.rows();
+        if rows == 0 {
+            return Ok(None);
+        }
         let arrays = self
             .projection
             .columns
             .clone()
             .into_iter()
-            .map(|column| self.array(column, rows))
+            .map(|column| self.array(column, columns, rows))
             .collect::<std::result::Result<Vec<_>, _>>();
-        self.columns.clear();
+        columns.clear();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(self.schema(), arrays?, &options)
+        arrays
+            .and_then(|arrays| RecordBatch::try_new_with_options(self.schema(), arrays, &options))
+            .map(Some)
+            .map_err(|error| Error::invalid(error.to_string()))
     }
 
-    fn array(&mut self, column: Column, rows: usize) -> std::result::Result<ArrayRef, ArrowError> {
+    fn array(
+        &mut self,
+        column: Column,
+        columns: &mut Columns,
+        rows: usize,
+    ) -> std::result::Result<ArrayRef, ArrowError> {
         let absent = || ArrowError::InvalidArgumentError("column was not asked for".into());
-        let batches = &self.columns.batches;
+        let batches = &columns.batches;
         Ok(match column {
             Column::Key => {
-                let keys = self.columns.keys.as_mut().ok_or_else(absent)?;
+                let keys = columns.keys.as_mut().ok_or_else(absent)?;
                 Arc::new(binary_array(keys)?)
             }
             Column::Value => {
-                let values = self.columns.values.as_mut().ok_or_else(absent)?;
+                let values = columns.values.as_mut().ok_or_else(absent)?;
                 Arc::new(binary_array(values)?)
             }
             Column::Headers => {
-                let headers = self.columns.headers.as_mut().ok_or_else(absent)?;
+                let headers = columns.headers.as_mut().ok_or_else(absent)?;
                 Arc::new(headers_array(headers, self.projection.spark)?)
             }
             Column::Topic => {
@@ -221,10 +231,10 @@ impl RowBuilder {
                     Arc::new(Int32Array::from(vec![partition; rows]))
                 })
             }
-            Column::Offset => Arc::new(Int64Array::from(take(&mut self.columns.offsets))),
-            Column::Timestamp => self.timestamp_array(),
+            Column::Offset => Arc::new(Int64Array::from(take(&mut columns.offsets))),
+            Column::Timestamp => self.timestamp_array(take(&mut columns.timestamps)),
             Column::Sequence => {
-                let sequences = take(&mut self.columns.sequences);
+                let sequences = take(&mut columns.sequences);
                 Arc::new(Int32Array::from_iter(sequences.into_iter().map(known)))
             }
             Column::TimestampType => {
@@ -266,8 +276,7 @@ impl RowBuilder {
         })
     }
 
-    fn timestamp_array(&mut self) -> ArrayRef {
-        let millis = take(&mut self.columns.timestamps);
+    fn timestamp_array(&mut self, millis: Vec<i64>) -> ArrayRef {
         if !self.projection.spark {
             return Arc::new(TimestampMillisecondArray::from(millis).with_timezone("UTC"));
         }

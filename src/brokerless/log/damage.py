@@ -13,17 +13,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import located
 from brokerless.io import storage
-from brokerless.io.file_window import HEADER, MAX_BATCH, SIZE, Window, batch_at, is_zero_from
 from brokerless.layout import file_names
-from brokerless.log.segment import NO_END, cut_batch, limit_of, whole_batches
+from brokerless.log.segment import whole_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
+    from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.io.file_window import Readable
 
     Kind = Literal["damage", "order", "tail", "unsupported"]
@@ -118,13 +118,13 @@ def survey(
             is_clean=is_clean,
             limit_offset=limit_offset,
         )
-    return Survey([_part(part, path) for part in parts], next_offset)
+    return Survey(
+        [Run(*part) if len(part) == len(Run._fields) else _finding(part, path) for part in parts], next_offset
+    )
 
 
-def _part(part: tuple[Any, ...], path: str) -> Run | Finding:
-    if len(part) == len(Run._fields):
-        return Run(*part)
-    kind, *place = part
+def _finding(fields: tuple[Any, ...], path: str) -> Finding:
+    kind, *place = fields
     return Finding(kind, path, *place)
 
 
@@ -132,36 +132,13 @@ def rows_and_findings(
     found: Survey, file: Readable, path: str, decoder: _native.Decoder
 ) -> Iterator[pa.RecordBatch | Finding]:
     """Decode the runs. Yield rows and findings, including those for sound batches with malformed records."""
-    for part in found.parts:
-        if isinstance(part, Finding):
-            yield part
-            continue
-        position, start_offset = part.position, part.first_offset
-        while position < part.end_position:
-            window = Window(file, position, part.end_position, SIZE if position == part.position else _NEAR)
-            try:
-                while window.position < part.end_position:
-                    rows, consumed = decoder.decode(window.data, window.position)
-                    if rows is None and not consumed and not window.fill(decoder.needed):
-                        raise cut_batch(window.position, part.end_position)
-                    if consumed:
-                        start_offset = decoder.next_offset
-                    window.advance(consumed)
-                    if rows is not None:
-                        yield rows
-                position = part.end_position
-            except (CorruptRecordError, UnsupportedFormatError) as error:
-                bad = batch_at(file, window.position, max_bytes=MAX_BATCH)
-                size = part.end_position - window.position if bad is None else int(bad["size"])
-                position = window.position + size
-                after = batch_at(file, position) if position < part.end_position else None
-                first = None if after is None else after["base_offset"]
-                end_offset = part.next_offset if first is None else max(start_offset, first)
-                kind: Kind = "damage" if isinstance(error, CorruptRecordError) else "unsupported"
-                yield Finding(
-                    kind, path, window.position, error.base_offset, position, start_offset, end_offset, _reason(error)
-                )
-                start_offset = end_offset
+    with located(path):
+        for part in found.parts:
+            if isinstance(part, Finding):
+                yield part
+                continue
+            for rows in _native.RunReader(file, part, decoder):
+                yield _finding(rows, path) if isinstance(rows, tuple) else rows
 
 
 def is_lost(path: str) -> bool:

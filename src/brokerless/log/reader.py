@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pyarrow as pa
 
 from brokerless import _native
 from brokerless.arguments import check_number, check_several, unknown
-from brokerless.errors import CorruptRecordError, located
+from brokerless.errors import located
 from brokerless.io import storage
-from brokerless.io.file_window import HEADER, MAX_BATCH, Window, batch_at, sweep
 from brokerless.layout import commit_journal, file_names
-from brokerless.log.damage import Finding, rows_and_findings, survey
-from brokerless.log.segment import NO_END, Entry, Segment, cut_batch, open_log
+from brokerless.log.segment import NO_END, Segment, open_log
 from brokerless.log.split import cut_short
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from brokerless.io.storage import File
     from brokerless.log.split import Missing, Split
@@ -152,130 +151,37 @@ class Reader:
             before = self.null_timestamps
             with contextlib.ExitStack() as closing:
                 closing.enter_context(located(split.path))
-                if split.is_absent:
-                    self._miss(split, -1)
-                    continue
-                file, is_planned = _open(split)
-                closing.enter_context(file)
-                decode = self._skip if split.on_corrupt == "skip" else self._decode
-                for rows, nulls in decode(split, file, is_planned=is_planned):
-                    self.null_timestamps = before + nulls
-                    # The decoder stops between Kafka batches only, and one may hold more records.
-                    for start in range(0, rows.num_rows, _MAX_ROWS):
-                        yield rows.slice(start, _MAX_ROWS)
-
-    def _decoder(self, split: Split, *, is_planned: bool, order: tuple[int, int] | None = None) -> _native.Decoder:
-        # The cleaner may have merged the next segments into the file. Their rows belong to other splits.
-        end_offset = split.end_offset if is_planned else min(split.end_offset, split.following_offset or NO_END)
-        return _native.Decoder(
-            self._columns,
-            topic=split.topic,
-            partition=split.partition,
-            start_offset=split.start_offset,
-            end_offset=end_offset,
-            aborted=split.aborted,
-            check_crcs=self._check_crcs,
-            max_rows=_MAX_ROWS,
-            spark=self._is_for_spark,
-            order=order,
-        )
-
-    def _decode(self, split: Split, file: File, *, is_planned: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield rows, with the number of null timestamps so far, and raise at the first damage."""
-        start, next_offset = _start(split, file)
-        end, limit = (split.end_position, split.limit_offset) if is_planned else (file.size(), None)
-        decoder = self._decoder(split, is_planned=is_planned, order=(next_offset, NO_END if limit is None else limit))
-        window = Window(file, start, end)
-        while window.position < end:
-            reached = max(next_offset, decoder.next_offset)
-            if split.is_bounded and reached >= split.end_offset and _is_behind(reached, file, window):
-                return
-            rows, consumed = decoder.decode(window.data, window.position)
-            if rows is None and not consumed and not window.fill(decoder.needed):
-                raise cut_batch(window.position, file.size())
-            window.advance(consumed)
-            if rows is not None:
-                yield rows, decoder.null_timestamps
-        if not is_planned:
-            return
-        if split.ends_segment:
-            next_offset = max(next_offset, decoder.next_offset)
-            self._miss(split, next_offset, _cut_short(split, next_offset))
-        elif not split.is_bounded or decoder.next_offset < split.end_offset:
-            # The next split cannot check that its first batch follows this split's last one. Check it here.
-            following = batch_at(file, window.position, max_bytes=MAX_BATCH)
-            first_offset = None if following is None else following["base_offset"]
-            decoder.check_order(file.read(window.position, HEADER), window.position, first_offset)
-
-    def _skip(self, split: Split, file: File, *, is_planned: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield the rows of sound batches, as `_decode` does, and record the ranges lost between them."""
-        end, following = (split.end_position, split.limit_offset) if is_planned else (file.size(), None)
-        found = survey(
-            file,
-            split.path,
-            split.base_offset,
-            None if split.file_size is None else following,
-            end,
-            check_crcs=self._check_crcs,
-            limit_offset=split.limit_offset if is_planned else None,
-        )
-        # The survey has checked the order of the headers. Only the decoder sees the first offset of a wrapper.
-        decoder = self._decoder(split, is_planned=is_planned, order=(split.base_offset, NO_END))
-        next_offset = found.next_offset
-        for part in rows_and_findings(found.within(split.start_offset, split.end_offset), file, split.path, decoder):
-            if isinstance(part, Finding):
-                end_offset = part.end_offset
-                if end_offset is None and split.missing:
-                    # Damage hides the end of the log, but other files know it.
-                    end_offset = split.missing[-1].end_offset
-                    next_offset = NO_END if end_offset is None else end_offset
-                self._lose(split, part.path, part.position, part.start_offset, end_offset, part.reason)
-            else:
-                yield part, decoder.null_timestamps
-        if is_planned:
-            # A finding at the end already covers all offsets up to the next segment.
-            is_sound = not (found.parts and isinstance(found.parts[-1], Finding))
-            self._miss(split, next_offset, _cut_short(split, next_offset) if is_sound else ())
-
-    def _miss(self, split: Split, next_offset: int, cut_short: Iterable[Missing] = ()) -> None:
-        """Report the records missing after a segment according to other files of the directory.
-
-        Raises:
-            CorruptRecordError: records are missing, and the split's `on_corrupt` is "raise".
-        """
-        for missing in (*split.missing, *cut_short):
-            if next_offset > missing.start_offset:
-                continue
-            start, end = _clipped(split, missing.start_offset, missing.end_offset)
-            if end is not None and end <= start:
-                continue
-            if split.on_corrupt == "raise":
-                raise CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
-            self._lose(split, missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
-
-    def _lose(self, split: Split, path: str, position: int, start: int, end: int | None, reason: str) -> None:
-        """Record a lost range, clipped to the split's offsets."""
-        is_nothing = end == start
-        start, end = _clipped(split, start, end)
-        if is_nothing or end is None or start < end:
-            self.lost.append(LostRange(path, position, start, end, reason))
+                file, is_planned = (None, True) if split.is_absent else _open(split)
+                if file is not None:
+                    closing.enter_context(file)
+                reader = _native.SplitReader(
+                    split,
+                    file,
+                    self._columns,
+                    is_planned=is_planned,
+                    cut_short=partial(_cut_short, split),
+                    check_crcs=self._check_crcs,
+                    max_rows=_MAX_ROWS,
+                    spark=self._is_for_spark,
+                )
+                for part in reader:
+                    if isinstance(part, tuple):
+                        path, *lost = part
+                        self.lost.append(LostRange(path or split.path, *lost))
+                        continue
+                    self.null_timestamps = before + reader.null_timestamps
+                    # The reader stops between Kafka batches only, and one may hold more records.
+                    for start in range(0, part.num_rows, _MAX_ROWS):
+                        yield part.slice(start, _MAX_ROWS)
 
 
-def _cut_short(split: Split, next_offset: int) -> Iterator[Missing]:
-    """Yield the records that the segment's index knows after the end of the file, unless a live broker changes both."""
+def _cut_short(split: Split, next_offset: int) -> Missing | None:
+    """Return the records that the segment's index knows after the end of the file."""
     directory, name = os.path.split(split.path)
-    is_older = split.file_size is not None and split.limit_offset is not None
-    if is_older and split.trusts_index and name == file_names.segment_file(split.base_offset, file_names.LOG):
-        segment = Segment(directory, split.base_offset, split.following_offset, file_names.LOG | file_names.INDEX)
-        yield from cut_short(segment, next_offset, split.end_position)
-
-
-def _clipped(split: Split, start: int, end: int | None) -> tuple[int, int | None]:
-    """Return the part of a range of offsets that belongs to a split."""
-    if split.end_offset != NO_END:
-        end = split.end_offset if end is None else min(end, split.end_offset)
-    start = max(start, split.start_offset)
-    return start, end if end is None else max(start, end)
+    if name != file_names.segment_file(split.base_offset, file_names.LOG):
+        return None
+    segment = Segment(directory, split.base_offset, split.following_offset, file_names.LOG | file_names.INDEX)
+    return next(cut_short(segment, next_offset, split.end_position), None)
 
 
 class SparkReader(Reader):
@@ -355,34 +261,3 @@ def _is_in_one_piece(split: Split) -> bool:
     behind = [base for base in found if base is not None and base > split.base_offset]
     is_closed = split.file_size is not None or bool(behind)
     return is_closed and min(behind, default=NO_END) >= split.following_offset
-
-
-def _is_behind(reached: int, file: File, window: Window) -> bool:
-    """Return whether the next batch starts at `reached` or above. If not, a flipped bit moved the batch before it."""
-    batch = batch_at(file, window.position)
-    return batch is None or batch["base_offset"] is None or int(batch["base_offset"]) >= reached
-
-
-def _start(split: Split, file: File) -> tuple[int, int]:
-    """Return where the first batch of a split starts, and the lowest offset that it can have."""
-    if split.entry is None:
-        return split.position, split.base_offset
-    if Entry(*split.entry, split.position).holds(file):
-        # The split before this one checks that this batch follows its last one: an entry's offsets may be wrong.
-        return split.position, split.base_offset
-    boundary = split.fallback_position
-    walk = _native.HeaderWalk()
-
-    def step(data: memoryview, position: int, end: int) -> int:
-        wanted = walk.feed(data, position, end)
-        return end if walk.done else wanted
-
-    sweep(file, 0, boundary, step)
-    next_offset = split.base_offset if walk.next_offset is None else walk.next_offset
-    if walk.end_position >= boundary:
-        return boundary, next_offset
-    # This batch starts before the boundary, so it belongs to the split before. This split starts with the next one.
-    batch = batch_at(file, walk.end_position, max_bytes=MAX_BATCH)
-    if batch is None:
-        return walk.end_position, next_offset
-    return int(batch["position"]) + int(batch["size"]), int(batch["last_offset"]) + 1

@@ -18,6 +18,48 @@ pub trait ReadAt {
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> Result<usize, Self::Error>;
 }
 
+impl ReadAt for [u8] {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> Result<u64, Self::Error> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> Result<usize, Self::Error> {
+        let start = usize::try_from(position).unwrap_or(usize::MAX);
+        let rest = self.get(start..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        for (into, from) in buffer.iter_mut().zip(rest) {
+            *into = *from;
+        }
+        Ok(count)
+    }
+}
+
+impl<F: ReadAt + ?Sized> ReadAt for &F {
+    type Error = F::Error;
+
+    fn size(&self) -> Result<u64, F::Error> {
+        (**self).size()
+    }
+
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> Result<usize, F::Error> {
+        (**self).read_at(position, buffer)
+    }
+}
+
+impl<F: ReadAt + ?Sized> ReadAt for std::sync::Arc<F> {
+    type Error = F::Error;
+
+    fn size(&self) -> Result<u64, F::Error> {
+        (**self).size()
+    }
+
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> Result<usize, F::Error> {
+        (**self).read_at(position, buffer)
+    }
+}
+
 /// Why a file cannot be read on.
 #[derive(Debug)]
 pub enum ReadError<E> {
@@ -44,16 +86,22 @@ pub(crate) const MAX_BATCH: usize = 1 << 30;
 const MAX_PROBE: usize = 16 << 20;
 /// Fewer bytes than any batch has: reading this many more never completes a second batch.
 const STEP: usize = 16;
+/// The lengths of the reads of a sweep, and what a position that it leaps to is ahead at least.
+///
+/// Headers are read one by one if batch bodies are larger than the leap. Otherwise reading all is faster than seeking.
+const MIN_SWEEP: usize = 1 << 12;
+const MAX_SWEEP: usize = 1 << 20;
+const LEAP: u64 = 1 << 16;
 /// The length of the first read of a probe, and of the reads that look for a byte that is not zero.
 const PROBE: usize = 1 << 16;
 
 /// The bytes of a file from `position` on, in one buffer that is used again: memory does not grow with the log.
 ///
 /// It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
-pub(crate) struct Window<'f, F> {
+pub(crate) struct Window<F> {
     /// Byte position in the file.
     pub(crate) position: u64,
-    file: &'f F,
+    pub(crate) file: F,
     end: u64,
     size: u64,
     length: usize,
@@ -62,8 +110,8 @@ pub(crate) struct Window<'f, F> {
     to: usize,
 }
 
-impl<'f, F: ReadAt> Window<'f, F> {
-    pub(crate) fn new(file: &'f F, position: u64, end: u64, length: usize) -> FileResult<Self, F> {
+impl<F: ReadAt> Window<F> {
+    pub(crate) fn new(file: F, position: u64, end: u64, length: usize) -> FileResult<Self, F> {
         let size = file.size().map_err(ReadError::File)?;
         Ok(Self {
             position,
@@ -100,13 +148,7 @@ impl<'f, F: ReadAt> Window<'f, F> {
         if length <= held || length < needed {
             return Ok(false);
         }
-        if length > MAX_BATCH {
-            return Err(Error::unsupported(format!(
-                "batch is too large: {length} bytes, at most {MAX_BATCH}"
-            ))
-            .at(self.position, None)
-            .into());
-        }
+        check_length(length, self.position)?;
         self.buffer.copy_within(self.from..self.to, 0);
         // A buffer that grew for a large batch returns to the normal length.
         let usual = length.max(self.length.min(room));
@@ -122,6 +164,58 @@ impl<'f, F: ReadAt> Window<'f, F> {
         self.to += read.map_err(ReadError::File)?.min(length - held);
         Ok(self.to >= needed.max(held + 1))
     }
+}
+
+/// Calls `step(bytes, position, end)` from `position` on, each time at the position that the last call returned.
+///
+/// Ends when `step` returns `end`, or wants bytes beyond the end of the file.
+pub(crate) fn sweep<F: ReadAt>(
+    file: &F,
+    mut position: u64,
+    mut end: u64,
+    mut step: impl FnMut(&[u8], u64, u64) -> Result<u64, Error>,
+) -> FileResult<(), F> {
+    let mut buffer = Vec::new();
+    let mut length = MIN_SWEEP;
+    while position < end {
+        length = length.min(bytes(end - position));
+        check_length(length, position)?;
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let room = buffer.get_mut(..length).unwrap_or_default();
+        let count = file
+            .read_at(position, room)
+            .map_err(ReadError::File)?
+            .min(length);
+        if count < length {
+            // It was truncated during the sweep.
+            end = position + count as u64;
+        }
+        let wanted = step(buffer.get(..count).unwrap_or_default(), position, end)?;
+        if wanted == position {
+            if count < length || position + length as u64 == end {
+                return Ok(());
+            }
+            length = length.saturating_mul(4);
+        } else if wanted > position + length as u64 + LEAP {
+            length = MIN_SWEEP;
+        } else {
+            length = (2 * length).min(MAX_SWEEP);
+        }
+        position = wanted;
+    }
+    Ok(())
+}
+
+fn check_length(length: usize, position: u64) -> Result<(), Error> {
+    if length > MAX_BATCH {
+        return Err(Error::unsupported(format!(
+            "batch is too large: {length} bytes, at most {MAX_BATCH}"
+        ))
+        .at(position, None));
+    }
+    Ok(())
 }
 
 fn bytes(length: u64) -> usize {

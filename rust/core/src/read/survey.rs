@@ -296,7 +296,9 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         if let Some(next) = next_position {
             let first = probe_batch(self.file, next)?.and_then(|batch| batch.first_offset);
             // If the next batch is damaged, too, its own finding reports the offsets that it hides.
-            let known = first.map_or(start_offset, |first| first.min(self.limit).max(start_offset));
+            let known = first.map_or(start_offset, |first| {
+                first.min(self.limit).max(start_offset)
+            });
             end_offset = Some(known);
             (self.position, self.next_offset) = (next, known);
         }
@@ -337,10 +339,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             }
         }
         for (batch, is_missed) in rising.dropped {
-            in_gaps.push((
-                batch.position,
-                InGap::Dropped(Dropped { batch, is_missed }),
-            ));
+            in_gaps.push((batch.position, InGap::Dropped(Dropped { batch, is_missed })));
         }
         in_gaps.sort_by_key(|&(position, _)| position);
 

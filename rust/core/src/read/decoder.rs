@@ -1,0 +1,133 @@
+//! `Decoder`: decodes the bytes of a log to columns, chunk by chunk.
+
+use crate::base::error::Result;
+use crate::format::batch::Header;
+use crate::format::walk::{
+    NextBatch, check_first_offset, check_offset_range, framing_holds, next_batch,
+};
+use crate::read::columns::Columns;
+use crate::read::fetch::{Fetch, Progress};
+
+/// A decoder for one stretch of a log. It keeps its place between calls.
+pub struct Decoder {
+    fetch: Fetch,
+    /// The rows of the last call. Take them before the next one.
+    pub columns: Columns,
+    /// A call returns after the batch that reaches this many rows, or bytes.
+    max_rows: usize,
+    max_bytes: usize,
+    /// Bytes that the batch after the consumed ones needs; 0 if unknown.
+    pub needed: usize,
+    /// The offset after the last consumed batch; -1 before any.
+    pub next_offset: i64,
+    /// The lowest offset that the next batch may have, and the first that no batch may have. None: any.
+    pub order: Option<(i64, i64)>,
+    check_crcs: bool,
+}
+
+impl Decoder {
+    /// Creates a decoder that appends to `columns`. `check_crcs` is that of `fetch`.
+    pub fn new(
+        fetch: Fetch,
+        columns: Columns,
+        (max_rows, max_bytes): (usize, usize),
+        order: Option<(i64, i64)>,
+        check_crcs: bool,
+    ) -> Self {
+        Self {
+            fetch,
+            columns,
+            max_rows,
+            max_bytes,
+            needed: 0,
+            next_offset: -1,
+            order,
+            check_crcs,
+        }
+    }
+
+    /// Decodes whole batches until there are enough rows, the bytes end, or a batch is damaged. Returns the bytes
+    /// consumed.
+    pub fn decode(&mut self, data: &[u8], position: u64) -> Result<usize> {
+        let mut consumed = 0;
+        self.needed = 0;
+        while self.columns.rows() < self.max_rows && self.columns.bytes() < self.max_bytes {
+            let rest = data.get(consumed..).unwrap_or_default();
+            let (header, entry) = match next_batch(rest, position + consumed as u64) {
+                Ok(NextBatch::Batch(header, entry)) => (header, entry),
+                Ok(NextBatch::NeedMore(bytes)) => {
+                    self.needed = bytes;
+                    break;
+                }
+                Err(_) if self.has_progress(consumed) => break,
+                Err(error) => return Err(error),
+            };
+            let taken = self
+                .is_in_order(&header, entry)
+                .and_then(|()| self.fetch.batch(&header, rest, &mut self.columns));
+            match taken {
+                Ok(Progress::Complete) => {
+                    consumed += header.size();
+                    self.next_offset = header.next_offset();
+                    if let Some((next_offset, _)) = &mut self.order {
+                        *next_offset = self.next_offset;
+                        self.fetch.next_offset = self.next_offset;
+                    }
+                }
+                // The next call continues with this batch. If none of its rows were wanted, there is nothing to return
+                // yet.
+                Ok(Progress::Partial) if self.columns.rows() == 0 => {}
+                Ok(Progress::Partial | Progress::ColumnsFull) => break,
+                // The rows before the damage are returned first. The next call starts at it and reports it.
+                Err(_) if self.has_progress(consumed) => break,
+                Err(mut error) => {
+                    let after = rest.get(entry.len()..).unwrap_or_default();
+                    if framing_holds(after, header.end_position(), header.base_offset) {
+                        error.next_position = Some(header.end_position());
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(consumed)
+    }
+
+    /// Refuses a first batch in `data` that does not continue where the last one ended. `first_offset` is that of its
+    /// first record, which a wrapper's header does not tell.
+    pub fn check_order(&self, data: &[u8], position: u64, first_offset: Option<i64>) -> Result<()> {
+        // Decoding reports what is wrong with a header.
+        match (self.order, Header::parse(data, position).ok().flatten()) {
+            (Some((next_offset, limit)), Some(header)) => {
+                check_offset_range(&header, next_offset, limit)
+                    .and_then(|()| {
+                        check_first_offset(first_offset.unwrap_or(i64::MAX), next_offset)
+                    })
+                    .map_err(|error| error.at(position, Some(header.base_offset)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a batch's offsets before it may be skipped by them: no checksum covers them.
+    fn is_in_order(&self, header: &Header, entry: &[u8]) -> Result<()> {
+        let Some((next_offset, limit)) = self.order else {
+            return Ok(());
+        };
+        check_offset_range(header, next_offset, limit).map_err(|error| {
+            let summed = if self.check_crcs {
+                header.check_crc(entry)
+            } else {
+                Ok(())
+            };
+            // If the header itself is damaged, that is the error to report.
+            summed
+                .err()
+                .unwrap_or(error)
+                .at(header.position, Some(header.base_offset))
+        })
+    }
+
+    fn has_progress(&self, consumed: usize) -> bool {
+        consumed > 0 || self.columns.rows() > 0
+    }
+}

@@ -1,0 +1,476 @@
+//! Reads a split: the batches that start in one range of a `.log` file, checked against what was planned.
+//!
+//! A range that begins inside the file comes from an entry of the offset index, which may be wrong. So the reader looks
+//! for the batch of that entry first. A broker may have replaced the file since: then the reader takes all of it.
+
+use crate::format::batch::BATCH_OVERHEAD;
+use crate::read::batch_scan::HeaderWalk;
+use crate::read::columns::Columns;
+use crate::read::decoder::Decoder;
+use crate::read::fetch::{AbortedTransaction, Fetch, Selection};
+use crate::read::file::{
+    CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch, read_bytes,
+    sweep,
+};
+use crate::read::survey::{Part, Survey, SurveyedSegment, cut_batch};
+use crate::read::survey_reader::{RowsOrFinding, SurveyReader};
+use crate::read::transactions::Transactions;
+
+/// Records that are missing according to other files of the directory, unless the segment turns out to have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The file that lacks them, or whose damage hides them.
+    pub path: String,
+    /// The first missing offset.
+    pub start_offset: i64,
+    /// The offset after the last missing one, if it is known.
+    pub end_offset: Option<i64>,
+    /// The explanation.
+    pub reason: String,
+    /// The byte position in `path`.
+    pub position: u64,
+}
+
+/// A part of one `.log` file, as planned.
+#[derive(Debug, Clone, Default)]
+pub struct Split {
+    /// The segment's base offset.
+    pub base_offset: i64,
+    /// The byte position of the first batch.
+    pub position: u64,
+    /// Batches that start here or later belong to another split.
+    pub end_position: u64,
+    /// Rows below this offset are left out.
+    pub start_offset: i64,
+    /// Rows at this offset and above are left out.
+    pub end_offset: i64,
+    /// The offset of the first batch after the segment, if it is known.
+    pub following_offset: Option<i64>,
+    /// The batch expected at `position`: its last offset is above the first number, but not above the second. None if
+    /// `position` is 0.
+    pub entry: Option<(i64, i64)>,
+    /// If that batch is not there, reading starts with the first batch at this position or later.
+    pub fallback_position: u64,
+    /// The planned size of the file; None for the active segment, which grows.
+    pub file_size: Option<u64>,
+    /// Transactions to leave out.
+    pub aborted: Vec<AbortedTransaction>,
+    /// Whether damage is passed over, and the lost offsets reported.
+    pub skips: bool,
+    /// Every batch of the file ends below it, if that is known.
+    pub limit_offset: Option<i64>,
+    /// Whether this is the last split of the segment.
+    pub ends_segment: bool,
+    /// Records that are missing after the split.
+    pub missing: Vec<Missing>,
+    /// Whether records that only the segment's index knows, after the end of the file, count as missing.
+    pub trusts_index: bool,
+}
+
+impl Split {
+    /// Whether it has no file to read and only reports missing records.
+    pub fn is_absent(&self) -> bool {
+        !self.missing.is_empty() && self.end_position == 0
+    }
+
+    /// Whether reading stops at `end_offset`.
+    ///
+    /// If `end_offset` is just the end of the segment, all bytes are read: bytes after the last batch of an older
+    /// segment are damage.
+    fn is_bounded(&self) -> bool {
+        self.end_offset < self.following_offset.unwrap_or(i64::MAX)
+    }
+
+    /// What a reader of this split selects. `is_planned`: the file is the planned one.
+    pub fn selection(&self, is_planned: bool) -> Selection {
+        let mut selection = Selection::new(&self.aborted);
+        selection.start_offset = self.start_offset;
+        selection.end_offset = match self.following_offset {
+            // The cleaner may have merged the next segments into the file. Their rows belong to other splits.
+            Some(following) if !is_planned => self.end_offset.min(following),
+            _ => self.end_offset,
+        };
+        selection
+    }
+
+    /// The part of a range of offsets that belongs to this split.
+    fn clipped(&self, start: i64, end: Option<i64>) -> (i64, Option<i64>) {
+        let end = match (self.end_offset, end) {
+            (i64::MAX, end) => end,
+            (limit, end) => Some(end.map_or(limit, |end| end.min(limit))),
+        };
+        let start = start.max(self.start_offset);
+        (start, end.map(|end| end.max(start)))
+    }
+}
+
+/// A range of offsets that a read left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostOffsets {
+    /// The file that lacks them; None for the file of the split.
+    pub path: Option<String>,
+    /// The byte position of the damage.
+    pub position: u64,
+    /// The first offset that may be lost.
+    pub start_offset: i64,
+    /// The offset after the last one that may be lost; None if the end of the log is not known.
+    pub end_offset: Option<i64>,
+    /// The explanation.
+    pub reason: String,
+}
+
+/// What [`SplitReader::step`] found.
+#[derive(Debug)]
+pub enum Step {
+    /// The decoder's columns have rows.
+    Rows,
+    /// Offsets are lost. Only a split that skips damage has them.
+    Lost(LostOffsets),
+    /// Records are missing according to another file: an error at that place.
+    Missing(Missing),
+}
+
+/// What a reader needs of the other files of the split's segment.
+pub trait SegmentFiles {
+    /// The error of reading them.
+    type Error;
+
+    /// Returns the records that the segment's index knows after the end of the `.log`, whose last batch ends at
+    /// `next_offset`. Asked only if both are at rest.
+    fn cut_short(&self, next_offset: i64) -> Result<Option<Missing>, Self::Error>;
+}
+
+/// How rows are decoded.
+#[derive(Debug)]
+pub struct DecodeOptions {
+    /// The wanted columns, empty.
+    pub columns: Columns,
+    /// Whether to verify checksums.
+    pub check_crcs: bool,
+    /// The rows and bytes after which a chunk ends.
+    pub chunk: (usize, usize),
+    /// The cap on one batch's decompressed size.
+    pub max_batch_bytes: usize,
+}
+
+/// A reader of one split.
+pub struct SplitReader<F, S> {
+    split: Split,
+    files: S,
+    decoder: Decoder,
+    is_planned: bool,
+    state: State<F>,
+    /// Found at the end, and not returned yet.
+    rest: std::vec::IntoIter<Step>,
+}
+
+enum State<F> {
+    /// Decodes batch after batch, up to the first damage.
+    Decoding {
+        window: Window<F>,
+        end: u64,
+        next_offset: i64,
+    },
+    /// Decodes the sound batches of a survey.
+    Skipping {
+        parts: SurveyReader<F>,
+        next_offset: i64,
+        /// Whether no finding covers the end of the segment.
+        is_sound: bool,
+    },
+    Finished,
+}
+
+impl<F, S> SplitReader<F, S>
+where
+    F: ReadAt + Clone,
+    S: SegmentFiles<Error = F::Error>,
+{
+    /// Opens a reader of `split` in `file`; None for an absent one. `is_planned`: the file is the planned one.
+    pub fn new(
+        split: Split,
+        file: Option<F>,
+        is_planned: bool,
+        files: S,
+        options: DecodeOptions,
+    ) -> FileResult<Self, F> {
+        let mut decoder = Decoder::new(
+            Fetch::new(
+                split.selection(is_planned),
+                options.check_crcs,
+                options.max_batch_bytes,
+            ),
+            options.columns,
+            options.chunk,
+            None,
+            options.check_crcs,
+        );
+        let mut rest = Vec::new();
+        let state = match file {
+            None => {
+                rest = miss(&split, -1, None);
+                State::Finished
+            }
+            Some(file) if split.skips => {
+                decoder.order = Some((split.base_offset, i64::MAX));
+                skipping(&split, file, is_planned, options.check_crcs)?
+            }
+            Some(file) => {
+                let (position, next_offset) = start(&split, &file)?;
+                let (end, limit) = if is_planned {
+                    (split.end_position, split.limit_offset)
+                } else {
+                    (file.size().map_err(ReadError::File)?, None)
+                };
+                decoder.order = Some((next_offset, limit.unwrap_or(i64::MAX)));
+                State::Decoding {
+                    window: Window::new(file, position, end, CHUNK)?,
+                    end,
+                    next_offset,
+                }
+            }
+        };
+        Ok(Self {
+            split,
+            files,
+            decoder,
+            is_planned,
+            state,
+            rest: rest.into_iter(),
+        })
+    }
+
+    /// The rows of the last step. Take them before the next one.
+    pub fn columns(&mut self) -> &mut Columns {
+        &mut self.decoder.columns
+    }
+
+    /// Goes on to the next rows or lost offsets; None at the end.
+    pub fn step(&mut self) -> FileResult<Option<Step>, F> {
+        loop {
+            if let Some(step) = self.rest.next() {
+                return Ok(Some(step));
+            }
+            let step = match &mut self.state {
+                State::Finished => return Ok(None),
+                State::Decoding { .. } => self.decode()?,
+                State::Skipping { .. } => self.skip()?,
+            };
+            if step.is_some() {
+                return Ok(step);
+            }
+        }
+    }
+
+    fn decode(&mut self) -> FileResult<Option<Step>, F> {
+        let State::Decoding {
+            window,
+            end,
+            next_offset,
+        } = &mut self.state
+        else {
+            return Ok(None);
+        };
+        let (split, decoder) = (&self.split, &mut self.decoder);
+        while window.position < *end {
+            let reached = (*next_offset).max(decoder.next_offset);
+            if split.is_bounded() && reached >= split.end_offset && goes_on_at(reached, window)? {
+                self.state = State::Finished;
+                return Ok(None);
+            }
+            let consumed = decoder.decode(window.data(), window.position)?;
+            let has_rows = decoder.columns.rows() > 0;
+            if !has_rows && consumed == 0 && !window.fill(decoder.needed)? {
+                let size = window.file.size().map_err(ReadError::File)?;
+                return Err(cut_batch(window.position, size).into());
+            }
+            window.advance(consumed);
+            if has_rows {
+                return Ok(Some(Step::Rows));
+            }
+        }
+        let reached = (*next_offset).max(decoder.next_offset);
+        if self.is_planned && split.ends_segment {
+            let cut_short = cut_short::<F, S>(split, &self.files, reached)?;
+            self.rest = miss(split, reached, cut_short).into_iter();
+        } else if self.is_planned && (!split.is_bounded() || decoder.next_offset < split.end_offset)
+        {
+            // The next split cannot check that its first batch follows this split's last one.
+            let (file, position) = (&window.file, window.position);
+            let first_offset =
+                batch_at(file, position, MAX_BATCH)?.and_then(|batch| batch.first_offset);
+            let header = read_bytes(file, position, BATCH_OVERHEAD)?;
+            decoder.check_order(&header, position, first_offset)?;
+        }
+        self.state = State::Finished;
+        Ok(None)
+    }
+
+    fn skip(&mut self) -> FileResult<Option<Step>, F> {
+        let State::Skipping {
+            parts,
+            next_offset,
+            is_sound,
+        } = &mut self.state
+        else {
+            return Ok(None);
+        };
+        let split = &self.split;
+        match parts.step(&mut self.decoder)? {
+            Some(RowsOrFinding::Rows) => return Ok(Some(Step::Rows)),
+            Some(RowsOrFinding::Finding(finding)) => {
+                let mut end_offset = finding.end_offset;
+                if let (None, Some(last)) = (end_offset, split.missing.last()) {
+                    // Damage hides the end of the log, but other files know it.
+                    end_offset = last.end_offset;
+                    *next_offset = end_offset.unwrap_or(i64::MAX);
+                }
+                return Ok(lose(
+                    split,
+                    LostOffsets {
+                        path: None,
+                        position: finding.position,
+                        start_offset: finding.start_offset,
+                        end_offset,
+                        reason: finding.reason,
+                    },
+                ));
+            }
+            None => {}
+        }
+        if self.is_planned {
+            let cut_short = if *is_sound {
+                cut_short::<F, S>(split, &self.files, *next_offset)?
+            } else {
+                None
+            };
+            self.rest = miss(split, *next_offset, cut_short).into_iter();
+        }
+        self.state = State::Finished;
+        Ok(None)
+    }
+}
+
+/// Surveys the file of a split that passes over damage.
+fn skipping<F: ReadAt + Clone>(
+    split: &Split,
+    file: F,
+    is_planned: bool,
+    check_crcs: bool,
+) -> FileResult<State<F>, F> {
+    let (end, following) = if is_planned {
+        (split.end_position, split.limit_offset)
+    } else {
+        (file.size().map_err(ReadError::File)?, None)
+    };
+    let segment = SurveyedSegment {
+        base_offset: split.base_offset,
+        following_offset: following.filter(|_| split.file_size.is_some()),
+        limit_offset: split.limit_offset.filter(|_| is_planned),
+        end,
+        check_crcs,
+        is_clean: true,
+    };
+    let found = Survey::of(&file, segment)?;
+    let next_offset = found.next_offset;
+    // A finding at the end covers all offsets up to the next segment.
+    let is_sound = !matches!(found.parts.last(), Some(Part::Finding(_)));
+    // The survey has checked the order of the headers. Only the decoder sees the first offset of a wrapper.
+    let parts = found.within(split.start_offset, split.end_offset).parts;
+    Ok(State::Skipping {
+        parts: SurveyReader::new(file, parts),
+        next_offset,
+        is_sound,
+    })
+}
+
+/// Returns where the first batch of a split starts, and the lowest offset that it can have.
+fn start<F: ReadAt>(split: &Split, file: &F) -> FileResult<(u64, i64), F> {
+    let Some((before, offset)) = split.entry else {
+        return Ok((split.position, split.base_offset));
+    };
+    let is_expected = probe_batch(file, split.position)?.is_some_and(|batch| {
+        let last = batch.header.last_offset();
+        batch.is_valid && before < last && last <= offset
+    });
+    if is_expected {
+        // The split before this one checks that this batch follows its last one: an entry's offsets may be wrong.
+        return Ok((split.position, split.base_offset));
+    }
+    let boundary = split.fallback_position;
+    let mut walk = HeaderWalk::new(Transactions::default());
+    sweep(file, 0, boundary, |bytes, position, end| {
+        let wanted = walk.feed(bytes, position, end)?;
+        Ok(if walk.done { end } else { wanted })
+    })?;
+    let next_offset = walk.next_offset.unwrap_or(split.base_offset);
+    if walk.end_position >= boundary {
+        return Ok((boundary, next_offset));
+    }
+    // This batch starts before the boundary, so it belongs to the split before. This split starts with the next one.
+    Ok(match batch_at(file, walk.end_position, MAX_BATCH)? {
+        None => (walk.end_position, next_offset),
+        Some(batch) => (batch.header.end_position(), batch.header.next_offset()),
+    })
+}
+
+/// Whether the next batch starts at `reached` or above. If not, a flipped bit moved the batch before it.
+fn goes_on_at<F: ReadAt>(reached: i64, window: &Window<F>) -> FileResult<bool, F> {
+    let batch = probe_batch(&window.file, window.position)?;
+    let first = batch.and_then(|batch| batch.first_offset);
+    Ok(first.is_none_or(|first| first >= reached))
+}
+
+/// Returns the records that the segment's index knows after the end of the file, unless a live broker changes both.
+fn cut_short<F: ReadAt, S: SegmentFiles<Error = F::Error>>(
+    split: &Split,
+    files: &S,
+    next_offset: i64,
+) -> FileResult<Option<Missing>, F> {
+    let is_older = split.file_size.is_some() && split.limit_offset.is_some();
+    if !is_older || !split.trusts_index {
+        return Ok(None);
+    }
+    files.cut_short(next_offset).map_err(ReadError::File)
+}
+
+/// Returns the records missing after a segment that ends at `next_offset`, according to other files.
+fn miss(split: &Split, next_offset: i64, cut_short: Option<Missing>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for missing in split.missing.iter().cloned().chain(cut_short) {
+        if next_offset > missing.start_offset {
+            continue;
+        }
+        let (start, end) = split.clipped(missing.start_offset, missing.end_offset);
+        if end.is_some_and(|end| end <= start) {
+            continue;
+        }
+        if !split.skips {
+            steps.push(Step::Missing(missing));
+            break;
+        }
+        steps.extend(lose(
+            split,
+            LostOffsets {
+                path: Some(missing.path),
+                position: missing.position,
+                start_offset: missing.start_offset,
+                end_offset: missing.end_offset,
+                reason: missing.reason,
+            },
+        ));
+    }
+    steps
+}
+
+/// Clips a lost range to the offsets of the split. Returns None if nothing is left of it.
+fn lose(split: &Split, lost: LostOffsets) -> Option<Step> {
+    let is_nothing = lost.end_offset == Some(lost.start_offset);
+    let (start_offset, end_offset) = split.clipped(lost.start_offset, lost.end_offset);
+    let is_lost = is_nothing || end_offset.is_none_or(|end| start_offset < end);
+    is_lost.then_some(Step::Lost(LostOffsets {
+        start_offset,
+        end_offset,
+        ..lost
+    }))
+}

@@ -1,0 +1,134 @@
+//! Rows of a surveyed segment: the decoded runs, with the findings between them.
+
+use crate::base::error::{Error, ErrorKind};
+use crate::read::decoder::Decoder;
+use crate::read::file::{
+    CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch,
+};
+use crate::read::soundness::BatchRange;
+use crate::read::survey::{Finding, FindingKind, NEAR, Part, cut_batch};
+
+/// What [`SurveyReader::step`] found.
+#[derive(Debug)]
+pub enum RowsOrFinding {
+    /// The decoder's columns have rows.
+    Rows,
+    /// A defect, of the survey or of a sound batch with malformed records.
+    Finding(Finding),
+}
+
+/// Reads the parts of a survey in their order.
+pub struct SurveyReader<F> {
+    file: F,
+    parts: std::vec::IntoIter<Part>,
+    run: Option<Run<F>>,
+}
+
+struct Run<F> {
+    range: BatchRange,
+    window: Window<F>,
+    /// The offset after the last decoded batch.
+    next_offset: i64,
+}
+
+impl<F: ReadAt + Clone> SurveyReader<F> {
+    /// Creates a reader of `parts`, which lie in `file`.
+    pub fn new(file: F, parts: Vec<Part>) -> Self {
+        Self {
+            file,
+            parts: parts.into_iter(),
+            run: None,
+        }
+    }
+
+    /// Goes on to the next rows, which `decoder` gets, or the next finding; None at the end.
+    pub fn step(&mut self, decoder: &mut Decoder) -> FileResult<Option<RowsOrFinding>, F> {
+        loop {
+            let Some(run) = &mut self.run else {
+                match self.parts.next() {
+                    None => return Ok(None),
+                    Some(Part::Finding(finding)) => {
+                        return Ok(Some(RowsOrFinding::Finding(finding)));
+                    }
+                    Some(Part::Run(range)) => {
+                        let window = self.window(range.position, &range, CHUNK)?;
+                        self.run = Some(Run {
+                            next_offset: range.first_offset,
+                            range,
+                            window,
+                        });
+                    }
+                }
+                continue;
+            };
+            match run.decode(decoder) {
+                Ok(true) => return Ok(Some(RowsOrFinding::Rows)),
+                Ok(false) => self.run = None,
+                Err(ReadError::Format(error)) if error.kind != ErrorKind::Invalid => {
+                    return self.pass_over(error).map(Some);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn window(&self, position: u64, run: &BatchRange, length: usize) -> FileResult<Window<F>, F> {
+        Window::new(self.file.clone(), position, run.end_position, length)
+    }
+
+    /// Moves behind a sound batch with malformed records.
+    fn pass_over(&mut self, error: Error) -> FileResult<RowsOrFinding, F> {
+        let Some(run) = self.run.take() else {
+            return Err(error.into());
+        };
+        let (position, end) = (run.window.position, run.range.end_position);
+        let bad = batch_at(&self.file, position, MAX_BATCH)?;
+        let next_position = bad.map_or(end, |bad| bad.header.end_position());
+        let after = if next_position < end {
+            probe_batch(&self.file, next_position)?
+        } else {
+            None
+        };
+        let start_offset = run.next_offset;
+        let end_offset = after
+            .and_then(|after| after.first_offset)
+            .map_or(run.range.next_offset, |first| first.max(start_offset));
+        if next_position < end {
+            self.run = Some(Run {
+                window: self.window(next_position, &run.range, NEAR)?,
+                next_offset: end_offset,
+                range: run.range,
+            });
+        }
+        Ok(RowsOrFinding::Finding(Finding {
+            kind: FindingKind::of(&error),
+            position,
+            base_offset: error.base_offset,
+            next_position: Some(next_position),
+            start_offset,
+            end_offset: Some(end_offset),
+            reason: error.message,
+        }))
+    }
+}
+
+impl<F: ReadAt> Run<F> {
+    /// Decodes up to the next rows. Returns false at the end of the run.
+    fn decode(&mut self, decoder: &mut Decoder) -> FileResult<bool, F> {
+        while self.window.position < self.range.end_position {
+            let consumed = decoder.decode(self.window.data(), self.window.position)?;
+            let has_rows = decoder.columns.rows() > 0;
+            if !has_rows && consumed == 0 && !self.window.fill(decoder.needed)? {
+                return Err(cut_batch(self.window.position, self.range.end_position).into());
+            }
+            if consumed > 0 {
+                self.next_offset = decoder.next_offset;
+            }
+            self.window.advance(consumed);
+            if has_rows {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
