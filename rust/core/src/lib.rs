@@ -59,7 +59,7 @@ pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError};
 pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::split_reader::{
-    DecodeOptions, LostOffsets, Missing, SegmentFiles, Split, SplitReader, Step,
+    DecodeOptions, LostOffsets, Missing, SegmentFiles, Split, SplitReader, Step, cut_short_in_words,
 };
 pub use read::survey::{Finding, FindingKind, Part, Survey, SurveyedSegment};
 pub use read::survey_reader::{RowsOrFinding, SurveyReader};

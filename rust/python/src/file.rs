@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -90,18 +90,7 @@ impl ReadAt for AnyFile {
 
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> PyResult<usize> {
         match self {
-            Self::Local(file) => {
-                let mut filled = 0;
-                while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-                    match file.read_at(rest, position + filled as u64) {
-                        Ok(0) => break,
-                        Ok(count) => filled += count,
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                Ok(filled)
-            }
+            Self::Local(file) => Ok(file.read_at(position, buffer)?),
             Self::Readable(file) => Python::attach(|py| {
                 let read = file.call_method1(py, intern!(py, "read"), (position, buffer.len()))?;
                 let bytes = read.bind(py).cast::<PyBytes>()?.as_bytes();

@@ -84,6 +84,11 @@ impl BinaryColumn {
             .truncate(self.offsets.last().map_or(0, |&end| (end & !NULL) as usize));
     }
 
+    /// The end of each row in the bytes, after a 0, with the sign bit set for null; and the bytes.
+    pub fn parts(&self) -> (&[i32], &[u8]) {
+        (&self.offsets, &self.data)
+    }
+
     /// Takes all values. The column continues empty, in the memory `spare`.
     pub fn take(&mut self, spare: Vec<u8>) -> BinaryParts {
         let mut next = Vec::with_capacity(self.offsets.len());
@@ -151,6 +156,11 @@ impl HeadersColumn {
     /// Bytes of all keys, and of all values.
     pub fn bytes(&self) -> (usize, usize) {
         (self.keys.bytes(), self.values.bytes())
+    }
+
+    /// The number of headers up to the end of each row, after a 0; keys and values.
+    pub fn parts(&self) -> (&[i32], &BinaryColumn, &BinaryColumn) {
+        (&self.offsets, &self.keys, &self.values)
     }
 
     /// Takes list offsets, keys and values. The column continues empty, in the memory `spares`.
@@ -237,6 +247,26 @@ impl Columns {
         self.batches.clear();
         self.rows = 0;
         self.rows_before = 0;
+    }
+
+    /// Removes all rows, and keeps the memory.
+    pub fn reuse(&mut self) {
+        for column in [&mut self.keys, &mut self.values].into_iter().flatten() {
+            column.truncate(0);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.truncate(0);
+        }
+        for column in [&mut self.offsets, &mut self.timestamps]
+            .into_iter()
+            .flatten()
+        {
+            column.clear();
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.clear();
+        }
+        self.clear();
     }
 
     /// Prepares for up to `rows` rows of a batch with at most `payload` bytes of keys, values and headers. False: the

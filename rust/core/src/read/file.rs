@@ -36,6 +36,28 @@ impl ReadAt for [u8] {
     }
 }
 
+#[cfg(unix)]
+impl ReadAt for std::fs::File {
+    type Error = std::io::Error;
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match std::os::unix::fs::FileExt::read_at(self, rest, position + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
 impl<F: ReadAt + ?Sized> ReadAt for &F {
     type Error = F::Error;
 

@@ -31,6 +31,37 @@ pub struct Missing {
     pub position: u64,
 }
 
+impl Missing {
+    /// The records that only the index knows, whose last entry is an offset and a position: those after a `.log` of
+    /// `size` bytes whose last batch ends at `next_offset`. None if the entry lies in the file, or in the segment after.
+    pub fn cut_short(
+        path: &str,
+        size: u64,
+        next_offset: i64,
+        following_offset: i64,
+        (offset, position): (i64, i32),
+    ) -> Option<Self> {
+        let is_behind = next_offset <= offset
+            && offset < following_offset
+            && i128::from(size) <= i128::from(position);
+        is_behind.then(|| Self {
+            path: path.to_owned(),
+            start_offset: next_offset,
+            end_offset: Some(following_offset),
+            reason: cut_short_in_words(size, (offset, position)),
+            position: 0,
+        })
+    }
+}
+
+/// The explanation for a `.log` that is shorter than the last entry of its index.
+pub fn cut_short_in_words(size: u64, (offset, position): (i64, i32)) -> String {
+    format!(
+        "the file ends at {size}, and its index has offset {offset} at {position}: a broker starts without the \
+         records after the end"
+    )
+}
+
 /// A part of one `.log` file, as planned.
 #[derive(Debug, Clone, Default)]
 pub struct Split {

@@ -16,7 +16,7 @@ from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.log_dir.cluster_metadata import Uncommitted
 from brokerless.spark.source.cuts import cut
-from brokerless.spark.source.tasks import WorkItem, keep_modules, pack, plan_consistently, select_logs, target_bytes
+from brokerless.spark.source.tasks import RecordsTask, WorkItem, keep_modules, pack, plan_consistently, select_logs, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ def default_columns(options: Options) -> Sequence[str]:
     return KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
 
 
-def plan(options: Options) -> list[Task[Split]]:
+def plan(options: Options) -> list[RecordsTask]:
     """Plan the tasks. Reads records only to find a time.
 
     Raises:
@@ -53,10 +53,11 @@ def plan(options: Options) -> list[Task[Split]]:
             the read.
     """
 
-    def planned() -> list[Task[Split]]:
+    def planned() -> list[RecordsTask]:
         logs = chosen(options)
         target = target_of(logs, options)
-        return pack(pieces_of_all(logs, options, target), target, options)
+        tasks = pack(pieces_of_all(logs, options, target), target, options)
+        return [RecordsTask(task.work, options.check_crcs) for task in tasks]
 
     return plan_consistently(options, planned)
 

@@ -6,15 +6,17 @@ A large partition is cut into several splits, and many small ones share a task. 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.layout import commit_journal
+from brokerless.log.split import Missing, Split
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ _MIN_BYTES = 4 << 20
 # Opening a file costs about as much as reading this many bytes.
 _OPEN_COST = 64 << 10
 
+# The version of the JSON of a task.
+_VERSION = 1
+_SPLIT_FIELDS = [field.name for field in fields(Split)]
+
 # Attempts at a plan without a commit in between.
 _LOOKS = 3
 
@@ -44,6 +50,48 @@ class Task(InputPartition, Generic[T]):
     """The pieces that one Spark task reads, in order."""
 
     work: tuple[T, ...]
+
+
+@dataclass
+class RecordsTask(Task["Split"]):
+    """A task that reads records.
+
+    It is pickled as a call of `records_task` with JSON, which the reader in the JVM (`rust/jvm/src/task.rs`) reads, too.
+    """
+
+    check_crcs: bool
+
+    def __reduce__(self) -> tuple[Callable[[bytes], RecordsTask], tuple[bytes]]:
+        splits = [{name: getattr(split, name) for name in _SPLIT_FIELDS} for split in self.work]
+        task = {"version": _VERSION, "check_crcs": self.check_crcs, "splits": splits}
+        return records_task, (json.dumps(task, default=bytes.hex).encode(),)
+
+
+def records_task(text: bytes) -> RecordsTask:
+    """Return the task of its JSON."""
+    task = json.loads(text)
+    if task["version"] != _VERSION:
+        raise ValueError(
+            f"the task has version {task['version']}, expected {_VERSION}: driver and executors need the same brokerless"
+        )
+    return RecordsTask(tuple(_split(**split) for split in task["splits"]), task["check_crcs"])
+
+
+def _split(
+    *,
+    entry: list[int] | None,
+    last_batch: tuple[int, str] | None,
+    aborted: list[list[int]],
+    missing: list[list[Any]],
+    **fields: Any,  # noqa: ANN401 - those of `Split` that JSON has as they are
+) -> Split:
+    return Split(
+        entry=None if entry is None else (entry[0], entry[1]),
+        last_batch=None if last_batch is None else (last_batch[0], bytes.fromhex(last_batch[1])),
+        aborted=tuple((one[0], one[1], one[2]) for one in aborted),
+        missing=tuple(Missing(*one) for one in missing),
+        **fields,
+    )
 
 
 class WorkItem(NamedTuple, Generic[T]):

@@ -1,0 +1,66 @@
+package brokerless.spark;
+
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The table of the Python source, whose scans may run in the JVM. */
+final class BrokerlessTable implements SupportsRead, SupportsWrite {
+  private final Table python;
+
+  BrokerlessTable(Table python) {
+    this.python = python;
+  }
+
+  @Override
+  public String name() {
+    return python.name();
+  }
+
+  @Override
+  @SuppressWarnings("deprecation") // Spark's Python table answers it, and Spark calls it.
+  public StructType schema() {
+    return python.schema();
+  }
+
+  @Override
+  public Column[] columns() {
+    return python.columns();
+  }
+
+  @Override
+  public Transform[] partitioning() {
+    return python.partitioning();
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return python.properties();
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return python.capabilities();
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    ScanBuilder scan = ((SupportsRead) python).newScanBuilder(options);
+    return RecordsScan.handles(options) ? new RecordsScan.Builder(scan, schema()) : scan;
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return ((SupportsWrite) python).newWriteBuilder(info);
+  }
+}

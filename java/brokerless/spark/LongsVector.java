@@ -1,0 +1,35 @@
+package brokerless.spark;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
+
+/** 64-bit numbers, and a byte for each that says whether it is null, unless none is. */
+final class LongsVector extends NativeVector {
+  private long values;
+  private long nulls;
+
+  LongsVector(DataType type) {
+    super(type);
+  }
+
+  @Override
+  void show(long[] addresses, int first) {
+    values = addresses[first];
+    nulls = addresses[first + 1];
+  }
+
+  @Override
+  public boolean hasNull() {
+    return nulls != 0;
+  }
+
+  @Override
+  public boolean isNullAt(int row) {
+    return nulls != 0 && Platform.getByte(null, nulls + row) != 0;
+  }
+
+  @Override
+  public long getLong(int row) {
+    return Platform.getLong(null, values + 8L * row);
+  }
+}

@@ -1,0 +1,63 @@
+package brokerless.spark;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The native library, out of the jar. */
+final class Native {
+  /** The addresses of each column: {@code rust/jvm/src/column.rs}. */
+  static final int ADDRESSES = 5;
+
+  private static final Logger LOG = LoggerFactory.getLogger(Native.class);
+  private static final Throwable FAILURE = load();
+
+  private Native() {}
+
+  /** Whether the library could be loaded. If not, says so once. */
+  static boolean isAvailable() {
+    return FAILURE == null;
+  }
+
+  private static Throwable load() {
+    String name = System.mapLibraryName("brokerless_jvm");
+    String resource = "/native/" + System.getProperty("os.arch") + "/" + name;
+    try (InputStream library = Native.class.getResourceAsStream(resource)) {
+      if (library == null) {
+        throw new IOException("the jar has no library for this platform: " + resource);
+      }
+      // A name of its own: another class loader may have loaded the library, too.
+      Path file = Files.createTempFile("brokerless", name);
+      try {
+        Files.copy(library, file, StandardCopyOption.REPLACE_EXISTING);
+        System.load(file.toString());
+      } finally {
+        // It stays mapped.
+        Files.delete(file);
+      }
+      return null;
+    } catch (IOException | UnsatisfiedLinkError | SecurityException error) {
+      LOG.warn("brokerless reads in Python: " + error.getMessage());
+      return error;
+    }
+  }
+
+  /** Opens a reader of a task for these columns, and returns its handle: for one thread, up to {@link #close}. */
+  static native long open(byte[] task, String[] columns) throws IOException;
+
+  /**
+   * Decodes the next rows, and returns their number; -1 at the end. The addresses of the columns are valid until the
+   * next call.
+   */
+  static native int next(long handle, long[] addresses) throws IOException;
+
+  /** Returns what the user should know of the rows so far. */
+  static native String[] warnings(long handle) throws IOException;
+
+  /** Closes a reader. */
+  static native void close(long handle);
+}

@@ -1,0 +1,25 @@
+package brokerless.spark;
+
+import java.io.IOException;
+import net.razorvine.pickle.Unpickler;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+
+/** A task of the Python planner: JSON, which the native library reads. */
+record RecordsTask(byte[] json) implements InputPartition {
+  static {
+    // A task is pickled as a call of this function, whose argument is the JSON.
+    Unpickler.registerConstructor(
+        "brokerless.spark.source.tasks", "records_task", arguments -> arguments[0]);
+  }
+
+  static RecordsTask of(PythonInputPartition planned) {
+    try {
+      // By place: releases spell the accessor's name differently.
+      byte[] pickled = (byte[]) planned.productElement(1);
+      return new RecordsTask((byte[]) new Unpickler().loads(pickled));
+    } catch (IOException | ClassCastException error) {
+      throw new IllegalStateException("a task of another version of brokerless", error);
+    }
+  }
+}

@@ -1,0 +1,140 @@
+//! Reads the splits of a task, one after the other.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, DecodeOptions, LostOffsets, SplitReader, Step};
+
+use crate::column::{Addresses, Column, Flat, core_columns};
+use crate::error::TaskError;
+use crate::file::{self, Index};
+use crate::task::{Task, TaskSplit};
+
+/// The rows and bytes after which a chunk ends.
+const CHUNK: (usize, usize) = (64 << 10, 2 << 20);
+
+/// A reader of one task.
+pub struct TaskReader {
+    columns: Vec<Column>,
+    flat: Vec<Flat>,
+    check_crcs: bool,
+    splits: std::vec::IntoIter<TaskSplit>,
+    split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
+    /// What the user should know of the rows so far.
+    warnings: Vec<String>,
+    null_timestamps: u64,
+}
+
+impl TaskReader {
+    /// Creates a reader of a task that the planner wrote, for the columns of these names.
+    pub fn new(task: &[u8], names: &[String]) -> Result<Self, TaskError> {
+        let task = Task::parse(task)?;
+        let columns = names
+            .iter()
+            .map(|name| {
+                Column::named(name)
+                    .ok_or_else(|| TaskError::plain(format!("unknown column {name:?}")))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            flat: columns.iter().map(|_| Flat::default()).collect(),
+            columns,
+            check_crcs: task.check_crcs,
+            splits: task.splits.into_iter(),
+            split: None,
+            warnings: Vec::new(),
+            null_timestamps: 0,
+        })
+    }
+
+    /// Decodes the next rows, and returns their number; None at the end. [`TaskReader::addresses`] tells where they are.
+    pub fn next_rows(&mut self) -> Result<Option<usize>, TaskError> {
+        loop {
+            let Some((split, reader)) = &mut self.split else {
+                match self.splits.next() {
+                    None => return Ok(None),
+                    Some(split) => self.split = Some(self.open(split)?),
+                }
+                continue;
+            };
+            reader.columns().reuse();
+            let step = reader
+                .step()
+                .map_err(|error| TaskError::of_read(error, &split.path))?;
+            match step {
+                Some(Step::Rows) => return Ok(Some(reader.columns().rows())),
+                Some(Step::Lost(lost)) => self.warnings.push(in_words(lost, &split.path)),
+                Some(Step::Missing(missing)) => {
+                    return Err(TaskError::corrupt(
+                        &missing.reason,
+                        &missing.path,
+                        missing.position,
+                        None,
+                    ));
+                }
+                None => self.split = None,
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        split: TaskSplit,
+    ) -> Result<(TaskSplit, SplitReader<Arc<File>, Index>), TaskError> {
+        let planned = split.planned();
+        let (file, is_planned) = if planned.is_absent() {
+            (None, true)
+        } else {
+            let (file, is_planned) = file::open(&split)?;
+            (Some(file), is_planned)
+        };
+        let options = DecodeOptions {
+            columns: core_columns(&self.columns),
+            check_crcs: self.check_crcs,
+            chunk: CHUNK,
+            max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
+        };
+        let reader = SplitReader::new(planned, file, is_planned, Index::of(&split), options)
+            .map_err(|error| TaskError::of_read(error, &split.path))?;
+        Ok((split, reader))
+    }
+
+    /// Where the columns of the last rows lie, in the order of their names. Valid until the next rows.
+    pub(crate) fn addresses(&mut self) -> impl Iterator<Item = Addresses> {
+        let nulls = &mut self.null_timestamps;
+        let split = &mut self.split;
+        self.columns
+            .iter()
+            .zip(&mut self.flat)
+            .filter_map(move |(&column, flat)| {
+                let (split, reader) = split.as_mut()?;
+                let place = (split.topic.as_deref(), split.partition);
+                Some(flat.fill(column, reader.columns(), place, nulls))
+            })
+    }
+
+    /// What the user should know of the rows so far: lost offsets, and timestamps that Spark cannot hold.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        if self.null_timestamps > 0 {
+            warnings.push(format!(
+                "{} timestamps are beyond Spark's range: null",
+                self.null_timestamps
+            ));
+        }
+        warnings
+    }
+}
+
+/// Lost offsets in the words of `brokerless.log.reader.LostRange`.
+fn in_words(lost: LostOffsets, path: &str) -> String {
+    let offsets = match lost.end_offset {
+        None => format!("lost: all from offset {} on", lost.start_offset),
+        Some(end) if end > lost.start_offset => {
+            format!("lost: offsets {} to {}", lost.start_offset, end - 1)
+        }
+        Some(_) => "lost: no offset".to_owned(),
+    };
+    let path = lost.path.as_deref().unwrap_or(path);
+    format!("{offsets} at {path}:{}: {}", lost.position, lost.reason)
+}

@@ -1,0 +1,104 @@
+//! A task as the Python planner writes it: JSON, the fields of `brokerless.log.split.Split`.
+
+use brokerless_core::{AbortedTransaction, Missing, Split};
+use serde::Deserialize;
+
+use crate::error::TaskError;
+
+/// The version of the form. Another one comes from another version of the package on the driver.
+const VERSION: u32 = 1;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Task {
+    version: u32,
+    pub(crate) check_crcs: bool,
+    pub(crate) splits: Vec<TaskSplit>,
+}
+
+impl Task {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, TaskError> {
+        let task: Self = serde_json::from_slice(text)
+            .map_err(|error| TaskError::plain(format!("the task cannot be read: {error}")))?;
+        if task.version == VERSION {
+            return Ok(task);
+        }
+        Err(TaskError::plain(format!(
+            "the task has version {}, expected {VERSION}: driver and executors need the same jar",
+            task.version
+        )))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TaskSplit {
+    pub(crate) path: String,
+    pub(crate) topic: Option<String>,
+    pub(crate) partition: Option<i32>,
+    pub(crate) base_offset: i64,
+    position: u64,
+    pub(crate) end_position: u64,
+    start_offset: i64,
+    end_offset: i64,
+    pub(crate) following_offset: Option<i64>,
+    entry: Option<(i64, i64)>,
+    fallback_position: u64,
+    pub(crate) file_size: Option<u64>,
+    /// Byte position, and the first bytes in hexadecimal.
+    pub(crate) last_batch: Option<(u64, String)>,
+    aborted: Vec<(i64, i64, i64)>,
+    on_corrupt: String,
+    pub(crate) limit_offset: Option<i64>,
+    ends_segment: bool,
+    missing: Vec<TaskMissing>,
+    trusts_index: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct TaskMissing {
+    path: String,
+    start_offset: i64,
+    end_offset: Option<i64>,
+    reason: String,
+    position: u64,
+}
+
+impl TaskSplit {
+    /// Whether it covers the whole segment as planned, or all of it from the position of the first wanted offset.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_known = self.file_size.is_some() || self.last_batch.is_some();
+        self.fallback_position == 0 && is_known && self.ends_segment
+    }
+
+    /// The split as the core reads it.
+    pub(crate) fn planned(&self) -> Split {
+        let missing = |missing: &TaskMissing| Missing {
+            path: missing.path.clone(),
+            start_offset: missing.start_offset,
+            end_offset: missing.end_offset,
+            reason: missing.reason.clone(),
+            position: missing.position,
+        };
+        Split {
+            base_offset: self.base_offset,
+            position: self.position,
+            end_position: self.end_position,
+            start_offset: self.start_offset,
+            end_offset: self.end_offset,
+            following_offset: self.following_offset,
+            entry: self.entry,
+            fallback_position: self.fallback_position,
+            file_size: self.file_size,
+            aborted: self
+                .aborted
+                .iter()
+                .copied()
+                .map(AbortedTransaction::from)
+                .collect(),
+            skips: self.on_corrupt == "skip",
+            limit_offset: self.limit_offset,
+            ends_segment: self.ends_segment,
+            missing: self.missing.iter().map(missing).collect(),
+            trusts_index: self.trusts_index,
+        }
+    }
+}
