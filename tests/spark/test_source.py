@@ -1,11 +1,19 @@
 """The source as a Spark user meets it."""
 
 import json
+import os
+import sys
 from collections import Counter
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
+
+import brokerless as bl
+import brokerless.spark
+from brokerless.spark.source.concise_errors import concise_errors
 
 FULL = "codec-mixed"  # 605 rows, three segments
 
@@ -192,19 +200,85 @@ def test_damage_names_the_place_and_can_be_skipped(golden, load):
     assert set(range(408)) < kept
 
 
-def test_an_error_is_one_message_without_the_workers_traceback(golden, data, load):
-    """Where the error is raised (options, plan, task), a user reads one sentence and no frames of ours or PySpark's."""
-    calls = (
-        lambda: load(data, startingOffset="earliest"),
-        lambda: load(data, subscribe="codec-zsdt").count(),
-        lambda: load(golden / "logs/kafka-4.1-crashed/crash-zstd-0").count(),
-    )
-    for call in calls:
-        with pytest.raises((AnalysisException, PythonException)) as refused:
-            call()
-        text = str(refused.value).partition("JVM stacktrace")[0]
-        assert "Traceback (most recent call last)" not in text
-        assert 'File "' not in text
+def one_message(call):
+    """A user reads one sentence, and no frames of ours or PySpark's."""
+    with pytest.raises(Exception) as refused:
+        call()
+    text = str(refused.value).partition("JVM stacktrace")[0].partition("Driver stacktrace")[0]
+    assert "Traceback (most recent call last)" not in text
+    assert 'File "' not in text
+    return text
+
+
+def test_an_error_of_a_read_is_one_message_without_the_workers_traceback(golden, data, load):
+    assert "unknown option" in one_message(lambda: load(data, startingOffset="earliest"))
+    assert "unknown column" in one_message(lambda: load(data, columns="keys"))
+    assert "unknown topic" in one_message(lambda: load(data, subscribe="codec-zsdt").count())
+    damaged = golden / "logs/kafka-4.1-crashed/crash-zstd-0"
+    assert "CorruptRecordError" in one_message(lambda: load(damaged).count())
+    schema = "key string"
+    assert "cast it in the query" in one_message(lambda: load(data, schema=schema).count())
+
+
+def test_an_error_of_a_write_is_one_message_without_the_workers_traceback(spark, tmp_path):
+    def save(frame, **options):
+        frame.write.format("brokerless").options(**options).mode("append").save(str(tmp_path / "d"))
+
+    rows = spark.range(3).selectExpr("cast(id as string) value")
+    assert "unknown option" in one_message(lambda: save(rows, topics="t"))
+    assert "there is no column topic" in one_message(lambda: save(rows))
+    null = rows.selectExpr("value", "cast(null as string) topic")
+    assert "topic" in one_message(lambda: save(null))
+    save(rows, topic="t")
+    with bl.open_log_dir(tmp_path / "d", sole_replica=True):
+        assert "LogInUseError" in one_message(lambda: save(rows, topic="t"))
+
+
+def test_an_error_of_a_stream_is_one_message_without_the_workers_traceback(spark, data, tmp_path):
+    def follow(**options):
+        frame = spark.readStream.format("brokerless").options(**options).load(str(data))
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+        query.processAllAvailable()
+
+    assert "unknown topic" in one_message(lambda: follow(subscribe="codec-zsdt"))
+
+    def write():
+        frame = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+        sink = frame.writeStream.format("brokerless").option("checkpointLocation", str(tmp_path / "s"))
+        query = sink.start(str(tmp_path / "d"))
+        query.processAllAvailable()
+
+    assert "there is no column topic" in one_message(write)
+
+
+def test_an_error_of_a_job_is_one_message_without_the_workers_traceback(spark, golden, tmp_path):
+    damaged = str(golden / "logs/kafka-4.1-crashed/crash-zstd-0")
+    found = one_message(lambda: brokerless.spark.export(spark, damaged, str(tmp_path / "e")))
+    assert "CorruptRecordError" in found
+
+
+def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
+    """Only our own sentences stand alone: another library's error says nothing without its frames."""
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
+    for error in (pa.ArrowInvalid("x"), UnicodeDecodeError("utf-8", b"x", 0, 1, "x"), KeyError("x")):
+        monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+
+        @concise_errors
+        def fail(error=error):
+            raise error
+
+        with pytest.raises(type(error)):
+            fail()
+        assert "SPARK_HIDE_TRACEBACK" not in os.environ
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+
+    @concise_errors
+    def refuse():
+        raise ValueError("one sentence")
+
+    with pytest.raises(ValueError, match="one sentence"):
+        refuse()
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "", "as the user set it"
 
 
 def test_crcs_are_checked_unless_told_otherwise(copied, load):

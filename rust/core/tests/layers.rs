@@ -30,6 +30,8 @@ fn no_group_imports_a_group_above_it() {
                 let import = format!("crate::{above}::");
                 assert!(!text.contains(&import), "{} uses {import}", file.display());
             }
+            // The test does not look into a nested import.
+            assert!(!text.contains("crate::{"), "{}", file.display());
         }
     }
 }

@@ -283,6 +283,21 @@ fn an_error_is_that_of_the_first_damaged_batch() {
 }
 
 #[test]
+fn damage_inside_a_batch_comes_before_a_broken_header_behind_it() {
+    let batches = log(60);
+    let start = |number: usize| batches[..number].iter().map(Vec::len).sum::<usize>();
+    let mut log = batches.concat();
+    log[start(18) - 1] ^= 1;
+    log[start(40) + 16] = 9;
+    let run = |threads| converted(&log, to_codec(Compression::Lz4), threads, 1 << 20, 1 << 30);
+    let conversion = same(|threads| run(threads).unwrap_err());
+    let compaction = same(|threads| compacted(&log, threads, 1 << 20).unwrap_err());
+    for error in [conversion, compaction] {
+        assert_eq!(error.position, start(17) as u64, "{error}");
+    }
+}
+
+#[test]
 fn an_offset_or_a_length_out_of_place_is_the_error_of_its_batch() {
     let batches = log(60);
     let position = batches[..30].iter().map(Vec::len).sum::<usize>();

@@ -104,7 +104,7 @@ class Producer:
         broker_config: Path | None = None,
         metadata: Path | None = None,
         release: str | None = None,
-        **config: Any,  # noqa: ANN401 - each of its own type: see TopicSettings
+        **config: Any,  # noqa: ANN401 - each of its own type: see TopicConfig
     ) -> None:
         has_producer = idempotent or transactional_id is not None
         _check_arguments(has_producer=has_producer, producer_id=producer_id, keep_offsets=keep_offsets, config=config)

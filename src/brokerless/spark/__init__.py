@@ -47,8 +47,9 @@ if not TYPE_CHECKING:
 def _run_this_python() -> None:
     """Configure Spark's processes to run this Python, unless the environment chooses another one.
 
-    By default Spark runs the first `python3` on PATH, which may not have brokerless installed. In a session that has
-    started, set the Python of its later tasks, and register the source. Change nothing under spark-submit or Connect.
+    By default Spark runs the first `python3` on PATH, which may not have brokerless installed. In a session that is
+    active in this thread, set the Python of its later tasks, and register the source. Change nothing under spark-submit
+    or Connect.
     """
     if {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & os.environ.keys():
         return

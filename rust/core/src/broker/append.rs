@@ -346,7 +346,7 @@ impl LogAppender {
         Ok(accepted.info)
     }
 
-    /// Adds the batches, their index entries and the aborted transactions to `effects`.
+    /// Adds to `effects` what one decided append writes.
     fn write_batches(&mut self, data: &[u8], accepted: &Accepted, effects: &mut Effects) {
         let expected = effects
             .expected

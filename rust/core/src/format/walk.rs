@@ -169,7 +169,7 @@ pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Resu
     }
     if last < first {
         return Err(Error::corrupt(format!(
-            "last offset delta {} is negative",
+            "last offset delta {} does not lead to an offset from {first} on",
             header.last_offset_delta
         )));
     }

@@ -6,7 +6,7 @@ import hashlib
 import uuid
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
@@ -118,7 +118,7 @@ def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], seg
             if split.path in cut:
                 split = replace(split, end_position=0, following_offset=None, file_size=None, last_batch=None)  # noqa: PLW2901
                 split = replace(split, limit_offset=None, ends_segment=True, missing=())  # noqa: PLW2901
-            digest.update(repr(split).encode())
+            digest.update(repr(astuple(split)).encode())
     digest.update(repr(segments).encode())
     return digest.hexdigest()
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import uuid
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -356,8 +357,8 @@ def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
 
 
 def _digest(*what: object) -> str:
-    """Return 32 hex digits that only runs with the same arguments share."""
-    return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
+    """Return 32 hex digits that only runs with the same arguments share, whatever our classes and fields are called."""
+    return hashlib.sha256(json.dumps(what, default=astuple, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable[Part]) -> Iterator[Part]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from brokerless.spark.source.concise_errors import concise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,5 +27,10 @@ def run(spark: SparkSession, arguments: Sequence[_T], call: Callable[[_T], _R]) 
     if not arguments:
         return []
     context: Any = spark.sparkContext
-    results: list[_R] = context.parallelize(arguments, len(arguments)).map(call).collect()
+    results: list[_R] = context.parallelize(arguments, len(arguments)).map(partial(_called, call)).collect()
     return results
+
+
+@concise_errors
+def _called(call: Callable[[_T], _R], argument: _T) -> _R:
+    return call(argument)

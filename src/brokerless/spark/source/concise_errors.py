@@ -28,8 +28,8 @@ def concise_errors(function: _Function) -> _Function:
         def generate(*args: Any, **options: Any) -> Iterator[Any]:  # noqa: ANN401 - the method's own
             try:
                 yield from function(*args, **options)
-            except (BrokerlessError, ValueError, OSError):
-                _hide_traceback()
+            except (BrokerlessError, ValueError, OSError) as error:
+                _hide_traceback(error)
                 raise
 
         return generate  # type: ignore[return-value] # of the same signature
@@ -38,15 +38,21 @@ def concise_errors(function: _Function) -> _Function:
     def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the method's own
         try:
             return function(*args, **options)
-        except (BrokerlessError, ValueError, OSError):
-            _hide_traceback()
+        except (BrokerlessError, ValueError, OSError) as error:
+            _hide_traceback(error)
             raise
 
     return call  # type: ignore[return-value] # of the same signature
 
 
-def _hide_traceback() -> None:
-    """Configure PySpark to report the error without its traceback, except in a user's own process."""
+def _hide_traceback(error: Exception) -> None:
+    """Configure PySpark to report the error without its traceback, except in a user's own process.
+
+    Subclasses of ValueError (of Arrow, of decoders) tell nothing to a user: their traceback stays. So it does for one
+    who has set the variable.
+    """
+    if isinstance(error, ValueError) and type(error) is not ValueError:
+        return
     main = getattr(sys.modules["__main__"], "__spec__", None)
     if main is not None and main.name.startswith("pyspark."):
-        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        os.environ.setdefault("SPARK_HIDE_TRACEBACK", "1")

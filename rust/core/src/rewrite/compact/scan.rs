@@ -174,8 +174,7 @@ impl CompactionScan {
     /// Starts the next segment; the one before is finished. `keeps_legacy_tombstones`: those of magic 0 and 1, which have
     /// no delete horizon, stay.
     pub fn begin(&mut self, phase: Phase, keeps_legacy_tombstones: bool) -> Result<()> {
-        self.decided.take(&self.waiting);
-        self.waiting.clear();
+        self.take_waiting();
         if phase == Phase::Clean && self.decided.phase != Phase::Clean {
             self.transactions = CleanedTransactions::default();
             self.announce()?;
@@ -188,7 +187,7 @@ impl CompactionScan {
     /// Scans the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes they
     /// are.
     pub fn feed(&mut self, data: &[u8], position: u64) -> Result<usize> {
-        let (consumed, tasks) = self.walk(data, position)?;
+        let (tasks, consumed) = self.walk(data, position);
         let records = tasks
             .iter()
             .map(BatchTask::records_count)
@@ -198,13 +197,15 @@ impl CompactionScan {
         } else {
             self.hash_here(data, &tasks)?;
         }
-        Ok(consumed)
+        // Only now: damage in an earlier batch is the one to report.
+        consumed
     }
 
-    /// Follows the transactions, and returns the batches whose records are to be hashed.
-    fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<BatchTask>)> {
+    /// Follows the transactions. Returns the batches whose records are to be hashed, and the bytes of all, or the error
+    /// of the batch after them.
+    fn walk(&mut self, data: &[u8], position: u64) -> (Vec<BatchTask>, Result<usize>) {
         let mut tasks = Vec::new();
-        let (consumed, needed) = walk::for_each(data, position, |header, entry| {
+        let walked = walk::for_each(data, position, |header, entry| {
             let fate = self.fate(header, entry)?;
             if self.decided.phase != Phase::Follow {
                 tasks.push(BatchTask {
@@ -214,17 +215,25 @@ impl CompactionScan {
                 });
             }
             Ok(())
-        })?;
-        self.needed = needed;
-        Ok((consumed, tasks))
+        });
+        let consumed = walked.map(|(consumed, needed)| {
+            self.needed = needed;
+            consumed
+        });
+        (tasks, consumed)
+    }
+
+    /// Puts the keys of the last call into the map.
+    fn take_waiting(&mut self) {
+        self.decided.take(&self.waiting);
+        self.waiting.clear();
     }
 
     /// Hashes the batches in this thread, and puts their keys into the map at once.
     fn hash_here(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
         let options = self.hashing_options();
+        self.take_waiting();
         let decided = &mut self.decided;
-        decided.take(&self.waiting);
-        self.waiting.clear();
         let (records, counts) = self.hasher.hash_into(data, tasks, &options, decided)?;
         decided.number += records;
         decided.counts.add(&counts);
@@ -255,9 +264,8 @@ impl CompactionScan {
 
     /// Ends the segment, and returns the verdicts on it.
     pub fn finish(&mut self) -> SegmentVerdicts {
+        self.take_waiting();
         let decided = &mut self.decided;
-        decided.take(&self.waiting);
-        self.waiting.clear();
         let records = std::mem::take(&mut decided.number);
         let verdicts = SegmentVerdicts {
             records,
