@@ -30,13 +30,18 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
   }
 
   @Override
-  public boolean next() throws IOException {
-    int rows = Native.next(handle, addresses);
-    if (rows < 0) {
-      for (String warning : Native.warnings(handle)) {
-        LOG.warn(warning);
+  public boolean next() {
+    int rows;
+    try {
+      rows = Native.next(handle, addresses);
+      if (rows < 0) {
+        for (String warning : Native.warnings(handle)) {
+          LOG.warn(warning);
+        }
+        return false;
       }
-      return false;
+    } catch (IOException error) {
+      throw TaskFailure.of(error);
     }
     for (int i = 0; i < vectors.length; i++) {
       vectors[i].show(addresses, i * Native.ADDRESSES);
@@ -83,7 +88,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
       try {
         return new RecordsReader((RecordsTask) task, columns);
       } catch (IOException error) {
-        throw new java.io.UncheckedIOException(error);
+        throw TaskFailure.of(error);
       }
     }
   }

@@ -17,6 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class RecordsScan implements Scan, Batch {
   private final Scan python;
   private final StructType columns;
+  private boolean isStream;
 
   private RecordsScan(Scan python, StructType columns) {
     this.python = python;
@@ -48,12 +49,13 @@ final class RecordsScan implements Scan, Batch {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    isStream = true;
     return python.toMicroBatchStream(checkpointLocation);
   }
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.SUPPORTED;
+    return isStream ? ColumnarSupportMode.UNSUPPORTED : ColumnarSupportMode.SUPPORTED;
   }
 
   @Override

@@ -8,7 +8,7 @@ import sys
 import click
 
 from brokerless.cli.exit_codes import DAMAGE, FAILURE
-from brokerless.cli.options import as_json, bytes_as, existing_path, long_from
+from brokerless.cli.options import as_json, bytes_option, existing_path, long_from
 
 
 @click.command(short_help="Show single files, batch by batch.")
@@ -22,7 +22,9 @@ from brokerless.cli.options import as_json, bytes_as, existing_path, long_from
 @click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
 @click.option("--max-bytes", type=long_from(0), help="Read at most this many bytes of each .log.")
 @click.option("--records", is_flag=True, help="With --json: the records of each batch too.")
-@bytes_as
+@bytes_option(
+    'With --json: write keys, values and header values so. With utf8, bytes that are not UTF-8 become {"base64": ...}.'
+)
 def dump(
     paths: tuple[str, ...],
     listed: str | None,
@@ -49,13 +51,13 @@ def dump(
     \b
     brokerless dump orders-0/*.log                             batch headers and whether their CRC holds
     brokerless dump orders-0/*.log --print-data-log            records as well
-    brokerless dump orders-0/*.log --json --records     the same for programs
+    brokerless dump orders-0/*.log --json --records            the same for programs
     brokerless dump orders-0/*index --verify-index-only        do the indexes fit the log?
     """
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.inspection.dump import Dump
 
-    files = _files(paths, listed)
+    files = _files(paths, listed, form)
     is_damaged = is_unread = is_short = False
     if records and form == "text":
         raise click.UsageError("--records goes with --json; without it, it is --deep-iteration")
@@ -103,8 +105,8 @@ def dump(
         raise SystemExit(FAILURE if is_unread else DAMAGE)
 
 
-def _files(paths: tuple[str, ...], listed: str | None) -> list[str]:
-    from brokerless.inspection.decode_files import DUMPED, suffix
+def _files(paths: tuple[str, ...], listed: str | None, form: str) -> list[str]:
+    from brokerless.inspection.decode_files import DUMPED, has_entries, suffix
     from brokerless.io import storage
 
     files = []
@@ -114,9 +116,15 @@ def _files(paths: tuple[str, ...], listed: str | None) -> list[str]:
                 raise click.BadParameter(f"{path!r} does not exist", param_hint="--files")
             files.append(path)
             continue
-        found = sorted(name for name in storage.list_directory(path) if suffix(name) in DUMPED)
+        found = sorted(
+            name
+            for name in storage.list_directory(path)
+            if (suffix(name) in DUMPED or (form == "json" and has_entries(name))) and storage.is_file(f"{path}/{name}")
+        )
         if not found:
-            raise click.UsageError(f"nothing to show: {path} has no file of a kind that dump knows")
+            raise click.UsageError(
+                f"nothing to show: {path} has no file of a kind that dump knows; name files or a partition's directory"
+            )
         files += [f"{path}/{name}" for name in found]
     if not files:
         raise click.UsageError("no file: name files or a partition's directory")

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import given_bytes, parse_bytes
+from brokerless.cli.options import bytes_option, parse_bytes
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--key-prefix", "key_prefixes", multiple=True, help="Records whose key starts so. Repeatable.")
 @click.option("--header", "headers", multiple=True, help="Records with this header, as NAME=VALUE. Repeatable.")
 @click.option("--blank", is_flag=True, help="Leave the records, with an empty value. Keys and headers stay.")
-@given_bytes
+@bytes_option("How keys, prefixes and header values are given.")
 @click.option("--local-only", is_flag=True, help="Of a tiered log, erase from local segments alone.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 def erase(
@@ -59,10 +59,14 @@ def erase(
     lines = [] if keys_from is None else _lines(keys_from, bytes_as)
     verb = Erase(
         keys=tuple(
-            [parse_bytes(os.fsencode(key), bytes_as) for key in keys]
-            + [parse_bytes(line.removesuffix(b"\r"), bytes_as) for line in lines if line.removesuffix(b"\r")]
+            [parse_bytes(os.fsencode(key), bytes_as, "--key") for key in keys]
+            + [
+                parse_bytes(line.removesuffix(b"\r"), bytes_as, "--keys-from")
+                for line in lines
+                if line.removesuffix(b"\r")
+            ]
         ),
-        key_prefixes=tuple(parse_bytes(os.fsencode(prefix), bytes_as) for prefix in key_prefixes),
+        key_prefixes=tuple(parse_bytes(os.fsencode(prefix), bytes_as, "--key-prefix") for prefix in key_prefixes),
         headers=tuple(_header(header, bytes_as) for header in headers),
         blank=blank,
         local_only=local_only,
@@ -92,4 +96,4 @@ def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:
     name, is_there, value = text.partition("=")
     if not is_there:
         raise click.BadParameter(f"{text!r} is no header: give NAME=VALUE")
-    return os.fsencode(name), parse_bytes(os.fsencode(value), bytes_as)
+    return os.fsencode(name), parse_bytes(os.fsencode(value), bytes_as, "--header")

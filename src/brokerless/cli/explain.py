@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from brokerless.cli.compact import compaction
-from brokerless.cli.options import as_json, broker_settings, given_bytes, int_from, parse_bytes
+from brokerless.cli.options import as_json, broker_settings, bytes_option, int_from, parse_bytes
 from brokerless.cli.rewriting import RewriteTarget
 
 
@@ -17,7 +17,7 @@ from brokerless.cli.rewriting import RewriteTarget
 @click.argument("key")
 @click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable.")
 @click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
-@given_bytes
+@bytes_option("How KEY is given.")
 @as_json
 @broker_settings
 @compaction
@@ -52,4 +52,4 @@ def explain(
         broker_config=broker_config,
         metadata=metadata,
     )
-    target.run(Explain(parse_bytes(os.fsencode(key), bytes_as), Compact(**options)))
+    target.run(Explain(parse_bytes(os.fsencode(key), bytes_as, "KEY"), Compact(**options)))

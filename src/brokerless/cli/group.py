@@ -97,7 +97,7 @@ def _with_flags(text: str) -> str:
     }
     text = text.replace('(on corrupt: "skip")', "(--on-corrupt skip)")
     # Neither parts of paths nor quoted names: a topic may have the name of a parameter.
-    return re.sub(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w./'\"])", lambda name: flags.get(name[0], name[0]), text)
+    return re.sub(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w./'\"-])", lambda name: flags.get(name[0], name[0]), text)
 
 
 def _commands(group: click.Group) -> Iterator[click.Command]:

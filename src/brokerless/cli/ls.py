@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, as_json, paths
 from brokerless.cli.table import print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
@@ -92,7 +93,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         _name_unserved(cluster, [log for log, _ in logs])
     _name_faults([cluster for cluster in clusters if cluster.path in paths])
     if damages:
-        raise SystemExit(1)
+        raise SystemExit(DAMAGE)
 
 
 def _replicas(

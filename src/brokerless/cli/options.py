@@ -80,6 +80,7 @@ def known_release(text: str) -> str:
 release = click.option(
     "--release",
     type=known_release,
+    metavar="RELEASE",
     default=str(NEWEST),
     show_default=True,
     help="Kafka release whose rules count, where they changed.",
@@ -117,34 +118,27 @@ isolation_level = click.option(
     help="read_committed leaves out aborted transactions and stops at the first open one.",
 )
 
-bytes_as = click.option(
-    "--bytes",
-    "bytes_as",
-    type=click.Choice(["utf8", "base64", "hex"]),
-    default="utf8",
-    show_default=True,
-    help='Write keys, values and header values so. With utf8, bytes that are not UTF-8 become {"base64": ...}.',
-)
+
+def bytes_option(help: str) -> Callable[[_Command], _Command]:  # noqa: A002 - click's name
+    """Add the option for the form of keys and values; `help` says of which ones."""
+    return click.option(
+        "--bytes",
+        "bytes_as",
+        type=click.Choice(["utf8", "base64", "hex"]),
+        default="utf8",
+        show_default=True,
+        help=help,
+    )
 
 
-given_bytes = click.option(
-    "--bytes",
-    "bytes_as",
-    type=click.Choice(["utf8", "base64", "hex"]),
-    default="utf8",
-    show_default=True,
-    help="How keys, prefixes and header values are given.",
-)
-
-
-def parse_bytes(text: bytes, bytes_as: str) -> bytes:
-    """Parse bytes from text in the form that `given_bytes` chooses."""
+def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
+    """Parse bytes from text in the form that `bytes_option` chooses. An error names the option or argument."""
     try:
         if bytes_as == "base64":
             return base64.b64decode(text, validate=True)
         return bytes.fromhex(text.decode()) if bytes_as == "hex" else text
     except (binascii.Error, ValueError):
-        raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}") from None
+        raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}", param_hint=option) from None
 
 
 as_json = click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless import _native
-from brokerless.cli.options import Progress, broker_settings, bytes_as, format_of, int_from, known_release
+from brokerless.cli.options import Progress, broker_settings, bytes_option, format_of, int_from, known_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     type=click.Choice(["json", "arrow", "parquet"]),
     help="Format of the input.  [default: by its name, else json]",
 )
-@bytes_as
+@bytes_option(
+    'How JSON lines have keys, values and header values. With utf8, {"base64": ...} stands for any bytes, too.'
+)
 @click.option("--compression", type=click.Choice(_native.CODECS), default="none", show_default=True)
 @click.option("--compression-level", type=int_from(-(1 << 31)), help="Kafka's default unless given.")
 @click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes.")

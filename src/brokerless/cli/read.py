@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import (
     Progress,
-    bytes_as,
+    bytes_option,
     format_of,
     isolation_level,
     long_from,
@@ -67,7 +68,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     help="skip leaves damaged batches out and reports the lost offsets.",
 )
 @click.option("--no-check-crcs", is_flag=True, help="Do not verify checksums.")
-@bytes_as
+@bytes_option('Write keys, values and header values so. With utf8, bytes that are not UTF-8 become {"base64": ...}.')
 @click.option(
     "--format",
     "form",
@@ -163,7 +164,7 @@ def read(
     for loss in met:
         click.echo(loss, err=True)
     if met:
-        raise SystemExit(1)
+        raise SystemExit(DAMAGE)
 
 
 def _format(output: str | None, form: str | None) -> str:

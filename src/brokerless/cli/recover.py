@@ -12,6 +12,8 @@ from brokerless.cli.options import Progress, broker_settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from brokerless.recovery.lost_batches import Cut
+
 
 @click.command(short_help="Recover the logs of a directory after a crash.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
@@ -41,10 +43,11 @@ def recover(
     the marker is written, so that the broker starts at once.
 
     The first line says how many records are lost, how much is changed, and whether a broker will start. Then one line
-    per log says how many changes it needs; --verbose prints each. What is cut off at damage stays in the log's
+    per log says how many changes it needs, and one more per cut at damage what is lost; --verbose prints each change.
+    What is cut off at damage stays in the log's
     directory, in files named set-aside-*, which brokers pass over. A broker recovers nothing in a directory that was
-    shut down cleanly: there, cutting needs --force. A log that lacks records which other files tell of needs --force
-    too, clean or not: once it is recovered, they no longer tell.
+    shut down cleanly: there, cutting needs --force. If other files show that a log lacks records, recovery needs
+    --force too, clean or not: it erases that evidence.
 
     Exit code 1: a broker would not start, or would not serve all of the logs, or records are missing and --force is not
     given. The message names the reason and the cure.
@@ -87,10 +90,11 @@ def recover(
             )
             for name, steps in steps_of_all:
                 progress(name)
-                _print_steps(name, steps, verbose=verbose)
+                cuts = [cut for log, cut in forecasts[path].cuts if log == name]
+                _print_steps(name, steps, cuts, verbose=verbose)
                 changes += len(steps)
             done = f"{changes} changes {'would be made' if dry_run else 'made'} in {path}"
-            if changes and not verbose:
+            if changes and dry_run and not verbose:
                 done += "; --verbose prints them"
             if not changes and found.is_good:
                 done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
@@ -101,9 +105,11 @@ def recover(
         raise SystemExit(DAMAGE)
 
 
-def _print_steps(name: str, steps: Sequence[str], *, verbose: bool) -> None:
+def _print_steps(name: str, steps: Sequence[str], cuts: Sequence[Cut], *, verbose: bool) -> None:
     if verbose:
         for step in steps:
             click.echo(f"{name}: {step}")
     elif steps:
         click.echo(f"{name}: {len(steps)} change{'s'[: len(steps) != 1]}")
+        for cut in cuts:
+            click.echo(f"{name}: sets aside {cut}")

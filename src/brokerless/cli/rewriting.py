@@ -119,8 +119,11 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         click.echo(f"{result.name}: damage was carried over: {lost}", err=True)
 
 
-def rewriting(function: _Command) -> _Command:
-    """Add PATH and the options of `RewriteTarget`; the command receives them as its argument `target`."""
+def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
+    """Add PATH and the options of `RewriteTarget`; the command receives them as its argument `target`.
+
+    Without `in_place`, the help leaves that option out: the command refuses it with its own reason.
+    """
     names = [field.name for field in fields(RewriteTarget)]
 
     @wraps(function)
@@ -138,7 +141,7 @@ def rewriting(function: _Command) -> _Command:
             help="Work on this many partitions at a time, a process each.",
         ),
         click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing."),
-        click.option("--in-place", is_flag=True, help="Change the logs themselves."),
+        click.option("--in-place", is_flag=True, hidden=not in_place, help="Change the logs themselves."),
         new_directory,
         click.option(
             "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Copy logs as they were at some moment.")
-@rewriting
+@partial(rewriting, in_place=False)
 @click.option("--timestamp", type=moment(), help="Leave out what was appended since: ms since 1970, or ISO 8601.")
 @click.option("--offset", type=offset_or(), help="Leave out this offset and all behind it.")
 @click.option(
@@ -41,8 +42,10 @@ def truncate(
     """
     from brokerless.rewriting.truncate_to import TruncateTo
 
-    if (timestamp is None) == (offset is None):
-        raise click.UsageError("one of --timestamp and --offset is needed: a second run cuts the copy further")
+    if timestamp is None and offset is None:
+        raise click.UsageError("--timestamp or --offset is needed")
+    if timestamp is not None and offset is not None:
+        raise click.UsageError("--timestamp does not go with --offset: a second run cuts the copy further")
     if target.in_place:
         raise click.UsageError("truncate needs --output: what it leaves out are the newest records")
     target.run(TruncateTo(timestamp=timestamp, offset=offset, open_transactions=open_transactions))

@@ -101,20 +101,24 @@ class Log:
         self.root = root or LogDirFiles(around)
 
     def __repr__(self) -> str:
-        return f"<{' '.join(['Log', self.name, *self._summary()])}>"
+        # A directory's name is foreign data: without its quotes, `repr` escapes what a terminal would obey.
+        return f"<{' '.join(['Log', repr(self.name)[1:-1], *self._summary()])}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<li>{html.escape(fact)}</li>" for fact in self._summary())
         return f"<b>{html.escape(self.name)}</b><ul>{rows}<li><code>{html.escape(self.path)}</code></li></ul>"
 
     def _summary(self) -> list[str]:
-        """Return facts from file names and sizes; an empty list if the log cannot be read."""
-        with contextlib.suppress(OSError, BrokerlessError, ValueError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start, end = self.log_start_offset, self.log_end_offset
-            count = len(self.segments)
-            size = sum(segment.size for segment in self.segments)
-            return [f"offsets [{start}, {end})", f"{count} segment{'s'[: count != 1]}", f"{size:,} bytes"]
+        """Return the offsets, segments and bytes; an empty list if the log cannot be read."""
+        # Of a second `Log`: what is looked up once warns once, and a display must not use that up.
+        with contextlib.suppress(OSError, BrokerlessError, ValueError), warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always")
+            log = Log(self.path, root=self.root)
+            start, end = log.log_start_offset, log.log_end_offset
+            count = len(log.segments)
+            size = sum(segment.size for segment in log.segments)
+            facts = [f"offsets [{start}, {end})", f"{count} segment{'s'[: count != 1]}", f"{size:,} bytes"]
+            return [*facts, "with warnings"] if doubts else facts
         return []
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -132,7 +136,9 @@ class Log:
         end_timestamp: Time | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
         on_corrupt: OnCorrupt = "raise",
+        verify_transactions: bool = False,
         columns: Sequence[str] | None = None,
+        check_crcs: bool = True,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into one table in memory. The arguments are those of `read`.
@@ -152,13 +158,12 @@ class Log:
             end_timestamp=end_timestamp,
             isolation_level=isolation_level,
             on_corrupt=on_corrupt,
+            verify_transactions=verify_transactions,
             columns=columns,
+            check_crcs=check_crcs,
             limit=limit,
         )
-        table = reader.read_all()
-        for lost in reader.lost:
-            warnings.warn(str(lost), stacklevel=2)
-        return table
+        return reader.read_all()
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -93,7 +94,7 @@ class Reader:
 
     def __init__(
         self,
-        splits: Sequence[Split],
+        splits: Iterable[Split],
         columns: Sequence[str] | None = None,
         *,
         check_crcs: bool = True,
@@ -129,13 +130,17 @@ class Reader:
         self.close()
 
     def read_all(self) -> pa.Table:
-        """Return all remaining rows as one table in memory.
+        """Return all remaining rows as one table in memory. A warning names each range left out since the last call.
 
         >>> import brokerless as bl
         >>> bl.Log(SAMPLE).read(columns=["offset"], limit=2).read_all().to_pydict()
         {'offset': [0, 1]}
         """
-        return pa.Table.from_batches(self, schema=self.schema)
+        known = len(self.lost)
+        table = pa.Table.from_batches(self, schema=self.schema)
+        for lost in self.lost[known:]:
+            warnings.warn(str(lost), stacklevel=2)
+        return table
 
     def close(self) -> None:
         """Stop reading and close the file. Not needed after the last row."""
@@ -146,7 +151,7 @@ class Reader:
         stream: object = reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
         return stream
 
-    def _read(self, splits: Sequence[Split]) -> Generator[pa.RecordBatch, None, None]:
+    def _read(self, splits: Iterable[Split]) -> Generator[pa.RecordBatch, None, None]:
         for split in splits:
             before = self.null_timestamps
             with contextlib.ExitStack() as closing:

@@ -172,7 +172,7 @@ class LogDirs:
         check_crcs: bool = True,
         limit: int | None = None,
     ) -> Reader:
-        """Read the rows of several partitions, one partition after the other.
+        """Read the rows of several partitions, one partition after the other. Each is planned when its turn comes.
 
         Args:
             topics: the topics to read; None: all but Kafka's internal ones.
@@ -189,13 +189,13 @@ class LogDirs:
 
         Raises:
             ValueError: a topic or partition does not exist.
-            OffsetOutOfRangeError: a partition does not have the offset.
+            OffsetOutOfRangeError: the reader reached a partition that does not have the offset.
             CorruptRecordError: the reader reached damage. It has returned the rows before the damage.
 
         >>> LogDirs(SAMPLE_DIR).read(columns=["topic", "offset"], limit=2).read_all().to_pylist()
         [{'topic': 'upgraded-compact', 'offset': 0}, {'topic': 'upgraded-compact', 'offset': 1}]
         """
-        splits = [
+        splits = (
             split
             for log in self.readable(topics, partitions)
             for split in log.plan(
@@ -207,7 +207,7 @@ class LogDirs:
                 target_bytes=None,
                 on_corrupt=on_corrupt,
             )
-        ]
+        )
         return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
 
     def log(self, topic: str, partition: int) -> Log:

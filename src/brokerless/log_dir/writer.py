@@ -106,7 +106,9 @@ class LogDirWriter:
         if file_names.is_partition_directory(names):
             raise ValueError(f"not a log directory: {self.path!r} is one partition's; open the directory around it")
         if not LogDirFiles.is_root(names):
-            raise ValueError(f"not a log directory: {self.path!r} has none of its files; `create` makes a new one")
+            raise ValueError(
+                f"not a log directory: {self.path!r} has none of its files; `create_log_dir` makes a new one"
+            )
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicConfig] = {}
         # Partitions whose opening failed after it may have changed some of their files.
@@ -166,7 +168,7 @@ class LogDirWriter:
             error.add_note(f"{self.path} could not be closed and needs recovery: {closing}")
 
     def __repr__(self) -> str:
-        return f"LogDirWriter({self.path!r})"
+        return f"<LogDirWriter {self.path!r}, {'closed' if self.is_closed else 'open'}>"
 
     @property
     def is_closed(self) -> bool:

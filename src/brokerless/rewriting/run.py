@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from brokerless.append.operation import LogState, PlanT, ReportT, check_known
 from brokerless.append.swap import collect, discard
 from brokerless.append.writer import LogWriter
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.inspection.findings import findings
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
 from brokerless.io.workers import Workers
+from brokerless.layout import file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.reader import LostRange
 from brokerless.log.segment import segments_in
@@ -119,7 +120,7 @@ def rewrite(
         to: write the result to this new directory and leave `path` unchanged. The directory is of the same kind as
             `path`. It gets all named partitions, rewritten or not, and the files that a broker needs to start on it.
             None to rewrite in place.
-        dry_run: change nothing.
+        dry_run: change nothing. It does not go with `to`.
         jobs: the number of partitions worked on at a time; with more than one, each has its own process. These
             processes import the calling script, so its work belongs under `if __name__ == "__main__"`.
         progress: called with a partition's name and the number of its bytes read since the last call.
@@ -196,6 +197,8 @@ def rewrite_each(
     for source in sources:
         source.check(operation)
     chosen_pool = Workers[Any](jobs, progress) if pool is None else pool
+    if dry_run and to is not None:
+        raise ValueError("dry_run writes nothing: it does not go with `to`")
     if dry_run:
         for source in sources:
             if source.selection.root.is_locked:
@@ -367,17 +370,32 @@ class _DryRunLogs:
 
         Raises:
             CorruptRecordError: opening the log would change its segments first, so the operation's result is unknown.
+            LogInUseError: the same, while a broker may be changing them.
         """
         directory, now = self._selection.directories[key], now_ms()
-        config = self._cluster.config_of(key[0])
-        replication = self._cluster.replication(key, self._selection.root.high_watermarks.get(key))
         loaded = _load(self._selection, key, self._cluster)
         changes = [str(step) for step in loaded.changes.steps if step.name.endswith((".log", ".log.swap"))]
+        if self._selection.root.is_locked:
+            # The newest segment ends in a batch that is being appended, or in preallocated zeros: that is not damage.
+            newest = file_names.segment_file(loaded.base_offsets[-1], file_names.LOG)
+            damage = [str(cut) for cut in loaded.cuts if cut.is_damage or cut.name != newest]
+            others = [str(step) for step in loaded.changes.steps if step.name.endswith(".log.swap")]
+            if damage or others:
+                raise LogInUseError(
+                    f"{self._selection.root.path} is in use, and {key[0]}-{key[1]} looks as if it needs recovery "
+                    f"({(damage + others)[0]}): try again, or take a snapshot for the dry run"
+                )
+            return self._state(key, loaded, directory, now)
         loaded.check_missing()
         for change in loaded.losses + changes:
             raise CorruptRecordError(
                 f"the log needs recovery first: {change}; run `brokerless recover`", path=directory
             )
+        return self._state(key, loaded, directory, now)
+
+    def _state(self, key: Key, loaded: Loaded, directory: str, now: int) -> LogState:
+        config = self._cluster.config_of(key[0])
+        replication = self._cluster.replication(key, self._selection.root.high_watermarks.get(key))
         unstable = loaded.producers.first_unstable_offset
         return LogState(
             directory=directory,

@@ -82,14 +82,14 @@ def _at(path: str, topics: Collection[str]) -> Selection:
         path, is_alone = _own_path(path)
         topic, partition, leftover = file_names.parse_directory_name(os.path.basename(path))
         if leftover or topic == file_names.METADATA_TOPIC:
-            raise ValueError(f"cannot rewrite {path}: it is not a partition of a topic")
+            raise ValueError(f"cannot rewrite {path!r}: it is not a partition of a topic")
         return Selection(
             {(topic, partition): path}, LogDirFiles(os.path.dirname(path)), is_partition=True, is_alone=is_alone
         )
     if not LogDirFiles.is_root(names):
-        raise ValueError(f"cannot rewrite {path}: it is neither a log directory nor a partition's directory")
+        raise ValueError(f"cannot rewrite {path!r}: it is neither a log directory nor a partition's directory")
     if not topics:
-        raise ValueError(f"no topic named: {path} is a log directory; name the topics to rewrite")
+        raise ValueError(f"no topic named: {path!r} is a log directory; name the topics to rewrite")
     return Selection(_partitions(path), LogDirFiles(path))
 
 

@@ -6,10 +6,10 @@ Kafka has truncation only: the rules are those of a follower that had more than 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from brokerless.append.operation import Outcome
-from brokerless.arguments import check_number
+from brokerless.arguments import check_number, to_ms
 from brokerless.errors import CorruptRecordError
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from brokerless.append.operation import LogState, Progress
     from brokerless.append.writer import LogWriter
+    from brokerless.arguments import Time
     from brokerless.log.segment import Segment
 
 _COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "is_valid")
@@ -68,7 +69,8 @@ class TruncateTo:
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
     Attributes:
-        timestamp: ms since the epoch. Delete the first batch with a record of that time or later, and all behind it.
+        timestamp: ms since 1970, a datetime or ISO 8601 text. Delete the first batch with a record of that time or
+            later, and all behind it.
         offset: the new log end offset, instead of a time. A batch that it lies in is deleted as a whole.
         open_transactions: how to treat transactions that are open at the cut. "abort": end them with ABORT markers
             behind the cut. "cut": cut before the first of them, which may delete decided records, too.
@@ -77,7 +79,7 @@ class TruncateTo:
 
     Raises:
         ValueError: neither or both of `timestamp` and `offset` are given, or one is negative.
-        TypeError: `timestamp` or `offset` is not an integer.
+        TypeError: `timestamp` is no time, or `offset` is not an integer.
 
     >>> import brokerless as bl
     >>> [done.report.log_end_offset for done in bl.rewrite(TruncateTo(offset=100), SAMPLE, dry_run=True)]
@@ -86,7 +88,7 @@ class TruncateTo:
 
     state_name: ClassVar[str] = "Until"
 
-    timestamp: int | None = None
+    timestamp: Time | None = None
     offset: int | None = None
     open_transactions: Literal["abort", "cut"] = "abort"
     sole_replica: bool = False
@@ -94,6 +96,8 @@ class TruncateTo:
     def __post_init__(self) -> None:
         if (self.timestamp is None) == (self.offset is None):
             raise ValueError("give either a timestamp or an offset to truncate to")
+        if self.timestamp is not None:
+            object.__setattr__(self, "timestamp", to_ms("timestamp", self.timestamp))
         for name, value in (("timestamp", self.timestamp), ("offset", self.offset)):
             if value is not None:
                 check_number(name, value, 0)
@@ -130,7 +134,7 @@ class TruncateTo:
         """
         state = plan
         sizes = [segment.extent().end_position for segment in state.segments]
-        number, end, position = _find_cut(state, sizes, progress, self.timestamp, self.offset)
+        number, end, position = _find_cut(state, sizes, progress, cast("int | None", self.timestamp), self.offset)
         unstable = still_open = _open_transactions(state, end)
         while still_open and self.open_transactions == "cut":
             # A transaction begins with a batch, so this cuts no batch. But it may delete the marker of an earlier one.

@@ -329,3 +329,15 @@ def test_a_directory_and_kafkas_own_option_name_the_same_files(golden, run):
 def test_a_directory_without_a_file_to_show_is_refused(run, tmp_path):
     refused = run("dump", tmp_path)
     assert (refused.code, "has no file of a kind that dump knows" in refused.err) == (2, True)
+
+
+def test_json_of_a_directory_has_its_text_files_too(golden, run, tmp_path):
+    root = tmp_path / "d"
+    root.mkdir()
+    (root / "replication-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    (root / "x.log").mkdir()
+    found = run("dump", root, "--json")
+    assert (found.code, json.loads(found.out)["topic"]) == (0, "t")
+    refused = run("dump", root)
+    assert refused.code == 2
+    assert "name files or a partition's directory" in refused.err

@@ -195,8 +195,11 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
         r"\d+ records lost behind damage in 1 log, and what the damage hit; \d+ changes; a broker will start",
         planned.out.splitlines()[0],
     )
-    line = planned.out.splitlines()[-1]
+    *_, line, cut = planned.out.splitlines()
     assert re.fullmatch(r"crash-zstd-0: \d+ changes", line)
+    assert re.match(
+        r"crash-zstd-0: sets aside 0+282\.log from \d+ on \(\d+ bytes: .*crc mismatch.* \d+ records of", cut
+    )
     assert "would be made" in planned.err
     assert "--verbose prints them" in planned.err
     verbose = run("recover", path, "--dry-run", "--verbose")

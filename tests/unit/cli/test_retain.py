@@ -126,8 +126,8 @@ def test_what_is_refused(data, run, options, message):
     ("options", "message"),
     [
         (["--timestamp", 1, "--in-place"], "truncate needs --output"),
-        (["--timestamp", 1, "--offset", 1, "--dry-run"], "one of --timestamp and --offset is needed"),
-        (["--dry-run"], "one of --timestamp and --offset is needed"),
+        (["--timestamp", 1, "--offset", 1, "--dry-run"], "--timestamp does not go with --offset"),
+        (["--dry-run"], "--timestamp or --offset is needed"),
     ],
 )
 def test_truncations_that_are_refused(data, run, options, message):

@@ -2,7 +2,9 @@
 
 import os
 import pickle
+import shutil
 import subprocess
+import warnings
 
 import pyarrow as pa
 import pytest
@@ -415,3 +417,20 @@ def test_a_table_of_a_damaged_log_warns_of_what_it_lacks(three_segments):
 def test_a_log_directory_in_place_of_a_partition_is_named(golden):
     with pytest.raises(ValueError, match=r"it is a log directory: LogDirs\(.*\) reads all its topics"):
         bl.Log(golden / "logs/kafka-4.1")
+
+
+def test_a_display_does_not_use_up_the_warnings_of_a_read(three_segments):
+    (three_segments.parent / "log-start-offset-checkpoint").write_text(f"0\n1\n{bl.Log(three_segments).topic} 0 500\n")
+    log = bl.Log(three_segments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert repr(log).endswith("with warnings>")
+    with pytest.warns(UserWarning, match="a read returns no row"):
+        assert log.to_table().num_rows == 0
+
+
+def test_a_name_cannot_command_a_terminal(tmp_path, three_segments):
+    hostile = tmp_path / "a\x1b[2J\nb-0"
+    shutil.copytree(three_segments, hostile)
+    assert "\x1b" not in repr(bl.Log(hostile))
+    assert "\n" not in repr(bl.Log(hostile))

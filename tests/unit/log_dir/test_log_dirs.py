@@ -8,6 +8,7 @@ import pytest
 import brokerless as bl
 from brokerless.spark import check, export, profile, restore
 from building import batch, write_segment
+from reading import log_file
 
 
 def broker(path, node_id, cluster_id="c"):
@@ -332,3 +333,17 @@ def test_a_partition_that_moves_to_another_directory_while_we_look_is_found_ther
 
     monkeypatch.setattr("brokerless.log_dir.log_dirs.Log", Moving)
     assert [log.path for log in bl.LogDirs(one, two).logs(["t"])] == [str(one / "t-0")]
+
+
+def test_a_read_plans_a_partition_when_its_turn_comes(tmp_path):
+    """Damage in a later partition, and the work of looking into it, come after the rows before."""
+    path = tmp_path / "d"
+    with bl.Producer(path, "t", partitions=2) as producer:
+        producer.send([{"value": b"x", "partition": 0}, {"value": b"x", "partition": 1}])
+    first = log_file(path / "t-1", 0)
+    content = bytearray(first.read_bytes())
+    content[-1] ^= 1
+    first.write_bytes(content)
+    assert bl.LogDirs(path).read(start_timestamp=1, limit=1).read_all()["partition"].to_pylist() == [0]
+    with pytest.warns(UserWarning, match="lost: offsets 0 to 0"):
+        assert bl.LogDirs(path).read(on_corrupt="skip").read_all().num_rows == 1

@@ -1,6 +1,7 @@
 """Retention with the results of Kafka's own classes, DeleteRecords, and logs as they were at some moment."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -211,16 +212,22 @@ def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     "verb",
     [
         lambda: Retain(retention_ms="1"),
-        lambda: TruncateTo(timestamp=1.5),
         lambda: TruncateTo(offset="1"),
         lambda: Compact(memory="512MiB"),
         lambda: Compact(delete_retention_ms=1.5),
     ],
-    ids=["retain", "until", "until-offset", "compact", "compact-retention"],
+    ids=["retain", "until-offset", "compact", "compact-retention"],
 )
 def test_what_is_no_number_is_refused_before_a_log_is_opened(verb):
     with pytest.raises(TypeError, match="an integer is expected, not"):
         verb()
+
+
+def test_the_time_of_a_truncation_takes_the_forms_of_every_time():
+    for time in ("2023-11-26T12:01:40", datetime(2023, 11, 26, 12, 1, 40, tzinfo=UTC), "1701000100000"):
+        assert TruncateTo(timestamp=time) == TruncateTo(timestamp=1_701_000_100_000)
+    with pytest.raises(TypeError, match="ms since 1970, a datetime or ISO 8601 text is expected"):
+        TruncateTo(timestamp=1.5)
 
 
 @pytest.mark.parametrize(

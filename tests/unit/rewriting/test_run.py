@@ -437,3 +437,34 @@ def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics)
         rewrite(Convert(compression="zstd"), data / named, topics=topics, to=tmp_path / "new")
     assert os.path.samefile(raised.value.path, log)
     assert "-delete" not in str(raised.value)
+
+
+@pytest.mark.parametrize("tail", ["zeros", "part of a batch"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        bl.Convert(compression="zstd"),
+        bl.Compact(),
+        bl.Retain(before_offset=1),
+        bl.Erase(keys=(b"a",)),
+        bl.TruncateTo(offset=1),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_a_dry_run_beside_a_writer_takes_a_batch_that_is_being_appended_for_none(tmp_path, operation, tail):
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"x", b"y"]))
+        file = tmp_path / "d" / "t-0" / f"{0:020d}.log"
+        whole = file.read_bytes()
+        file.write_bytes(whole + (bytes(5000) if tail == "zeros" else whole[:30]))
+        with pytest.warns(UserWarning, match="in use"):
+            (done,) = bl.rewrite(operation, tmp_path / "d", topics=["t"], dry_run=True)
+        assert done.name == "t-0"
+        damaged = bytearray(whole)
+        damaged[-1] ^= 1
+        file.write_bytes(damaged + whole)
+        with pytest.warns(UserWarning, match="in use"), pytest.raises(bl.errors.LogInUseError, match="try again"):
+            bl.rewrite(operation, tmp_path / "d", topics=["t"], dry_run=True)
+        file.write_bytes(whole)
