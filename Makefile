@@ -14,10 +14,11 @@ AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist
 MAKEFLAGS += --jobs=2
 unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock $(shell find rust -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
+JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check test test-core test-oldest test-python hunt lint conformance bench fuzz sanitize docs
+.PHONY: setup prerequisites develop demo check test test-core test-oldest test-python test-jar hunt lint conformance bench fuzz sanitize docs
 
-setup: prerequisites .venv/.developed target/checked/.compiled  ## .venv with the package, its spark extra and the command; the core's tests
+setup: prerequisites .venv/.developed $(JAR) target/checked/.compiled  ## .venv with the package, its spark extra and the command; the core's tests
 
 prerequisites:
 	@tools/prerequisites
@@ -35,7 +36,7 @@ check: setup  ## the quick loop: formats and ruff's rules, the core's tests with
 
 CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
-test: test-core test-oldest test-python  ## the whole suite; golden reads and streams also on the oldest Spark
+test: test-core test-oldest test-python test-jar  ## the whole suite; golden reads and streams also on the oldest Spark, and reads also in the JVM
 
 test-core: setup
 	cargo test --profile checked --quiet --package brokerless-core
@@ -45,6 +46,12 @@ test-oldest: .venv-oldest/.installed
 
 test-python: setup
 	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE) worksteal
+
+# What a reader in the JVM could do otherwise.
+IN_JVM := $(addprefix tests/spark/test_,golden.py source.py stream.py options.py object_store.py demo.py jar.py)
+test-jar: setup .venv-oldest/.installed
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv/bin/python -m pytest $(IN_JVM)
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
 	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/log/test_hunting.py
@@ -108,11 +115,15 @@ tools/prose/node_modules/.installed: tools/prose/package.json
 .venv/.developed: .venv/.tools $(RUST)
 	.venv/bin/maturin develop --quiet --extras spark && touch $@
 
+# Compiled against the newest Spark that is supported, and tested on the oldest too.
+$(JAR): .venv/.developed tools/jar $(shell find java rust/jvm -type f)
+	tools/jar "$$(.venv/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')/jars" $@
+
 target/checked/.compiled: $(RUST) | prerequisites
 	cargo test --profile checked --quiet --package brokerless-core --no-run && touch $@
 
 # A wheel, not an editable install: what users get is what this one tests.
-.venv-oldest/.installed: .venv/.developed constraints-oldest.txt $(shell find src -name '*.py')
+.venv-oldest/.installed: .venv/.developed $(JAR) constraints-oldest.txt $(shell find src -name '*.py')
 	$(PYTHON) -m venv .venv-oldest && .venv-oldest/bin/pip install --upgrade pip
 	rm -rf build/wheels && .venv/bin/maturin build --quiet --release --out build/wheels
 	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly && touch $@

@@ -7,6 +7,8 @@ import pytest
 
 pyspark = pytest.importorskip("pyspark")
 
+import brokerless.spark
+
 
 def pytest_collection_modifyitems(items):
     """Spark's processes have the environment of the moment when the first session starts: that of the object store."""
@@ -20,8 +22,11 @@ def spark(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark names the host it listens on; in a sandbox the machine's own name may lead nowhere.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    if os.environ.get("BROKERLESS_JAR"):
+        builder = builder.config("spark.jars", brokerless.spark.jar())
     session = (
-        SparkSession.builder.master("local[2]")
+        builder.master("local[2]")
         .appName("brokerless tests")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")

@@ -2,7 +2,7 @@
 
 Import this module before the session starts: Spark's worker processes then run this Python, and find the format.
 
-The jobs take a session as their first argument: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
+`jar` is for sessions whose reads should run in the JVM. The jobs take a session as their first argument: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
 """
 
 import os
@@ -11,15 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from brokerless.spark.in_jvm import jar
     from brokerless.spark.jobs.check import check
     from brokerless.spark.jobs.export import export
     from brokerless.spark.jobs.profile import profile
     from brokerless.spark.jobs.restore import restore
     from brokerless.spark.jobs.rewrite import compact, convert
 
-__all__ = ["check", "compact", "convert", "export", "profile", "restore"]
+__all__ = ["check", "compact", "convert", "export", "jar", "profile", "restore"]
 
-_SHARED = {"compact": "rewrite", "convert": "rewrite"}
+_MODULES = {"compact": "jobs.rewrite", "convert": "jobs.rewrite", "jar": "in_jvm"}
 
 if not TYPE_CHECKING:
 
@@ -32,7 +33,7 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            return getattr(import_module(f"{__name__}.jobs.{_SHARED.get(name, name)}"), name)
+            return getattr(import_module(f"{__name__}.{_MODULES.get(name, f'jobs.{name}')}"), name)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "pyspark":
                 raise
