@@ -59,6 +59,7 @@ __all__ = [
     "TimeIndex",
     "TransactionIndex",
     "batch_schema",
+    "cut_short_in_words",
     "empty_batch",
     "end_transaction_marker",
     "find_batch",
@@ -572,6 +573,9 @@ def survey(
     Raises:
         OSError: the file cannot be read.
     """
+
+def cut_short_in_words(size: int, offset: int, position: int) -> str:
+    """Explain that a `.log` of `size` bytes is shorter than the last entry of its index, an offset and a position."""
 
 def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
     """Find the first plausible batch in `data`, which lies at `position` of a file of `end` bytes.

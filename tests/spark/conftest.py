@@ -7,8 +7,6 @@ import pytest
 
 pyspark = pytest.importorskip("pyspark")
 
-import brokerless.spark
-
 
 def pytest_collection_modifyitems(items):
     """Spark's processes have the environment of the moment when the first session starts: that of the object store."""
@@ -19,12 +17,14 @@ def pytest_collection_modifyitems(items):
 def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
 
+    from brokerless.spark import jar
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark names the host it listens on; in a sandbox the machine's own name may lead nowhere.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder
     if os.environ.get("BROKERLESS_JAR"):
-        builder = builder.config("spark.jars", brokerless.spark.jar())
+        builder = builder.config("spark.jars", jar())
     session = (
         builder.master("local[2]")
         .appName("brokerless tests")

@@ -57,6 +57,7 @@ pub use read::decoder::Decoder;
 pub use read::dump::{JsonDump, LogDump};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError};
+pub use read::row_column::RowColumn;
 pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::split_reader::{
     DecodeOptions, LostOffsets, Missing, SegmentFiles, Split, SplitReader, Step, cut_short_in_words,

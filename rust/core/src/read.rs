@@ -7,6 +7,7 @@ pub(crate) mod dump;
 pub(crate) mod fast_decode;
 pub(crate) mod fetch;
 pub(crate) mod file;
+pub(crate) mod row_column;
 pub(crate) mod soundness;
 pub(crate) mod split_reader;
 pub(crate) mod survey;

@@ -1,70 +1,6 @@
 //! The columns of a chunk in memory that Spark reads: flat arrays, whose addresses Java gets.
 
-use brokerless_core::{BatchRows, BinaryColumn, Columns};
-
-/// A column of the source, by the name that Spark has for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Column {
-    Key,
-    Value,
-    Topic,
-    Partition,
-    Offset,
-    Timestamp,
-    TimestampType,
-    Headers,
-    LeaderEpoch,
-    BaseOffset,
-    Position,
-    Magic,
-    Compression,
-    ProducerId,
-    ProducerEpoch,
-    Sequence,
-    IsTransactional,
-}
-
-const COLUMNS: [(&str, Column); 17] = [
-    ("key", Column::Key),
-    ("value", Column::Value),
-    ("topic", Column::Topic),
-    ("partition", Column::Partition),
-    ("offset", Column::Offset),
-    ("timestamp", Column::Timestamp),
-    ("timestampType", Column::TimestampType),
-    ("headers", Column::Headers),
-    ("leaderEpoch", Column::LeaderEpoch),
-    ("baseOffset", Column::BaseOffset),
-    ("position", Column::Position),
-    ("magic", Column::Magic),
-    ("compression", Column::Compression),
-    ("producerId", Column::ProducerId),
-    ("producerEpoch", Column::ProducerEpoch),
-    ("sequence", Column::Sequence),
-    ("isTransactional", Column::IsTransactional),
-];
-
-impl Column {
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        COLUMNS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|&(_, column)| column)
-    }
-}
-
-/// The core's columns that these ones are made of.
-pub(crate) fn core_columns(wanted: &[Column]) -> Columns {
-    let wants = |column| wanted.contains(&column);
-    let mut columns = Columns::default();
-    columns.keys = wants(Column::Key).then(Default::default);
-    columns.values = wants(Column::Value).then(Default::default);
-    columns.headers = wants(Column::Headers).then(Default::default);
-    columns.offsets = wants(Column::Offset).then(Default::default);
-    columns.timestamps = wants(Column::Timestamp).then(Default::default);
-    columns.sequences = wants(Column::Sequence).then(Default::default);
-    columns
-}
+use brokerless_core::{BatchRows, BinaryColumn, Columns, RowColumn};
 
 /// The addresses of a column's arrays; 0 for an array that it does not have.
 pub(crate) type Addresses = [u64; ADDRESSES];
@@ -94,7 +30,7 @@ impl Flat {
     /// this value change.
     pub(crate) fn fill(
         &mut self,
-        column: Column,
+        column: RowColumn,
         columns: &Columns,
         split: (Option<&str>, Option<i32>),
         null_timestamps: &mut u64,
@@ -102,14 +38,14 @@ impl Flat {
         self.nulls.clear();
         let batches = &columns.batches;
         match column {
-            Column::Key => columns.keys.as_ref().map_or([0; 5], two),
-            Column::Value => columns.values.as_ref().map_or([0; 5], two),
-            Column::Headers => columns.headers.as_ref().map_or([0; 5], |headers| {
+            RowColumn::Key => columns.keys.as_ref().map_or([0; 5], two),
+            RowColumn::Value => columns.values.as_ref().map_or([0; 5], two),
+            RowColumn::Headers => columns.headers.as_ref().map_or([0; 5], |headers| {
                 let (offsets, keys, values) = headers.parts();
                 let ([keys_at, keys], [values_at, values]) = (binary(keys), binary(values));
                 [address(offsets), keys_at, keys, values_at, values]
             }),
-            Column::Topic => {
+            RowColumn::Topic => {
                 self.bytes.clear();
                 self.bytes.extend(split.0.unwrap_or_default().bytes());
                 let length = self.bytes.len() as u64;
@@ -121,65 +57,65 @@ impl Flat {
                     0,
                 ]
             }
-            Column::Partition => {
+            RowColumn::Partition => {
                 let value = split.1.unwrap_or_default() as u64;
                 [value, 0, u64::from(split.1.is_none()), 0, 0]
             }
-            Column::Offset => columns
+            RowColumn::Offset => columns
                 .offsets
                 .as_ref()
                 .map_or([0; 5], |offsets| [address(offsets), 0, 0, 0, 0]),
-            Column::Timestamp => self.micros(
+            RowColumn::Timestamp => self.micros(
                 columns.timestamps.as_deref().unwrap_or_default(),
                 null_timestamps,
             ),
-            Column::Sequence => {
+            RowColumn::Sequence => {
                 let sequences = columns.sequences.as_deref().unwrap_or_default();
                 self.ints.clear();
                 self.ints.extend(sequences);
                 self.null_negatives_of_ints()
             }
-            Column::TimestampType => {
+            RowColumn::TimestampType => {
                 expand(&mut self.ints, batches, |b| {
                     b.header.timestamp_type() as i32
                 });
                 [address(&self.ints), 0, 0, 0, 0]
             }
-            Column::LeaderEpoch => {
+            RowColumn::LeaderEpoch => {
                 expand(&mut self.ints, batches, |b| b.header.partition_leader_epoch);
                 self.null_negatives_of_ints()
             }
-            Column::ProducerEpoch => {
+            RowColumn::ProducerEpoch => {
                 expand(&mut self.ints, batches, |b| {
                     i32::from(b.header.producer_epoch)
                 });
                 self.null_negatives_of_ints()
             }
-            Column::Magic => {
+            RowColumn::Magic => {
                 expand(&mut self.ints, batches, |b| i32::from(b.header.magic));
                 [address(&self.ints), 0, 0, 0, 0]
             }
-            Column::IsTransactional => {
+            RowColumn::IsTransactional => {
                 expand(&mut self.ints, batches, |b| {
                     i32::from(b.header.is_transactional())
                 });
                 [address(&self.ints), 0, 0, 0, 0]
             }
-            Column::BaseOffset => {
+            RowColumn::BaseOffset => {
                 expand(&mut self.longs, batches, |b| b.first_offset);
                 [address(&self.longs), 0, 0, 0, 0]
             }
-            Column::Position => {
+            RowColumn::Position => {
                 expand(&mut self.longs, batches, |b| b.header.position as i64);
                 [address(&self.longs), 0, 0, 0, 0]
             }
-            Column::ProducerId => {
+            RowColumn::ProducerId => {
                 expand(&mut self.longs, batches, |b| b.header.producer_id);
                 self.nulls
                     .extend(self.longs.iter().map(|&id| u8::from(id < 0)));
                 [address(&self.longs), address(&self.nulls), 0, 0, 0]
             }
-            Column::Compression => {
+            RowColumn::Compression => {
                 // The codec's id, and the names of all codecs on the other side; -1 for an unknown one.
                 expand(&mut self.ints, batches, |b| {
                     b.header

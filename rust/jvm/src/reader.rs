@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use brokerless_core::{DEFAULT_MAX_BATCH_BYTES, DecodeOptions, LostOffsets, SplitReader, Step};
+use brokerless_core::{
+    DEFAULT_MAX_BATCH_BYTES, DecodeOptions, LostOffsets, RowColumn, SplitReader, Step,
+};
 
-use crate::column::{Addresses, Column, Flat, core_columns};
+use crate::column::{Addresses, Flat};
 use crate::error::TaskError;
 use crate::file::{self, Index};
 use crate::task::{Task, TaskSplit};
@@ -15,7 +17,7 @@ const CHUNK: (usize, usize) = (64 << 10, 2 << 20);
 
 /// A reader of one task.
 pub struct TaskReader {
-    columns: Vec<Column>,
+    columns: Vec<RowColumn>,
     flat: Vec<Flat>,
     check_crcs: bool,
     splits: std::vec::IntoIter<TaskSplit>,
@@ -32,7 +34,7 @@ impl TaskReader {
         let columns = names
             .iter()
             .map(|name| {
-                Column::named(name)
+                RowColumn::named(name)
                     .ok_or_else(|| TaskError::plain(format!("unknown column {name:?}")))
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -89,7 +91,7 @@ impl TaskReader {
             (Some(file), is_planned)
         };
         let options = DecodeOptions {
-            columns: core_columns(&self.columns),
+            columns: RowColumn::decoded(&self.columns),
             check_crcs: self.check_crcs,
             chunk: CHUNK,
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,

@@ -116,6 +116,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_function(wrap_pyfunction!(survey::survey, module)?)?;
+    module.add_function(wrap_pyfunction!(survey::cut_short_in_words, module)?)?;
     module.add_function(wrap_pyfunction!(find_batch::find_batch, module)?)?;
     module.add_function(wrap_pyfunction!(headers_alone::headers_alone, module)?)?;
     module.add_function(wrap_pyfunction!(headers_alone::place_headers, module)?)?;

@@ -1,6 +1,4 @@
-//! The Arrow schema of records, and its columns. No other code has either.
-//!
-//! Column names are those of Spark's Kafka source, followed by the lineage of a row. With `spark`, the types are Spark's too:
+//! The Arrow schema of records, and its columns. No other code has either. With `spark`, the types are Spark's too:
 //! timestamps in microseconds, and null instead of an empty list of headers.
 
 use std::sync::Arc;
@@ -10,79 +8,37 @@ use arrow_array::{
     RecordBatchOptions, StringArray, TimestampMicrosecondArray, TimestampMillisecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use brokerless_core::{BatchRows, Columns, Error, Result};
+use brokerless_core::{BatchRows, Columns, Error, Result, RowColumn as Column};
 
 use crate::arrays::{binary_array, headers_array, headers_type};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Key,
-    Value,
-    Topic,
-    Partition,
-    Offset,
-    Timestamp,
-    TimestampType,
-    Headers,
-    LeaderEpoch,
-    BaseOffset,
-    Position,
-    Magic,
-    Compression,
-    ProducerId,
-    ProducerEpoch,
-    Sequence,
-    IsTransactional,
-}
 
 /// Its integers are Kafka's ids. JSON lines have the names.
 pub(crate) const TIMESTAMP_TYPE: &str = "timestampType";
 
-/// The column names in their order.
-const COLUMNS: [(&str, Column); 17] = [
-    ("key", Column::Key),
-    ("value", Column::Value),
-    ("topic", Column::Topic),
-    ("partition", Column::Partition),
-    ("offset", Column::Offset),
-    ("timestamp", Column::Timestamp),
-    (TIMESTAMP_TYPE, Column::TimestampType),
-    ("headers", Column::Headers),
-    ("leaderEpoch", Column::LeaderEpoch),
-    ("baseOffset", Column::BaseOffset),
-    ("position", Column::Position),
-    ("magic", Column::Magic),
-    ("compression", Column::Compression),
-    ("producerId", Column::ProducerId),
-    ("producerEpoch", Column::ProducerEpoch),
-    ("sequence", Column::Sequence),
-    ("isTransactional", Column::IsTransactional),
-];
-
 pub(crate) fn column_names() -> Vec<&'static str> {
-    COLUMNS.iter().map(|(name, _)| *name).collect()
+    Column::ALL.iter().map(|(name, _)| *name).collect()
 }
 
-impl Column {
-    fn data_type(self, spark: bool) -> DataType {
-        let unit = if spark {
-            TimeUnit::Microsecond
-        } else {
-            TimeUnit::Millisecond
-        };
-        match self {
-            Self::Key | Self::Value => DataType::Binary,
-            Self::Topic | Self::Compression => DataType::Utf8,
-            Self::Partition | Self::TimestampType | Self::LeaderEpoch | Self::Sequence => {
-                DataType::Int32
-            }
-            Self::Offset | Self::BaseOffset | Self::Position | Self::ProducerId => DataType::Int64,
-            Self::Timestamp => DataType::Timestamp(unit, Some("UTC".into())),
-            Self::Headers => headers_type(),
-            Self::Magic => DataType::Int8,
-            Self::ProducerEpoch => DataType::Int16,
-            Self::IsTransactional => DataType::Boolean,
+fn data_type(column: Column, spark: bool) -> DataType {
+    let unit = if spark {
+        TimeUnit::Microsecond
+    } else {
+        TimeUnit::Millisecond
+    };
+    match column {
+        Column::Key | Column::Value => DataType::Binary,
+        Column::Topic | Column::Compression => DataType::Utf8,
+        Column::Partition | Column::TimestampType | Column::LeaderEpoch | Column::Sequence => {
+            DataType::Int32
         }
+        Column::Offset | Column::BaseOffset | Column::Position | Column::ProducerId => {
+            DataType::Int64
+        }
+        Column::Timestamp => DataType::Timestamp(unit, Some("UTC".into())),
+        Column::Headers => headers_type(),
+        Column::Magic => DataType::Int8,
+        Column::ProducerEpoch => DataType::Int16,
+        Column::IsTransactional => DataType::Boolean,
     }
 }
 
@@ -99,10 +55,7 @@ impl Projection {
         let columns = names
             .iter()
             .map(|name| {
-                COLUMNS
-                    .iter()
-                    .find(|(known, _)| known == name)
-                    .map(|&(_, column)| column)
+                Column::named(name)
                     .ok_or_else(|| Error::invalid(format!("unknown column {name:?}")))
             })
             .collect::<Result<Vec<_>>>()?;
@@ -119,7 +72,7 @@ impl Projection {
         let fields: Vec<_> = names
             .iter()
             .zip(&columns)
-            .map(|(name, column)| Field::new(name, column.data_type(spark), true))
+            .map(|(name, column)| Field::new(name, data_type(*column, spark), true))
             .collect();
         Ok(Self {
             columns,
@@ -128,17 +81,9 @@ impl Projection {
         })
     }
 
-    /// The core's columns that these ones are made of.
+    /// The decoded columns, empty, that these ones are made of.
     pub(crate) fn empty_columns(&self) -> Columns {
-        let wants = |column| self.columns.contains(&column);
-        let mut columns = Columns::default();
-        columns.keys = wants(Column::Key).then(Default::default);
-        columns.values = wants(Column::Value).then(Default::default);
-        columns.headers = wants(Column::Headers).then(Default::default);
-        columns.offsets = wants(Column::Offset).then(Default::default);
-        columns.timestamps = wants(Column::Timestamp).then(Default::default);
-        columns.sequences = wants(Column::Sequence).then(Default::default);
-        columns
+        Column::decoded(&self.columns)
     }
 }
 

@@ -76,3 +76,8 @@ pub(crate) fn survey(
     let parts = found.parts.into_iter().map(AnyPart::from).collect();
     Ok((parts, found.next_offset))
 }
+
+#[pyfunction]
+pub(crate) fn cut_short_in_words(size: u64, offset: i64, position: i32) -> String {
+    brokerless_core::cut_short_in_words(size, (offset, position))
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from brokerless import _native
 from brokerless.errors import CorruptRecordError
 from brokerless.layout import checkpoints
 from brokerless.layout.file_names import LOG, SNAPSHOT, segment_file
@@ -129,11 +130,7 @@ def cut_short_in_words(size: int, entry: tuple[int, int]) -> str:
     >>> cut_short_in_words(80, (5, 160))
     'the file ends at 80, and its index has offset 5 at 160: a broker starts without the records after the end'
     """
-    offset, position = entry
-    return (
-        f"the file ends at {size}, and its index has offset {offset} at {position}: a broker starts without the "
-        "records after the end"
-    )
+    return _native.cut_short_in_words(size, *entry)
 
 
 def lost_in_words(base_offset: int, following: int | None) -> str:

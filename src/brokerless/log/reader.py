@@ -20,7 +20,7 @@ from brokerless.log.segment import NO_END, Segment, open_log
 from brokerless.log.split import cut_short
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from brokerless.io.storage import File
     from brokerless.log.split import Missing, Split

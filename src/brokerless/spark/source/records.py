@@ -16,7 +16,15 @@ from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.log_dir.cluster_metadata import Uncommitted
 from brokerless.spark.source.cuts import cut
-from brokerless.spark.source.tasks import RecordsTask, WorkItem, keep_modules, pack, plan_consistently, select_logs, target_bytes
+from brokerless.spark.source.tasks import (
+    RecordsTask,
+    WorkItem,
+    keep_modules,
+    pack,
+    plan_consistently,
+    select_logs,
+    target_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -56,7 +56,7 @@ class Task(InputPartition, Generic[T]):
 class RecordsTask(Task["Split"]):
     """A task that reads records.
 
-    It is pickled as a call of `records_task` with JSON, which the reader in the JVM (`rust/jvm/src/task.rs`) reads, too.
+    It is pickled as a call of `records_task` with JSON. The reader in the JVM reads that, too (`rust/jvm/src/task.rs`).
     """
 
     check_crcs: bool
@@ -72,7 +72,8 @@ def records_task(text: bytes) -> RecordsTask:
     task = json.loads(text)
     if task["version"] != _VERSION:
         raise ValueError(
-            f"the task has version {task['version']}, expected {_VERSION}: driver and executors need the same brokerless"
+            f"the task has version {task['version']}, expected {_VERSION}: "
+            "driver and executors need the same brokerless"
         )
     return RecordsTask(tuple(_split(**split) for split in task["splits"]), task["check_crcs"])
 
