@@ -79,6 +79,8 @@ pub(crate) fn split(data: &[u8]) {
         check_crcs: segment.check_crcs,
         chunk: (1000, 64 << 10),
         max_batch_bytes: MAX_BATCH_BYTES,
+        by_headers: false,
+        min_timestamp: i64::MIN,
     };
     let Ok(mut reader) = SplitReader::new(split, Some(data), true, NoIndex, options) else {
         return;

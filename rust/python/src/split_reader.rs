@@ -155,6 +155,8 @@ impl SplitReader {
             check_crcs,
             chunk: (max_rows.min(MAX_ROWS), max_bytes),
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
+            by_headers: false,
+            min_timestamp: i64::MIN,
         };
         let rows = RowBuilder::new(projection, split.topic.clone(), split.partition);
         let index = Index(cut_short);

@@ -320,6 +320,26 @@ impl Columns {
         Ok(())
     }
 
+    /// Whether no column but the offsets comes from records.
+    pub(crate) fn has_offsets_alone(&self) -> bool {
+        self.keys.is_none()
+            && self.values.is_none()
+            && self.headers.is_none()
+            && self.timestamps.is_none()
+            && self.sequences.is_none()
+    }
+
+    /// Appends the `count` rows of a batch whose offsets have no gap. Other columns must not come from records.
+    pub(crate) fn push_unread(&mut self, header: &Header, count: usize) {
+        self.rows_before = self.rows;
+        if let Some(offsets) = &mut self.offsets {
+            let first = header.base_offset;
+            offsets.extend((0..count as i64).map(|delta| first.wrapping_add(delta)));
+        }
+        self.rows += count;
+        self.end(header, header.base_offset);
+    }
+
     /// Ends the current batch.
     pub(crate) fn end(&mut self, header: &Header, first_offset: i64) {
         let rows = self.rows - self.rows_before;

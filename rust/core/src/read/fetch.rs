@@ -46,6 +46,8 @@ pub struct Selection {
     pub start_offset: i64,
     /// First offset not wanted.
     pub end_offset: i64,
+    /// Rows below this timestamp, in ms, may be left out, a batch at a time.
+    pub min_timestamp: i64,
     /// By producer id: the offset ranges [first, last) of its aborted transactions. They ascend and do not overlap.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
 }
@@ -74,6 +76,7 @@ impl Selection {
         Self {
             start_offset: i64::MIN,
             end_offset: i64::MAX,
+            min_timestamp: i64::MIN,
             aborted: by_producer,
         }
     }
@@ -87,7 +90,10 @@ impl Selection {
 
     /// Whether no row of the batch is wanted. It depends on fields that only the checksum protects.
     fn is_unwanted(&self, header: &Header) -> bool {
-        header.is_control() || header.records_count == Some(0) || self.is_aborted(header)
+        header.is_control()
+            || header.records_count == Some(0)
+            || self.is_aborted(header)
+            || header.magic == 2 && header.max_timestamp < self.min_timestamp
     }
 
     /// Whether the batch belongs to an aborted transaction: it lies between the transaction's first offset and its
@@ -137,7 +143,13 @@ pub struct Fetch {
     partial: Option<PartialBatch>,
     /// The lowest offset that a wrapper may begin at. Its header does not hold its first offset.
     pub next_offset: i64,
+    /// Whether rows whose columns all follow from a batch's header are made from it, without its records. These are not
+    /// validated then; the checksum is verified.
+    pub by_headers: bool,
 }
+
+/// A larger batch is read record by record, in parts: its count may be a lie.
+const MAX_BY_HEADER: i32 = 1 << 18;
 
 impl Fetch {
     /// `max_batch_bytes` caps the decompressed size of one batch. It is at most 1 GiB, because columns end at 2 GiB.
@@ -149,6 +161,7 @@ impl Fetch {
             decompressor,
             partial: None,
             next_offset: i64::MIN,
+            by_headers: false,
         }
     }
 
@@ -179,6 +192,18 @@ impl Fetch {
         resumed: Option<PartialBatch>,
         columns: &mut Columns,
     ) -> Result<Progress> {
+        if resumed.is_none() && self.by_headers {
+            if let Some(count) = self.counted(header, columns) {
+                let entry = bytes.get(..header.size()).unwrap_or(bytes);
+                if self.check_crcs {
+                    header.check_crc(entry)?;
+                }
+                if !self.selection.is_unwanted(header) {
+                    columns.push_unread(header, count);
+                }
+                return Ok(Progress::Complete);
+            }
+        }
         let opened = match resumed {
             Some(batch) => Some(batch),
             None => self.open(header, bytes, columns.headers.is_some())?,
@@ -200,6 +225,19 @@ impl Fetch {
             Some(_) => Progress::Partial,
             None => Progress::Complete,
         })
+    }
+
+    /// The number of rows of a batch whose wanted columns all follow from its header.
+    fn counted(&self, header: &Header, columns: &Columns) -> Option<usize> {
+        let count = header
+            .records_count
+            .filter(|&count| count <= MAX_BY_HEADER)?;
+        // A compacted batch has offsets without records.
+        let is_complete = header.last_offset_delta == count - 1;
+        let suffices = columns.has_offsets_alone() && (columns.offsets.is_none() || is_complete);
+        (suffices && self.selection.is_all_wanted(header))
+            .then(|| usize::try_from(count).ok())
+            .flatten()
     }
 
     /// Verifies and decompresses a batch; None if no row of it is wanted.

@@ -182,6 +182,10 @@ pub struct DecodeOptions {
     pub chunk: (usize, usize),
     /// The cap on one batch's decompressed size.
     pub max_batch_bytes: usize,
+    /// Whether rows may be made from headers: see [`Fetch::by_headers`].
+    pub by_headers: bool,
+    /// Rows below this timestamp, in ms, may be left out.
+    pub min_timestamp: i64,
 }
 
 /// A reader of one split.
@@ -225,12 +229,12 @@ where
         files: S,
         options: DecodeOptions,
     ) -> FileResult<Self, F> {
+        let mut selection = split.selection(is_planned);
+        selection.min_timestamp = options.min_timestamp;
+        let mut fetch = Fetch::new(selection, options.check_crcs, options.max_batch_bytes);
+        fetch.by_headers = options.by_headers;
         let mut decoder = Decoder::new(
-            Fetch::new(
-                split.selection(is_planned),
-                options.check_crcs,
-                options.max_batch_bytes,
-            ),
+            fetch,
             options.columns,
             options.chunk,
             None,
