@@ -1,11 +1,14 @@
 """The jar: the same source, whose batch reads of records run in the JVM."""
 
 import os
+import shutil
 
 import pytest
 from own_spark import run
 
+import brokerless as bl
 import brokerless.spark
+from damage import overwrite
 
 try:
     JAR = brokerless.spark.jar()
@@ -13,11 +16,14 @@ except FileNotFoundError:
     pytest.skip("built without a JDK", allow_module_level=True)
 
 
+with_jar = pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="the session has no jar")
+
+
 def plan(frame):
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-@pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="the session has no jar")
+@with_jar
 def test_records_are_read_in_the_jvm_and_all_else_in_python(golden, load):
     path = golden / "logs/kafka-4.1"
     assert "ColumnarToRow" in plan(load(path, subscribe="codec-mixed"))
@@ -25,12 +31,117 @@ def test_records_are_read_in_the_jvm_and_all_else_in_python(golden, load):
         assert "ColumnarToRow" not in plan(load(path, view=view, subscribe="codec-mixed"))
 
 
-@pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="the session has no jar")
+@with_jar
 def test_only_the_columns_of_a_query_are_decoded(golden, load):
     frame = load(golden / "logs/kafka-4.1", subscribe="codec-mixed").select("offset")
     assert "BatchScan brokerless[offset" in plan(frame)
     assert frame.count() == 605
     assert frame.distinct().count() == 605
+
+
+FILTERS = (
+    "offset = 300",
+    "offset >= 200 and offset < 220",
+    "offset > 604",
+    "offset <= 0",
+    "offset in (5, 599)",
+    "offset > 9223372036854775806",
+    "topic = 'codec-mixed' and partition = 0 and offset >= 590",
+    "topic = 'codec-zstd' and offset < 3",
+    "topic in ('codec-mixed', 'codec-none') and partition in (0, 1)",
+    "partition = 7",
+    "partition = 0 or offset < 10",
+    "timestamp > timestamp_millis({middle})",
+    "timestamp = timestamp_millis({middle})",
+    "timestamp >= timestamp_millis({middle}) and offset < 400",
+    "timestamp < timestamp_millis({middle})",
+)
+
+
+@pytest.fixture
+def topics(golden, tmp_path):
+    """Three topics in a log directory of their own."""
+    for name in ("codec-mixed-0", "codec-none-0", "codec-zstd-0"):
+        shutil.copytree(golden / "logs/kafka-4.1" / name, tmp_path / "d" / name)
+    return tmp_path / "d"
+
+
+def kept(frame, condition):
+    """The rows that Spark's own evaluation of a condition leaves, with no filter at the source."""
+    return frame.rdd.toDF(frame.schema).where(condition)
+
+
+def rows(frame):
+    return sorted(map(repr, frame.collect()))
+
+
+@with_jar
+@pytest.mark.parametrize("minimum", [1, 40])
+@pytest.mark.parametrize("condition", FILTERS)
+def test_filters_leave_the_rows_that_they_should(topics, load, condition, minimum):
+    middle = bl.Log(topics / "codec-mixed-0").to_table(columns=["timestamp"])["timestamp"][300].as_py()
+    condition = condition.format(middle=round(middle.timestamp() * 1000))
+    frame = load(topics, minPartitions=str(minimum))
+    assert rows(frame.where(condition)) == rows(kept(frame, condition))
+
+
+@with_jar
+def test_filters_do_not_trust_an_index(topics, load):
+    """Each entry of it is wrong: by its offset, or by its position."""
+    for path in (topics / "codec-mixed-0").glob("*.index"):
+        for at in range(0, path.stat().st_size - 8, 8):
+            overwrite(path, at, (at // 8 * 7 + 1).to_bytes(4, "big"))
+    frame = load(topics, subscribe="codec-mixed", minPartitions="20")
+    for condition in ("offset = 300", "offset >= 200 and offset < 220", "offset > 500"):
+        assert rows(frame.where(condition)) == rows(kept(frame, condition))
+
+
+@with_jar
+def test_filters_read_only_the_tasks_that_they_need(topics, load):
+    frame = load(topics, minPartitions="3")
+    assert frame.where("topic = 'codec-zstd'").rdd.getNumPartitions() < frame.rdd.getNumPartitions()
+    assert "PushedFilters: [offset >= 5" in plan(frame.where("offset >= 5"))
+
+
+@with_jar
+def test_joins_know_the_size_of_what_is_read(spark, topics, load):
+    """A small log goes to every task of a join; one whose size nobody knows never does."""
+    left, right = (load(topics, subscribe=name).alias(name[6:]) for name in ("codec-mixed", "codec-zstd"))
+    assert "BroadcastHashJoin" in plan(left.join(right, "offset"))
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
+    try:
+        assert "BroadcastHashJoin" not in plan(left.join(right, "offset"))
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+@with_jar
+def test_a_query_says_what_it_read(spark, topics, load):
+    frame = load(topics, subscribe="codec-mixed")
+    frame.collect()
+    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    metrics = {name: leaf.metrics().apply(name).value() for name in ("batches", "records", "batchBytes", "readNanos")}
+    log = bl.Log(topics / "codec-mixed-0")
+    headers = [header for batches in log.scan() for header in batches.select(["size", "is_control"]).to_pylist()]
+    assert metrics["records"] == 605
+    assert metrics["batches"] == len(headers)
+    assert metrics["batchBytes"] == sum(header["size"] for header in headers)
+    assert metrics["readNanos"] > 0
+
+
+@with_jar
+@pytest.mark.filterwarnings("ignore")
+def test_counts_and_offsets_of_every_log(golden, load):
+    """Made from headers where these suffice: not for compacted batches, markers, transactions and old formats."""
+    for log in (log for path in (golden / "logs").iterdir() for log in bl.LogDirs(path).logs()):
+        for level in ("read_uncommitted", "read_committed"):
+            try:
+                expected = log.to_table(columns=["offset"], isolation_level=level)["offset"].to_pylist()
+            except bl.errors.BrokerlessError:
+                continue
+            frame = load(log.path, kafka__isolation__level=level)
+            assert frame.count() == len(expected), log.path
+            assert [row.offset for row in frame.select("offset").collect()] == expected, log.path
 
 
 def test_a_running_session_takes_the_jar(golden, tmp_path):

@@ -10,7 +10,7 @@ from own_spark import run
 import brokerless as bl
 from brokerless.layout import commit_journal, streaming_epochs
 
-SPLIT_IS_READ = "brokerless.log.reader:Reader._decoder"
+SPLIT_IS_READ = "brokerless.log.reader:_open"
 PART_IS_WRITTEN = "brokerless.staging.parts:PartWriter._append"
 TASK_IS_WRITTEN = "brokerless.staging.parts:PartWriter.finish"
 LOG_IS_STAGED = "brokerless.staging.atomic_write:append_parts"

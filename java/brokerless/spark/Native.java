@@ -46,14 +46,17 @@ final class Native {
     }
   }
 
+  /** Returns the tasks that may have rows within bounds, which are JSON. */
+  static native byte[][] narrow(byte[][] tasks, byte[] bounds) throws IOException;
+
   /** Opens a reader of a task for these columns, and returns its handle: for one thread, up to {@link #close}. */
   static native long open(byte[] task, String[] columns) throws IOException;
 
   /**
-   * Decodes the next rows, and returns their number; -1 at the end. The addresses of the columns are valid until the
-   * next call.
+   * Decodes the next rows, and returns their number; -1 at the end. {@code out} gets the addresses of the columns, which
+   * are valid until the next call, and then the number and the bytes of the Kafka batches.
    */
-  static native int next(long handle, long[] addresses) throws IOException;
+  static native int next(long handle, long[] out) throws IOException;
 
   /** Returns what the user should know of the rows so far. */
   static native String[] warnings(long handle) throws IOException;

@@ -1,7 +1,9 @@
 package brokerless.spark;
 
 import java.io.IOException;
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -16,7 +18,8 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
 
   private final NativeVector[] vectors;
   private final ColumnarBatch batch;
-  private final long[] addresses;
+  private final long[] out;
+  private final long[] metrics = new long[Metric.values().length];
   private long handle;
 
   private RecordsReader(RecordsTask task, StructType columns) throws IOException {
@@ -25,15 +28,16 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
       vectors[i] = NativeVector.of(columns.fields()[i]);
     }
     batch = new ColumnarBatch(vectors);
-    addresses = new long[vectors.length * Native.ADDRESSES];
+    out = new long[vectors.length * Native.ADDRESSES + 2];
     handle = Native.open(task.json(), columns.fieldNames());
   }
 
   @Override
   public boolean next() {
     int rows;
+    long started = System.nanoTime();
     try {
-      rows = Native.next(handle, addresses);
+      rows = Native.next(handle, out);
       if (rows < 0) {
         for (String warning : Native.warnings(handle)) {
           LOG.warn(warning);
@@ -44,8 +48,12 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
       throw TaskFailure.of(error);
     }
     for (int i = 0; i < vectors.length; i++) {
-      vectors[i].show(addresses, i * Native.ADDRESSES);
+      vectors[i].show(out, i * Native.ADDRESSES);
     }
+    metrics[Metric.BATCHES.ordinal()] += out[out.length - 2];
+    metrics[Metric.BATCH_BYTES.ordinal()] += out[out.length - 1];
+    metrics[Metric.RECORDS.ordinal()] += rows;
+    metrics[Metric.READ_NANOS.ordinal()] += System.nanoTime() - started;
     batch.setNumRows(rows);
     return true;
   }
@@ -53,6 +61,13 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
   @Override
   public ColumnarBatch get() {
     return batch;
+  }
+
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return Arrays.stream(Metric.values())
+        .map(metric -> metric.ofTask(metrics[metric.ordinal()]))
+        .toArray(CustomTaskMetric[]::new);
   }
 
   @Override

@@ -1,27 +1,36 @@
 package brokerless.spark;
 
-import java.util.ArrayList;
-import java.util.List;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.OptionalLong;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A scan of records: planned by Python, read in the JVM. Its stream is Python's. */
-final class RecordsScan implements Scan, Batch {
+final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   private final Scan python;
   private final StructType columns;
+  private final Bounds bounds;
   private boolean isStream;
+  private byte[][] tasks;
 
-  private RecordsScan(Scan python, StructType columns) {
+  private RecordsScan(Scan python, StructType columns, Bounds bounds) {
     this.python = python;
     this.columns = columns;
+    this.bounds = bounds;
   }
 
   /** Whether reads with these options run in the JVM: records of local paths. */
@@ -39,7 +48,11 @@ final class RecordsScan implements Scan, Batch {
 
   @Override
   public String description() {
-    return BrokerlessSource.NAME + " " + columns.catalogString();
+    return BrokerlessSource.NAME
+        + " "
+        + columns.catalogString()
+        + " PushedFilters: "
+        + Arrays.toString(bounds.used());
   }
 
   @Override
@@ -59,12 +72,53 @@ final class RecordsScan implements Scan, Batch {
   }
 
   @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return Arrays.stream(Metric.values()).map(Metric::sum).toArray(CustomMetric[]::new);
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    // A stream's batches are planned by its own offsets.
+    long bytes = isStream ? Long.MAX_VALUE : Arrays.stream(tasks()).mapToLong(RecordsTask::bytes).sum();
+    return new Statistics() {
+      @Override
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(bytes);
+      }
+
+      @Override
+      public OptionalLong numRows() {
+        return OptionalLong.empty();
+      }
+    };
+  }
+
+  @Override
   public InputPartition[] planInputPartitions() {
-    List<InputPartition> tasks = new ArrayList<>();
-    for (InputPartition planned : python.toBatch().planInputPartitions()) {
-      tasks.add(RecordsTask.of((PythonInputPartition) planned));
+    return Arrays.stream(tasks()).map(RecordsTask::new).toArray(InputPartition[]::new);
+  }
+
+  /** The tasks, planned once. */
+  private byte[][] tasks() {
+    if (tasks == null) {
+      tasks = plan();
     }
-    return tasks.toArray(InputPartition[]::new);
+    return tasks;
+  }
+
+  private byte[][] plan() {
+    byte[][] planned =
+        Arrays.stream(python.toBatch().planInputPartitions())
+            .map(task -> RecordsTask.jsonOf((PythonInputPartition) task))
+            .toArray(byte[][]::new);
+    if (bounds.used().length > 0) {
+      try {
+        return Native.narrow(planned, bounds.json());
+      } catch (IOException error) {
+        throw TaskFailure.of(error);
+      }
+    }
+    return planned;
   }
 
   @Override
@@ -72,9 +126,11 @@ final class RecordsScan implements Scan, Batch {
     return new RecordsReader.Factory(columns);
   }
 
-  /** Prunes columns. */
-  static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns {
+  /** Prunes columns, and takes what filters say of the rows. */
+  static final class Builder
+      implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters {
     private final ScanBuilder python;
+    private final Bounds bounds = new Bounds();
     private StructType columns;
 
     Builder(ScanBuilder python, StructType columns) {
@@ -88,8 +144,19 @@ final class RecordsScan implements Scan, Batch {
     }
 
     @Override
+    public Predicate[] pushPredicates(Predicate[] filters) {
+      bounds.take(filters);
+      return filters;
+    }
+
+    @Override
+    public Predicate[] pushedPredicates() {
+      return bounds.used();
+    }
+
+    @Override
     public Scan build() {
-      return new RecordsScan(python.build(), columns);
+      return new RecordsScan(python.build(), columns, bounds);
     }
   }
 }

@@ -1,6 +1,9 @@
 package brokerless.spark;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import net.razorvine.pickle.Unpickler;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
@@ -13,11 +16,24 @@ record RecordsTask(byte[] json) implements InputPartition {
         "brokerless.spark.source.tasks", "records_task", arguments -> arguments[0]);
   }
 
-  static RecordsTask of(PythonInputPartition planned) {
+  /** The bytes of files that a task reads. */
+  static long bytes(byte[] json) {
+    try {
+      long bytes = 0;
+      for (JsonNode split : new ObjectMapper().readTree(json).get("splits")) {
+        bytes += split.get("end_position").asLong() - split.get("position").asLong();
+      }
+      return bytes;
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  static byte[] jsonOf(PythonInputPartition planned) {
     try {
       // By place: releases spell the accessor's name differently.
       byte[] pickled = (byte[]) planned.productElement(1);
-      return new RecordsTask((byte[]) new Unpickler().loads(pickled));
+      return (byte[]) new Unpickler().loads(pickled);
     } catch (IOException | ClassCastException error) {
       throw new IllegalStateException("a task of another version of brokerless", error);
     }

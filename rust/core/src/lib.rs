@@ -56,7 +56,7 @@ pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersCo
 pub use read::decoder::Decoder;
 pub use read::dump::{JsonDump, LogDump};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
-pub use read::file::{ReadAt, ReadError};
+pub use read::file::{ReadAt, ReadError, batch_offsets_at};
 pub use read::row_column::RowColumn;
 pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::split_reader::{

@@ -166,6 +166,24 @@ fn counterpart(directory: &str) -> String {
     }
 }
 
+/// Reads the offset index beside a `.log`. None if it has no entry or cannot be read: an index is a hint.
+pub(crate) fn offset_index(path: &str, base_offset: i64) -> Option<OffsetIndex> {
+    let stem = path.strip_suffix(&format!("{base_offset:020}.log"))?;
+    let content = in_force(&format!("{stem}{base_offset:020}.index"), |path| {
+        let file = open_regular(path)?;
+        let size = file.metadata()?.len();
+        if size > MAX_INDEX {
+            return Err(io::Error::other("too large"));
+        }
+        let mut content = vec![0; size as usize];
+        let count = file.read_at(0, &mut content)?;
+        content.truncate(count);
+        Ok(content)
+    });
+    let index = OffsetIndex::new(&content.ok()?, base_offset, false);
+    (!index.is_empty()).then_some(index)
+}
+
 /// The index beside the `.log` of a split.
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -192,30 +210,10 @@ impl SegmentFiles for Index {
     type Error = io::Error;
 
     fn cut_short(&self, next_offset: i64) -> io::Result<Option<Missing>> {
-        let name = format!("{:020}.log", self.base_offset);
-        let (Some(stem), Some(following)) = (self.path.strip_suffix(&name), self.following_offset)
-        else {
+        let index = offset_index(&self.path, self.base_offset);
+        let (Some(index), Some(following)) = (index, self.following_offset) else {
             return Ok(None);
         };
-        let index = format!("{stem}{:020}.index", self.base_offset);
-        // An index that cannot be read knows nothing: an index is a hint.
-        let Ok(content) = in_force(&index, |path| {
-            let file = open_regular(path)?;
-            let size = file.metadata()?.len();
-            if size > MAX_INDEX {
-                return Err(io::Error::other("too large"));
-            }
-            let mut content = vec![0; size as usize];
-            let count = file.read_at(0, &mut content)?;
-            content.truncate(count);
-            Ok(content)
-        }) else {
-            return Ok(None);
-        };
-        let index = OffsetIndex::new(&content, self.base_offset, false);
-        if index.is_empty() {
-            return Ok(None);
-        }
         let last = index.lookup(i64::MAX);
         let last = (last.offset, last.position);
         Ok(Missing::cut_short(

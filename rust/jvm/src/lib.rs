@@ -5,9 +5,11 @@
 mod column;
 mod error;
 mod file;
+mod narrow;
 mod reader;
 pub mod seam;
 mod task;
 
 pub use error::TaskError;
+pub use narrow::narrow;
 pub use reader::TaskReader;

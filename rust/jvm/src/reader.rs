@@ -20,6 +20,7 @@ pub struct TaskReader {
     columns: Vec<RowColumn>,
     flat: Vec<Flat>,
     check_crcs: bool,
+    min_timestamp: i64,
     splits: std::vec::IntoIter<TaskSplit>,
     split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
     /// What the user should know of the rows so far.
@@ -42,6 +43,7 @@ impl TaskReader {
             flat: columns.iter().map(|_| Flat::default()).collect(),
             columns,
             check_crcs: task.check_crcs,
+            min_timestamp: task.min_timestamp.unwrap_or(i64::MIN),
             splits: task.splits.into_iter(),
             split: None,
             warnings: Vec::new(),
@@ -95,6 +97,8 @@ impl TaskReader {
             check_crcs: self.check_crcs,
             chunk: CHUNK,
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
+            by_headers: true,
+            min_timestamp: self.min_timestamp,
         };
         let reader = SplitReader::new(planned, file, is_planned, Index::of(&split), options)
             .map_err(|error| TaskError::of_read(error, &split.path))?;
@@ -113,6 +117,16 @@ impl TaskReader {
                 let place = (split.topic.as_deref(), split.partition);
                 Some(flat.fill(column, reader.columns(), place, nulls))
             })
+    }
+
+    /// The number and the bytes of the Kafka batches of the last rows.
+    pub(crate) fn batches(&mut self) -> [u64; 2] {
+        let Some((_, reader)) = &mut self.split else {
+            return [0; 2];
+        };
+        let batches = &reader.columns().batches;
+        let bytes = batches.iter().map(|batch| batch.header.size() as u64).sum();
+        [batches.len() as u64, bytes]
     }
 
     /// What the user should know of the rows so far: lost offsets, and timestamps that Spark cannot hold.

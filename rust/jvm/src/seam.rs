@@ -13,7 +13,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jni::JNIEnv;
-use jni::objects::{JByteArray, JClass, JLongArray, JObjectArray, JString};
+use jni::objects::{JByteArray, JClass, JLongArray, JObject, JObjectArray, JString};
 use jni::sys::{jint, jlong, jobjectArray};
 
 use crate::column::ADDRESSES;
@@ -69,7 +69,35 @@ pub extern "system" fn Java_brokerless_spark_Native_open<'local>(
     })
 }
 
-/// Decodes the next rows, and returns their number; -1 at the end. `out` gets the addresses of each column's arrays.
+/// Returns the tasks that may have rows within `bounds`: see [`crate::narrow`].
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_narrow<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    tasks: JObjectArray<'local>,
+    bounds: JByteArray<'local>,
+) -> jobjectArray {
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        let bounds = env.convert_byte_array(bounds)?;
+        let mut planned = Vec::new();
+        for i in 0..env.get_array_length(&tasks)? {
+            let task = JByteArray::from(env.get_object_array_element(&tasks, i)?);
+            planned.push(env.convert_byte_array(&task)?);
+            env.delete_local_ref(task)?;
+        }
+        let narrowed = crate::narrow(&planned, &bounds)?;
+        let result = env.new_object_array(narrowed.len() as jint, "[B", JObject::null())?;
+        for (i, task) in (0..).zip(&narrowed) {
+            let task = env.byte_array_from_slice(task)?;
+            env.set_object_array_element(&result, i, &task)?;
+            env.delete_local_ref(task)?;
+        }
+        Ok(result.into_raw())
+    })
+}
+
+/// Decodes the next rows, and returns their number; -1 at the end. `out` gets the addresses of each column's arrays, and
+/// the number and the bytes of the Kafka batches.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
     mut env: JNIEnv<'local>,
@@ -86,6 +114,8 @@ pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
         for (i, addresses) in (0..).step_by(ADDRESSES).zip(reader.addresses()) {
             env.set_long_array_region(&out, i, &addresses.map(|address| address as jlong))?;
         }
+        let end = env.get_array_length(&out)? - 2;
+        env.set_long_array_region(&out, end, &reader.batches().map(|count| count as jlong))?;
         Ok(jint::try_from(rows).map_err(|_| TaskError::plain("too many rows"))?)
     })
 }

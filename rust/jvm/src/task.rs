@@ -1,17 +1,20 @@
 //! A task as the Python planner writes it: JSON, the fields of `brokerless.log.split.Split`.
 
 use brokerless_core::{AbortedTransaction, Missing, Split};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
 
 /// The version of the form. Another one comes from another version of the package on the driver.
 const VERSION: u32 = 1;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Task {
     version: u32,
     pub(crate) check_crcs: bool,
+    /// Rows below this time, in ms, may be left out.
+    #[serde(default)]
+    pub(crate) min_timestamp: Option<i64>,
     pub(crate) splits: Vec<TaskSplit>,
 }
 
@@ -27,21 +30,25 @@ impl Task {
             task.version
         )))
     }
+
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, TaskError> {
+        serde_json::to_vec(self).map_err(|error| TaskError::plain(error.to_string()))
+    }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub(crate) struct TaskSplit {
     pub(crate) path: String,
     pub(crate) topic: Option<String>,
     pub(crate) partition: Option<i32>,
     pub(crate) base_offset: i64,
-    position: u64,
+    pub(crate) position: u64,
     pub(crate) end_position: u64,
-    start_offset: i64,
-    end_offset: i64,
+    pub(crate) start_offset: i64,
+    pub(crate) end_offset: i64,
     pub(crate) following_offset: Option<i64>,
-    entry: Option<(i64, i64)>,
-    fallback_position: u64,
+    pub(crate) entry: Option<(i64, i64)>,
+    pub(crate) fallback_position: u64,
     pub(crate) file_size: Option<u64>,
     /// Byte position, and the first bytes in hexadecimal.
     pub(crate) last_batch: Option<(u64, String)>,
@@ -53,7 +60,7 @@ pub(crate) struct TaskSplit {
     trusts_index: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 struct TaskMissing {
     path: String,
     start_offset: i64,
@@ -63,6 +70,11 @@ struct TaskMissing {
 }
 
 impl TaskSplit {
+    /// Whether damage is passed over.
+    pub(crate) fn skips(&self) -> bool {
+        self.on_corrupt == "skip"
+    }
+
     /// Whether it covers the whole segment as planned, or all of it from the position of the first wanted offset.
     pub(crate) fn is_whole(&self) -> bool {
         let is_known = self.file_size.is_some() || self.last_batch.is_some();
@@ -94,7 +106,7 @@ impl TaskSplit {
                 .copied()
                 .map(AbortedTransaction::from)
                 .collect(),
-            skips: self.on_corrupt == "skip",
+            skips: self.skips(),
             limit_offset: self.limit_offset,
             ends_segment: self.ends_segment,
             missing: self.missing.iter().map(missing).collect(),

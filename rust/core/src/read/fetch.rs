@@ -192,17 +192,18 @@ impl Fetch {
         resumed: Option<PartialBatch>,
         columns: &mut Columns,
     ) -> Result<Progress> {
-        if resumed.is_none() && self.by_headers {
-            if let Some(count) = self.counted(header, columns) {
-                let entry = bytes.get(..header.size()).unwrap_or(bytes);
-                if self.check_crcs {
-                    header.check_crc(entry)?;
-                }
-                if !self.selection.is_unwanted(header) {
-                    columns.push_unread(header, count);
-                }
-                return Ok(Progress::Complete);
+        if resumed.is_none()
+            && self.by_headers
+            && let Some(count) = self.counted(header, columns)
+        {
+            let entry = bytes.get(..header.size()).unwrap_or(bytes);
+            if self.check_crcs {
+                header.check_crc(entry)?;
             }
+            if !self.selection.is_unwanted(header) {
+                columns.push_unread(header, count);
+            }
+            return Ok(Progress::Complete);
         }
         let opened = match resumed {
             Some(batch) => Some(batch),

@@ -305,6 +305,12 @@ pub(crate) fn probe_batch<F: ReadAt>(file: &F, position: u64) -> FileResult<Opti
     batch_at(file, position, MAX_PROBE)
 }
 
+/// Returns the first and the last offset of the sound batch at `position`, if one of at most 16 MiB starts there.
+pub fn batch_offsets_at<F: ReadAt>(file: &F, position: u64) -> FileResult<Option<(i64, i64)>, F> {
+    let batch = probe_batch(file, position)?.filter(|batch| batch.is_valid);
+    Ok(batch.and_then(|batch| Some((batch.first_offset?, batch.header.last_offset()))))
+}
+
 /// Returns the batch at `position`, if a whole one of at most `most` bytes starts there.
 pub(crate) fn batch_at<F: ReadAt>(
     file: &F,
