@@ -130,6 +130,17 @@ def test_a_query_says_what_it_read(spark, topics, load):
 
 
 @with_jar
+def test_a_query_says_how_many_offsets_damage_has_cost(topics, load):
+    overwrite(min((topics / "codec-none-0").glob("*.log")), 100, b"\xff")
+    frame = load(topics, subscribe="codec-none", onCorrupt="skip")
+    rows = len(frame.collect())
+    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    lost = leaf.metrics().apply("lostOffsets").value()
+    assert lost > 0
+    assert rows + lost == bl.Log(topics / "codec-none-0").log_end_offset
+
+
+@with_jar
 @pytest.mark.filterwarnings("ignore")
 def test_counts_and_offsets_of_every_log(golden, load):
     """Made from headers where these suffice: not for compacted batches, markers, transactions and old formats."""

@@ -9,7 +9,8 @@ enum Metric {
   BATCHES("batches", "number of Kafka batches", new Batches()),
   RECORDS("records", "number of records", new Records()),
   BATCH_BYTES("batchBytes", "bytes of Kafka batches", new BatchBytes()),
-  READ_NANOS("readNanos", "time of reading and decoding, in ns", new ReadNanos());
+  READ_NANOS("readNanos", "time of reading and decoding, in ns", new ReadNanos()),
+  LOST_OFFSETS("lostOffsets", "offsets lost to damage", new LostOffsets());
 
   private final String id;
   private final String text;
@@ -70,6 +71,14 @@ enum Metric {
     @Override
     Metric metric() {
       return READ_NANOS;
+    }
+  }
+
+  /** The sum of {@link #LOST_OFFSETS}. */
+  public static final class LostOffsets extends Sum {
+    @Override
+    Metric metric() {
+      return LOST_OFFSETS;
     }
   }
 

@@ -13,6 +13,9 @@ final class Native {
   /** The addresses of each column: {@code rust/jvm/src/column.rs}. */
   static final int ADDRESSES = 5;
 
+  /** The counts of a reader: {@code rust/jvm/src/reader.rs}. */
+  static final int COUNTS = 3;
+
   private static final Logger LOG = LoggerFactory.getLogger(Native.class);
   private static final Throwable FAILURE = load();
 
@@ -54,7 +57,7 @@ final class Native {
 
   /**
    * Decodes the next rows, and returns their number; -1 at the end. {@code out} gets the addresses of the columns, which
-   * are valid until the next call, and then the number and the bytes of the Kafka batches.
+   * are valid until the next call, and then the number and the bytes of their Kafka batches, and the offsets lost so far.
    */
   static native int next(long handle, long[] out) throws IOException;
 

@@ -28,7 +28,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
       vectors[i] = NativeVector.of(columns.fields()[i]);
     }
     batch = new ColumnarBatch(vectors);
-    out = new long[vectors.length * Native.ADDRESSES + 2];
+    out = new long[vectors.length * Native.ADDRESSES + Native.COUNTS];
     handle = Native.open(task.json(), columns.fieldNames());
   }
 
@@ -38,6 +38,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     long started = System.nanoTime();
     try {
       rows = Native.next(handle, out);
+      metrics[Metric.LOST_OFFSETS.ordinal()] = out[out.length - 1];
       if (rows < 0) {
         for (String warning : Native.warnings(handle)) {
           LOG.warn(warning);
@@ -50,8 +51,8 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     for (int i = 0; i < vectors.length; i++) {
       vectors[i].show(out, i * Native.ADDRESSES);
     }
-    metrics[Metric.BATCHES.ordinal()] += out[out.length - 2];
-    metrics[Metric.BATCH_BYTES.ordinal()] += out[out.length - 1];
+    metrics[Metric.BATCHES.ordinal()] += out[out.length - 3];
+    metrics[Metric.BATCH_BYTES.ordinal()] += out[out.length - 2];
     metrics[Metric.RECORDS.ordinal()] += rows;
     metrics[Metric.READ_NANOS.ordinal()] += System.nanoTime() - started;
     batch.setNumRows(rows);

@@ -15,6 +15,9 @@ use crate::task::{Task, TaskSplit};
 /// The rows and bytes after which a chunk ends.
 const CHUNK: (usize, usize) = (64 << 10, 2 << 20);
 
+/// How many numbers [`TaskReader::counts`] has.
+pub(crate) const COUNTS: usize = 3;
+
 /// A reader of one task.
 pub struct TaskReader {
     columns: Vec<RowColumn>,
@@ -25,6 +28,7 @@ pub struct TaskReader {
     split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
     /// What the user should know of the rows so far.
     warnings: Vec<String>,
+    lost_offsets: u64,
     null_timestamps: u64,
 }
 
@@ -47,6 +51,7 @@ impl TaskReader {
             splits: task.splits.into_iter(),
             split: None,
             warnings: Vec::new(),
+            lost_offsets: 0,
             null_timestamps: 0,
         })
     }
@@ -67,7 +72,12 @@ impl TaskReader {
                 .map_err(|error| TaskError::of_read(error, &split.path))?;
             match step {
                 Some(Step::Rows) => return Ok(Some(reader.columns().rows())),
-                Some(Step::Lost(lost)) => self.warnings.push(in_words(lost, &split.path)),
+                Some(Step::Lost(lost)) => {
+                    let end = lost.end_offset.unwrap_or(lost.start_offset);
+                    let count = u64::try_from(i128::from(end) - i128::from(lost.start_offset));
+                    self.lost_offsets += count.unwrap_or(0);
+                    self.warnings.push(in_words(lost, &split.path));
+                }
                 Some(Step::Missing(missing)) => {
                     return Err(TaskError::corrupt(
                         &missing.reason,
@@ -119,14 +129,15 @@ impl TaskReader {
             })
     }
 
-    /// The number and the bytes of the Kafka batches of the last rows.
-    pub(crate) fn batches(&mut self) -> [u64; 2] {
+    /// The number and the bytes of the Kafka batches of the last rows; and the offsets lost so far, as far as the end of
+    /// the log is known.
+    pub(crate) fn counts(&mut self) -> [u64; COUNTS] {
         let Some((_, reader)) = &mut self.split else {
-            return [0; 2];
+            return [0, 0, self.lost_offsets];
         };
         let batches = &reader.columns().batches;
         let bytes = batches.iter().map(|batch| batch.header.size() as u64).sum();
-        [batches.len() as u64, bytes]
+        [batches.len() as u64, bytes, self.lost_offsets]
     }
 
     /// What the user should know of the rows so far: lost offsets, and timestamps that Spark cannot hold.

@@ -18,7 +18,7 @@ use jni::sys::{jint, jlong, jobjectArray};
 
 use crate::column::ADDRESSES;
 use crate::error::TaskError;
-use crate::reader::TaskReader;
+use crate::reader::{COUNTS, TaskReader};
 
 const EXCEPTION: &str = "java/io/IOException";
 
@@ -97,7 +97,7 @@ pub extern "system" fn Java_brokerless_spark_Native_narrow<'local>(
 }
 
 /// Decodes the next rows, and returns their number; -1 at the end. `out` gets the addresses of each column's arrays, and
-/// the number and the bytes of the Kafka batches.
+/// the counts of the reader.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
     mut env: JNIEnv<'local>,
@@ -108,14 +108,15 @@ pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
     // SAFETY: the handle is from `open` and not closed, and nobody else uses it during this call.
     let reader = unsafe { &mut *(handle as *mut TaskReader) };
     guarded(&mut env, -1, |env| {
-        let Some(rows) = reader.next_rows()? else {
+        let rows = reader.next_rows()?;
+        let end = env.get_array_length(&out)? - COUNTS as jint;
+        env.set_long_array_region(&out, end, &reader.counts().map(|count| count as jlong))?;
+        let Some(rows) = rows else {
             return Ok(-1);
         };
         for (i, addresses) in (0..).step_by(ADDRESSES).zip(reader.addresses()) {
             env.set_long_array_region(&out, i, &addresses.map(|address| address as jlong))?;
         }
-        let end = env.get_array_length(&out)? - 2;
-        env.set_long_array_region(&out, end, &reader.batches().map(|count| count as jlong))?;
         Ok(jint::try_from(rows).map_err(|_| TaskError::plain("too many rows"))?)
     })
 }
