@@ -97,6 +97,36 @@ def test_filters_do_not_trust_an_index(topics, load):
 
 
 @with_jar
+def test_filters_do_not_trust_an_index_that_the_start_came_from(tmp_path, load):
+    """Its entries have the right offsets and wrong positions: what is read without one is read from the beginning."""
+    with bl.Producer(tmp_path / "d", "t", batch_size=200) as producer:
+        producer.send([{"value": b"%d" % i} for i in range(20_000)])
+    index = min((tmp_path / "d" / "t-0").glob("*.index"))
+    content = index.read_bytes().rstrip(b"\0")
+    entries = [(content[at : at + 4], content[at + 4 : at + 8]) for at in range(0, len(content) // 8 * 8, 8)]
+    third = len(entries) // 3
+    shifted = [offset + entries[min(i + third, len(entries) - 1)][1] for i, (offset, _) in enumerate(entries)]
+    index.write_bytes(b"".join(shifted))
+    frame = load(tmp_path / "d", subscribe="t", startingOffsets='{"t":{"0":10000}}')
+    assert frame.count() == 10_000
+    for condition in ("offset >= 12000 and offset < 12010", "offset >= 12000"):
+        assert rows(frame.where(condition)) == rows(kept(frame, condition)), condition
+    assert frame.where("offset >= 12000").count() == 8_000
+
+
+@with_jar
+def test_a_field_of_headers_alone(golden, load):
+    frame = load(golden / "logs/kafka-4.1", includeHeaders="true", assign='{"headers":[0]}')
+    whole = [row.headers for row in frame.select("headers").collect()]
+    assert any(whole)
+    for field in ("key", "value"):
+        found = [row[0] for row in frame.selectExpr(f"headers.{field}").collect()]
+        assert found == [None if row is None else [header[field] for header in row] for row in whole]
+    exploded = frame.selectExpr("explode(headers) h").selectExpr("h.value").collect()
+    assert [row.value for row in exploded] == [header.value for row in whole for header in row or ()]
+
+
+@with_jar
 def test_filters_read_only_the_tasks_that_they_need(topics, load):
     frame = load(topics, minPartitions="3")
     assert frame.where("topic = 'codec-zstd'").rdd.getNumPartitions() < frame.rdd.getNumPartitions()

@@ -26,6 +26,17 @@ final class Native {
     return FAILURE == null;
   }
 
+  /** Refuses to go on without the library. Only the driver can read in Python instead. */
+  static void check() throws IOException {
+    if (FAILURE != null) {
+      throw new IOException(
+          "this executor cannot load brokerless's native library ("
+              + FAILURE.getMessage()
+              + "): set java.io.tmpdir to a directory that allows it, or leave out the jar",
+          FAILURE);
+    }
+  }
+
   private static Throwable load() {
     String name = System.mapLibraryName("brokerless_jvm");
     String resource = "/native/" + System.getProperty("os.arch") + "/" + name;

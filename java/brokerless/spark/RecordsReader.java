@@ -102,6 +102,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     @Override
     public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
       try {
+        Native.check();
         return new RecordsReader((RecordsTask) task, columns);
       } catch (IOException error) {
         throw TaskFailure.of(error);

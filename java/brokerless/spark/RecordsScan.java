@@ -131,16 +131,22 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
       implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters {
     private final ScanBuilder python;
     private final Bounds bounds = new Bounds();
+    private final StructType all;
     private StructType columns;
 
-    Builder(ScanBuilder python, StructType columns) {
+    Builder(ScanBuilder python, StructType all) {
       this.python = python;
-      this.columns = columns;
+      this.all = all;
+      this.columns = all;
     }
 
     @Override
     public void pruneColumns(StructType required) {
-      columns = required;
+      // Spark also prunes the fields of headers. They are decoded together, and Spark takes the fields that it wants.
+      columns = new StructType();
+      for (String name : required.fieldNames()) {
+        columns = columns.add(all.apply(name));
+      }
     }
 
     @Override

@@ -4,7 +4,7 @@
 mod support;
 
 use brokerless_core::{
-    AbortedTransaction, Columns, Fetch, Header, NextBatch, Selection, next_batch,
+    AbortedTransaction, Columns, Fetch, Header, NextBatch, Selection, crc32c, next_batch,
 };
 use support::{batch, message, record, row};
 
@@ -127,4 +127,12 @@ fn a_least_timestamp_leaves_out_whole_batches_only() {
     // The headers say 2000, the records 1000.
     assert_eq!(rows(2000), [0, 1, 2]);
     assert_eq!(rows(2001), [0; 0]);
+    // A header without a largest timestamp says nothing.
+    let mut bare = of_deltas(0, 0, &[0], 0);
+    bare[35..43].copy_from_slice(&(-1i64).to_be_bytes());
+    let crc = crc32c(&bare[21..]).to_be_bytes();
+    bare[17..21].copy_from_slice(&crc);
+    let mut selection = Selection::new(&[]);
+    selection.min_timestamp = 2001;
+    assert_eq!(read(&bare, selection, true, false).0, [0]);
 }

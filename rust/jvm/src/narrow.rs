@@ -131,7 +131,7 @@ fn seek(split: &mut TaskSplit, start: i64) {
         return;
     };
     if split.position < position && position < split.end_position {
-        split.fallback_position = split.position;
+        // The fallback stays: an unverified position cannot stand for it.
         (split.position, split.entry) = (position, Some((before, offset)));
     }
 }

@@ -75,7 +75,8 @@ impl TaskReader {
                 Some(Step::Lost(lost)) => {
                     let end = lost.end_offset.unwrap_or(lost.start_offset);
                     let count = u64::try_from(i128::from(end) - i128::from(lost.start_offset));
-                    self.lost_offsets += count.unwrap_or(0);
+                    let lost_offsets = self.lost_offsets.saturating_add(count.unwrap_or(0));
+                    self.lost_offsets = lost_offsets.min(i64::MAX as u64);
                     self.warnings.push(in_words(lost, &split.path));
                 }
                 Some(Step::Missing(missing)) => {

@@ -1,6 +1,6 @@
 //! The functions that Java calls, declared in `java/brokerless/spark/Native.java`. All unsafe code of this crate is here.
 //!
-//! What Java must keep, and `TaskColumns.java` keeps:
+//! What Java must keep, and `RecordsReader.java` keeps:
 //!
 //! - A handle comes from `open`, is used by one thread at a time, and is passed to `close` once, after the last use.
 //! - Addresses from `next` are read only until the next call with the same handle.
@@ -63,6 +63,7 @@ pub extern "system" fn Java_brokerless_spark_Native_open<'local>(
         for i in 0..env.get_array_length(&names)? {
             let name = JString::from(env.get_object_array_element(&names, i)?);
             columns.push(String::from(env.get_string(&name)?));
+            env.delete_local_ref(name)?;
         }
         let reader = TaskReader::new(&task, &columns)?;
         Ok(Box::into_raw(Box::new(reader)) as jlong)
@@ -137,7 +138,8 @@ pub extern "system" fn Java_brokerless_spark_Native_warnings<'local>(
         let texts = env.new_object_array(warnings.len() as jint, class, empty)?;
         for (i, text) in (0..).zip(&warnings) {
             let text = env.new_string(text)?;
-            env.set_object_array_element(&texts, i, text)?;
+            env.set_object_array_element(&texts, i, &text)?;
+            env.delete_local_ref(text)?;
         }
         Ok(texts.into_raw())
     })

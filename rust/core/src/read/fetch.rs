@@ -46,7 +46,8 @@ pub struct Selection {
     pub start_offset: i64,
     /// First offset not wanted.
     pub end_offset: i64,
-    /// Rows below this timestamp, in ms, may be left out, a batch at a time.
+    /// Rows below this timestamp, in ms, may be left out, a batch at a time: by the header's largest timestamp, if there
+    /// is one. A broker computes it from the records, and searches by it, too.
     pub min_timestamp: i64,
     /// By producer id: the offset ranges [first, last) of its aborted transactions. They ascend and do not overlap.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
@@ -93,7 +94,9 @@ impl Selection {
         header.is_control()
             || header.records_count == Some(0)
             || self.is_aborted(header)
-            || header.magic == 2 && header.max_timestamp < self.min_timestamp
+            || header.magic == 2
+                && header.max_timestamp >= header.base_timestamp.max(0)
+                && header.max_timestamp < self.min_timestamp
     }
 
     /// Whether the batch belongs to an aborted transaction: it lies between the transaction's first offset and its
