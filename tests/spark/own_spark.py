@@ -8,7 +8,7 @@ from pathlib import Path
 
 _START = """
 import os, sys
-os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["DRIVER"] = str(os.getpid())
 import pyspark
@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
 builder = builder.config("spark.python.unix.domain.socket.enabled", "true").config("spark.sql.shuffle.partitions", "2")
 builder = builder.config("spark.executor.extraJavaOptions", os.environ["SPARK_SUBMIT_OPTS"])
+if os.environ.get("BROKERLESS_JAR"):
+    import brokerless.spark
+    builder = builder.config("spark.jars", brokerless.spark.jar())
 spark = builder.getOrCreate()
 PATH = sys.argv[2]
 """

@@ -185,8 +185,9 @@ def test_counts_and_offsets_of_every_log(golden, load):
             assert [row.offset for row in frame.select("offset").collect()] == expected, log.path
 
 
-def test_a_running_session_takes_the_jar(golden, tmp_path):
+def test_a_running_session_takes_the_jar(golden, monkeypatch):
     """And the rows are those of the Python source."""
+    monkeypatch.delenv("BROKERLESS_JAR", raising=False)
     done = run(
         f"""
         spark.sql("ADD JAR '{JAR}'")

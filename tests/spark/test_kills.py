@@ -1,5 +1,6 @@
 """Processes of Spark that are killed in the middle of their work: nothing is lost, nothing is there twice."""
 
+import os
 import signal
 from collections import Counter
 
@@ -37,6 +38,10 @@ assert writer.start(PATH + "-written").awaitTermination(240)
 """
 
 
+# Tasks in the JVM make no Python call at which to kill: see test_jar.py.
+in_python = pytest.mark.skipif(bool(os.environ.get("BROKERLESS_JAR")), reason="tasks run in the JVM")
+
+
 @pytest.fixture
 def path(tmp_path):
     """Three topics of 3 partitions with 10,000 numbers."""
@@ -68,6 +73,7 @@ def check_read_and_written(path):
     assert not list(path.parent.glob("d-written/*-delete"))
 
 
+@in_python
 def test_workers_that_are_killed_in_the_middle_of_tasks(path):
     done = run(
         READ_AND_WRITE, path, master="local[2,4]", kill=[(SPLIT_IS_READ, 3, "worker"), (PART_IS_WRITTEN, 4, "worker")]
@@ -78,7 +84,7 @@ def test_workers_that_are_killed_in_the_middle_of_tasks(path):
 
 
 DRIVERS = {
-    "while tasks write": (TASK_IS_WRITTEN, 1, False),
+    "while tasks write": pytest.param(TASK_IS_WRITTEN, 1, False, marks=in_python),
     "while logs are staged": (LOG_IS_STAGED, 2, False),
     "before the commit point": (COMMIT_POINT, 1, False),
     "behind the commit point": (JOURNAL_IS_LOOKED_FOR, 2, True),
@@ -130,6 +136,7 @@ def test_a_stream_whose_driver_is_killed_while_it_writes(spark, path):
     assert not list(path.parent.glob("d-written/*-delete"))
 
 
+@in_python
 @pytest.mark.slow
 @pytest.mark.conformance
 def test_executors_that_are_killed_and_what_a_broker_makes_of_it(path, tmp_path):

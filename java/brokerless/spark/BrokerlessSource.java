@@ -10,9 +10,9 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("brokerless")}: the Python source of that name, whose batch reads of records run in the JVM.
+ * {@code format("brokerless")}: the Python source of that name, whose tasks that read or write records run in the JVM.
  *
- * <p>Python checks the options, plans the tasks, and does everything else itself.
+ * <p>Python checks the options, plans the tasks, commits what they wrote, and does everything else itself.
  */
 public final class BrokerlessSource implements TableProvider, DataSourceRegister {
   static final String NAME = "brokerless";
@@ -35,7 +35,7 @@ public final class BrokerlessSource implements TableProvider, DataSourceRegister
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
-    return new BrokerlessTable(python.getTable(schema, partitioning, options));
+    return new BrokerlessTable(python.getTable(schema, partitioning, options), python);
   }
 
   @Override

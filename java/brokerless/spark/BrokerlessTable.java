@@ -11,15 +11,18 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The table of the Python source, whose scans may run in the JVM. */
+/** The table of the Python source, whose scans and writes may run in the JVM. */
 final class BrokerlessTable implements SupportsRead, SupportsWrite {
   private final Table python;
+  private final PythonDataSourceV2 source;
 
-  BrokerlessTable(Table python) {
+  BrokerlessTable(Table python, PythonDataSourceV2 source) {
     this.python = python;
+    this.source = source;
   }
 
   @Override
@@ -61,6 +64,7 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return ((SupportsWrite) python).newWriteBuilder(info);
+    WriteBuilder write = ((SupportsWrite) python).newWriteBuilder(info);
+    return Native.isAvailable() ? new RecordsWrite.Builder(write, source, info) : write;
   }
 }

@@ -55,7 +55,7 @@ final class Native {
       }
       return null;
     } catch (IOException | UnsatisfiedLinkError | SecurityException error) {
-      LOG.warn("brokerless reads in Python: " + error.getMessage());
+      LOG.warn("brokerless reads and writes in Python: " + error.getMessage());
       return error;
     }
   }
@@ -77,4 +77,24 @@ final class Native {
 
   /** Closes a reader. */
   static native void close(long handle);
+
+  /**
+   * Opens a writer of one attempt at a task for rows with fields of these names, and returns its handle: for one thread,
+   * up to {@link #closeWriter}. {@code query} is the streaming query, or empty; {@code unique} are 32 hexadecimal digits
+   * that no other attempt has.
+   */
+  static native long openWriter(byte[] task, String[] names, String query, String unique)
+      throws IOException;
+
+  /** Writes a block of rows, each after its size in bytes, in a word. */
+  static native void write(long handle, long address, long size) throws IOException;
+
+  /** Returns what the commit needs to know, as JSON. */
+  static native byte[] finish(long handle) throws IOException;
+
+  /** Removes what was written. */
+  static native void abort(long handle);
+
+  /** Closes a writer. */
+  static native void closeWriter(long handle);
 }

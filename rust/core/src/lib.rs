@@ -85,4 +85,4 @@ pub use write::encode::{BatchLimits, BatchWriter, SourceFields};
 pub use write::end_transaction_marker::end_transaction_marker;
 pub use write::fast_encode::{PlainColumn, PlainHeaders, PlainRows};
 pub use write::kraft::kraft_snapshot;
-pub use write::partitioner::{murmur2, partition_for_key};
+pub use write::partitioner::{Partitioner, murmur2, partition_for_key};

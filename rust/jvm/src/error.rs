@@ -14,6 +14,11 @@ impl TaskError {
         Self(message.into())
     }
 
+    /// A value that Python would refuse with a `ValueError`.
+    pub(crate) fn value(message: impl fmt::Display) -> Self {
+        Self(format!("ValueError: {message}"))
+    }
+
     /// The error of reading the file at `path`.
     pub(crate) fn of_read(error: ReadError<io::Error>, path: &str) -> Self {
         match error {
@@ -104,3 +109,10 @@ impl fmt::Display for TaskError {
 }
 
 impl std::error::Error for TaskError {}
+
+/// The error of a row that cannot be written.
+impl From<Error> for TaskError {
+    fn from(error: Error) -> Self {
+        Self::value(error.message)
+    }
+}

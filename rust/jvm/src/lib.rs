@@ -1,4 +1,5 @@
-//! The native half of the Spark source: a task of the Python planner, decoded to columns in memory that Spark reads.
+//! The native half of the Spark source: tasks of the Python planner, decoded to columns in memory that Spark reads, and
+//! Spark's rows, encoded as the parts of a write.
 //!
 //! Java knows Spark, this crate knows files and columns, and the core knows bytes. `seam` is the only unsafe file.
 
@@ -6,10 +7,15 @@ mod column;
 mod error;
 mod file;
 mod narrow;
+mod part_writer;
 mod reader;
+mod row_fields;
 pub mod seam;
 mod task;
+mod unsafe_rows;
+mod write_task;
 
 pub use error::TaskError;
 pub use narrow::narrow;
+pub use part_writer::PartWriter;
 pub use reader::TaskReader;

@@ -1,9 +1,11 @@
 //! The functions that Java calls, declared in `java/brokerless/spark/Native.java`. All unsafe code of this crate is here.
 //!
-//! What Java must keep, and `RecordsReader.java` keeps:
+//! What Java must keep, and `RecordsReader.java` and `PartWriter.java` keep:
 //!
-//! - A handle comes from `open`, is used by one thread at a time, and is passed to `close` once, after the last use.
+//! - A handle comes from `open` or `openWriter`, is used by one thread at a time, and is passed to `close` or
+//!   `closeWriter` once, after the last use.
 //! - Addresses from `next` are read only until the next call with the same handle.
+//! - The block of memory given to `write` was allocated, and is neither freed nor changed during the call.
 //!
 //! So a handle is a `Box` that nobody else refers to: it may be borrowed for one call. No other pointer is followed
 //! here, and Java's arrays are copied by the JNI. A panic ends at this border: it becomes an exception of the task.
@@ -14,10 +16,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jni::JNIEnv;
 use jni::objects::{JByteArray, JClass, JLongArray, JObject, JObjectArray, JString};
-use jni::sys::{jint, jlong, jobjectArray};
+use jni::sys::{jbyteArray, jint, jlong, jobjectArray};
 
 use crate::column::ADDRESSES;
 use crate::error::TaskError;
+use crate::part_writer::PartWriter;
 use crate::reader::{COUNTS, TaskReader};
 
 const EXCEPTION: &str = "java/io/IOException";
@@ -49,6 +52,20 @@ fn guarded<T>(
     failed
 }
 
+/// Copies an array of strings.
+fn strings(
+    env: &mut JNIEnv<'_>,
+    array: &JObjectArray<'_>,
+) -> Result<Vec<String>, jni::errors::Error> {
+    let mut strings = Vec::new();
+    for i in 0..env.get_array_length(array)? {
+        let string = JString::from(env.get_object_array_element(array, i)?);
+        strings.push(String::from(env.get_string(&string)?));
+        env.delete_local_ref(string)?;
+    }
+    Ok(strings)
+}
+
 /// Opens a reader of a task for the columns of these names, and returns its handle.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_open<'local>(
@@ -59,12 +76,7 @@ pub extern "system" fn Java_brokerless_spark_Native_open<'local>(
 ) -> jlong {
     guarded(&mut env, 0, |env| {
         let task = env.convert_byte_array(task)?;
-        let mut columns = Vec::new();
-        for i in 0..env.get_array_length(&names)? {
-            let name = JString::from(env.get_object_array_element(&names, i)?);
-            columns.push(String::from(env.get_string(&name)?));
-            env.delete_local_ref(name)?;
-        }
+        let columns = strings(env, &names)?;
         let reader = TaskReader::new(&task, &columns)?;
         Ok(Box::into_raw(Box::new(reader)) as jlong)
     })
@@ -155,6 +167,88 @@ pub extern "system" fn Java_brokerless_spark_Native_close<'local>(
     guarded(&mut env, (), |_| {
         // SAFETY: the handle is from `open`, and this is its last use.
         drop(unsafe { Box::from_raw(handle as *mut TaskReader) });
+        Ok(())
+    });
+}
+
+/// Opens a writer of one attempt at a task: see [`PartWriter::new`].
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_openWriter<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    task: JByteArray<'local>,
+    names: JObjectArray<'local>,
+    query: JString<'local>,
+    unique: JString<'local>,
+) -> jlong {
+    guarded(&mut env, 0, |env| {
+        let task = env.convert_byte_array(task)?;
+        let names = strings(env, &names)?;
+        let query = String::from(env.get_string(&query)?);
+        let unique = String::from(env.get_string(&unique)?);
+        let writer = PartWriter::new(&task, &names, query, &unique)?;
+        Ok(Box::into_raw(Box::new(writer)) as jlong)
+    })
+}
+
+/// Writes the block of rows of this size at an address.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_write<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+    address: jlong,
+    size: jlong,
+) {
+    // SAFETY: as in `next`, with a handle from `openWriter`.
+    let writer = unsafe { &mut *(handle as *mut PartWriter) };
+    guarded(&mut env, (), |_| {
+        let size = usize::try_from(size)?;
+        // SAFETY: the caller allocated these bytes, and neither frees nor changes them during this call.
+        let block = unsafe { std::slice::from_raw_parts(address as *const u8, size) };
+        Ok(writer.write(block)?)
+    });
+}
+
+/// Returns what the commit needs to know of the parts, as JSON.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_finish<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+) -> jbyteArray {
+    // SAFETY: as in `write`.
+    let writer = unsafe { &mut *(handle as *mut PartWriter) };
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        Ok(env.byte_array_from_slice(&writer.finish()?)?.into_raw())
+    })
+}
+
+/// Removes the parts.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_abort<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+) {
+    // SAFETY: as in `write`.
+    let writer = unsafe { &mut *(handle as *mut PartWriter) };
+    guarded(&mut env, (), |_| {
+        writer.abort();
+        Ok(())
+    });
+}
+
+/// Closes a writer.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_closeWriter<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        // SAFETY: the handle is from `openWriter`, and this is its last use.
+        drop(unsafe { Box::from_raw(handle as *mut PartWriter) });
         Ok(())
     });
 }

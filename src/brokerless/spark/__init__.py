@@ -2,7 +2,7 @@
 
 Import this module before the session starts: Spark's worker processes then run this Python, and find the format.
 
-`jar` is for sessions whose reads should run in the JVM.
+`jar` is for sessions whose reads and writes should run in the JVM.
 
 The jobs take a session as their first argument: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
 """

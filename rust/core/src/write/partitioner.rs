@@ -1,4 +1,6 @@
-//! The partition of a key, as Kafka's producers choose it.
+//! The partition of a record, as Kafka's producers choose it.
+
+use crate::base::error::{Error, Result};
 
 const SEED: u32 = 0x9747_b28c;
 const M: u32 = 0x5bd1_e995;
@@ -31,9 +33,145 @@ pub fn partition_for_key(key: &[u8], partitions: i32) -> i32 {
         .unwrap_or(0)
 }
 
+/// The partitioner of one topic, with the rules of `brokerless.produce.partitioner`.
+#[derive(Debug)]
+pub struct Partitioner {
+    topic: String,
+    /// Ascending, at least one.
+    partitions: Vec<i32>,
+    batch_size: u64,
+    /// The place in `partitions` of the partition that gets the rows without a partition and a key.
+    sticky: usize,
+    sticky_bytes: u64,
+    random: u64,
+}
+
+impl Partitioner {
+    /// `partitions` are those of the topic in this directory, ascending; `batch_size` is that of a batch in bytes. `seed`
+    /// decides the order of the sticky partitions.
+    pub fn new(topic: &str, partitions: Vec<i32>, batch_size: u64, seed: u64) -> Result<Self> {
+        if partitions.is_empty() {
+            return Err(Error::invalid(format!(
+                "topic '{topic}' has no partition here"
+            )));
+        }
+        let mut partitioner = Self {
+            topic: topic.to_owned(),
+            partitions,
+            batch_size: batch_size.max(1),
+            sticky: 0,
+            sticky_bytes: 0,
+            random: seed,
+        };
+        partitioner.sticky = partitioner.below(partitioner.partitions.len());
+        Ok(partitioner)
+    }
+
+    /// Chooses the partition of a record of about this many bytes: the one it names; or that of its key; or that of the
+    /// batch that is being filled.
+    pub fn choose(&mut self, given: Option<i32>, key: Option<&[u8]>, bytes: usize) -> Result<i32> {
+        match (given, key) {
+            (Some(number), _) if self.partitions.binary_search(&number).is_ok() => Ok(number),
+            (Some(number), _) => Err(Error::invalid(format!(
+                "topic '{}' has no partition {number}: it has {}, and the last of them is {}",
+                self.topic,
+                self.partitions.len(),
+                self.partitions.last().copied().unwrap_or(-1),
+            ))),
+            (None, Some(key)) => self.hashed(key),
+            (None, None) => Ok(self.stuck(bytes)),
+        }
+    }
+
+    fn hashed(&self, key: &[u8]) -> Result<i32> {
+        let count = self.partitions.len() as i32;
+        // Ascending numbers without a gap end one below their count.
+        if self.partitions.last() == Some(&(count - 1)) {
+            return Ok(partition_for_key(key, count));
+        }
+        let here: Vec<_> = self.partitions.iter().map(i32::to_string).collect();
+        Err(Error::invalid(format!(
+            "topic '{}' has partitions {} here, and the rest elsewhere: how many there are decides where a key goes; \
+             give each row its partition",
+            self.topic,
+            here.join(", ")
+        )))
+    }
+
+    fn stuck(&mut self, bytes: usize) -> i32 {
+        self.sticky_bytes += bytes as u64;
+        if self.sticky_bytes >= self.batch_size {
+            self.sticky_bytes %= self.batch_size;
+            let count = self.partitions.len();
+            // Any other one.
+            if count > 1 {
+                self.sticky = (self.sticky + 1 + self.below(count - 1)) % count;
+            }
+        }
+        self.partitions
+            .get(self.sticky)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// A pseudo-random number below `bound`: Sebastiano Vigna's splitmix64.
+    fn below(&mut self, bound: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{murmur2, partition_for_key};
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::{Partitioner, murmur2, partition_for_key};
+
+    #[test]
+    fn a_record_goes_to_its_partition_or_to_that_of_its_key() {
+        let mut partitioner = Partitioner::new("t", vec![0, 1, 2], 100, 1).unwrap();
+        assert_eq!(partitioner.choose(Some(2), Some(b"k"), 1).unwrap(), 2);
+        let of_key = partition_for_key(b"k", 3);
+        assert_eq!(partitioner.choose(None, Some(b"k"), 1).unwrap(), of_key);
+        assert!(partitioner.choose(Some(3), None, 1).is_err());
+        assert!(partitioner.choose(Some(-1), None, 1).is_err());
+    }
+
+    #[test]
+    fn a_key_is_not_hashed_where_partitions_are_elsewhere() {
+        let mut partitioner = Partitioner::new("t", vec![0, 2], 100, 1).unwrap();
+        assert!(partitioner.choose(None, Some(b"k"), 1).is_err());
+        assert_eq!(partitioner.choose(Some(2), Some(b"k"), 1).unwrap(), 2);
+        assert!(matches!(partitioner.choose(None, None, 1), Ok(0 | 2)));
+        assert!(Partitioner::new("t", vec![], 100, 1).is_err());
+    }
+
+    #[test]
+    fn rows_without_a_key_fill_a_batch_of_one_partition_then_of_another() {
+        let mut partitioner = Partitioner::new("t", vec![0, 1, 2], 100, 7).unwrap();
+        let chosen: Vec<_> = (0..400)
+            .map(|_| partitioner.choose(None, None, 10).unwrap())
+            .collect();
+        // The tenth row fills the first batch, and goes to the next partition.
+        let batches: Vec<_> = chosen[9..].chunks(10).collect();
+        assert!(chosen[..9].iter().all(|number| *number == chosen[0]));
+        assert!(
+            batches
+                .iter()
+                .all(|batch| batch.iter().all(|number| *number == batch[0]))
+        );
+        assert!(batches.windows(2).all(|pair| pair[0][0] != pair[1][0]));
+        assert_eq!(
+            chosen
+                .iter()
+                .collect::<std::collections::HashSet<_>>()
+                .len(),
+            3
+        );
+    }
 
     /// The vectors of Kafka's `UtilsTest`.
     #[test]

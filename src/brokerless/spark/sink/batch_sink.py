@@ -7,19 +7,20 @@ creates the writer in one Python process, runs tasks in others and commits in a 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter
 
 from brokerless.arguments import unknown
+from brokerless.spark.sink.written import Written, reduced, task_of
 from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.tasks import keep_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
     from brokerless.staging.atomic_write import AtomicWrite
@@ -42,13 +43,6 @@ PATIENCE, PATIENCE_BEFORE = 60, 1
 _OF_COPIES = ("offset", "timestampType", "leaderEpoch")
 
 
-@dataclass
-class Written(WriterCommitMessage):
-    """The parts that a task wrote."""
-
-    parts: tuple[Part, ...]
-
-
 class Writer(DataSourceArrowWriter):
     """The writer of a batch job. Creating it begins the write.
 
@@ -61,6 +55,9 @@ class Writer(DataSourceArrowWriter):
         self._write = write
         self._columns = columns
         self._staging = write.begin(patience=PATIENCE_BEFORE)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return reduced(self, task_of(self._staging, self._columns, self._write.attempt), self.__dict__)
 
     @concise_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]

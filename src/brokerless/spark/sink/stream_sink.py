@@ -7,38 +7,31 @@ commit detects an epoch that Spark repeats.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout.streaming_epochs import Epoch
 from brokerless.spark.sink.batch_sink import PATIENCE, write_parts
+from brokerless.spark.sink.written import Written, reduced, task_of
 from brokerless.spark.source.concise_errors import concise_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
 
     from brokerless.staging.atomic_write import AtomicWrite
-    from brokerless.staging.parts import Part, Staging
+    from brokerless.staging.parts import Staging
 
 # The local property with the query's id, which lives as long as its checkpoint (Spark's StreamExecution.QUERY_ID_KEY).
 _QUERY_ID = "sql.streaming.queryId"
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """The parts that a task wrote, with the query and the attempt, which the commit learns only from here."""
-
-    query: str
-    attempt: str
-    parts: tuple[Part, ...]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -58,8 +51,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
         self._checkpoint = checkpoint
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_begun": self._begun}
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        state = {**self.__dict__, "_begun": self._begun}
+        return reduced(self, task_of(self._begun, self._columns, self._write.attempt), state)
 
     @cached_property
     def _begun(self) -> Staging | Exception:
@@ -83,7 +77,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = context and context.getLocalProperty(_QUERY_ID)
         if not query:
             raise RuntimeError(f"Spark does not say which query this is: no local property {_QUERY_ID}")
-        return Written(query, self._write.attempt, write_parts(self._begun, iterator, self._columns, query))
+        return Written(write_parts(self._begun, iterator, self._columns, query), query, self._write.attempt)
 
     @concise_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

@@ -1,0 +1,265 @@
+//! Rows as Spark's tasks hold them (`org.apache.spark.sql.catalyst.expressions.UnsafeRow`): each after its size in bytes,
+//! in the byte order of the machine.
+//!
+//! A row is a bit for each field that is null, in whole words; a word for each field; and the bytes that those words
+//! point to. A number is its word. Bytes, an array or a row have their offset in the upper half of the word, and their
+//! size in the lower half.
+
+use brokerless_core::{Error, Result};
+
+const WORD: usize = 8;
+
+/// The rows in a block of memory.
+pub(crate) struct UnsafeRows<'a> {
+    rest: &'a [u8],
+    fields: usize,
+}
+
+impl<'a> UnsafeRows<'a> {
+    /// The rows in `block`, which have this many fields.
+    pub(crate) fn new(block: &'a [u8], fields: usize) -> Self {
+        Self {
+            rest: block,
+            fields,
+        }
+    }
+}
+
+impl<'a> Iterator for UnsafeRows<'a> {
+    type Item = Result<UnsafeRow<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let block = std::mem::take(&mut self.rest);
+        let sized = || {
+            let size = usize::try_from(word(block, 0)?).ok()?;
+            let bytes = block.get(WORD..)?.get(..size)?;
+            Some((bytes, block.get(WORD + size..)?))
+        };
+        Some(match sized() {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                Ok(UnsafeRow::new(bytes, self.fields))
+            }
+            None => Err(damaged()),
+        })
+    }
+}
+
+/// A row, or a struct in one.
+#[derive(Clone, Copy)]
+pub(crate) struct UnsafeRow<'a> {
+    bytes: &'a [u8],
+    /// Where the words of the fields begin.
+    start: usize,
+}
+
+impl<'a> UnsafeRow<'a> {
+    fn new(bytes: &'a [u8], fields: usize) -> Self {
+        Self {
+            bytes,
+            start: bits_size(fields),
+        }
+    }
+
+    /// The size of the row in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A whole number of 64 bits; None: it is null.
+    #[inline]
+    pub(crate) fn long(&self, field: usize) -> Result<Option<i64>> {
+        self.field(field)
+    }
+
+    /// A whole number of 32 bits; None: it is null.
+    #[inline]
+    pub(crate) fn int(&self, field: usize) -> Result<Option<i32>> {
+        // Spark stores it in the first half of the word.
+        let halves = self.field(field)?.map(i64::to_ne_bytes);
+        Ok(halves.map(|[a, b, c, d, ..]| i32::from_ne_bytes([a, b, c, d])))
+    }
+
+    /// A string or binary; None: it is null.
+    #[inline]
+    pub(crate) fn bytes(&self, field: usize) -> Result<Option<&'a [u8]>> {
+        self.field(field)?
+            .map(|place| placed(self.bytes, place))
+            .transpose()
+    }
+
+    /// An array of structs of this many fields; None: it is null.
+    pub(crate) fn structs(&self, field: usize, fields: usize) -> Result<Option<Structs<'a>>> {
+        let Some(bytes) = self.bytes(field)? else {
+            return Ok(None);
+        };
+        let length = word(bytes, 0).and_then(|length| usize::try_from(length).ok());
+        Ok(Some(Structs {
+            bytes,
+            length: length.ok_or_else(damaged)?,
+            next: 0,
+            fields,
+        }))
+    }
+
+    #[inline]
+    fn field(&self, field: usize) -> Result<Option<i64>> {
+        let position = field
+            .checked_mul(WORD)
+            .and_then(|at| at.checked_add(self.start));
+        match (
+            is_null(self.bytes, field),
+            position.and_then(|position| word(self.bytes, position)),
+        ) {
+            (Some(true), Some(_)) => Ok(None),
+            (Some(false), Some(word)) => Ok(Some(word)),
+            _ => Err(damaged()),
+        }
+    }
+}
+
+/// The structs of an array (`UnsafeArrayData`): their number; a bit for each that is null; a word for each; their bytes.
+pub(crate) struct Structs<'a> {
+    bytes: &'a [u8],
+    length: usize,
+    next: usize,
+    fields: usize,
+}
+
+impl<'a> Iterator for Structs<'a> {
+    /// None: the struct is null.
+    type Item = Result<Option<UnsafeRow<'a>>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next >= self.length {
+            return None;
+        }
+        let element = self.next;
+        self.next += 1;
+        let position = WORD + bits_size(self.length) + element.saturating_mul(WORD);
+        let found = self
+            .bytes
+            .get(WORD..)
+            .and_then(|bits| is_null(bits, element))
+            .zip(word(self.bytes, position));
+        let of_place =
+            |place| placed(self.bytes, place).map(|bytes| Some(UnsafeRow::new(bytes, self.fields)));
+        let result = match found {
+            None => Err(damaged()),
+            Some((true, _)) => Ok(None),
+            Some((false, place)) => of_place(place),
+        };
+        if result.is_err() {
+            self.next = self.length;
+        }
+        Some(result)
+    }
+}
+
+/// The size of a bit for each of `fields`, in whole words.
+fn bits_size(fields: usize) -> usize {
+    fields.div_ceil(64) * WORD
+}
+
+#[inline]
+fn word(bytes: &[u8], position: usize) -> Option<i64> {
+    let word = bytes.get(position..)?.first_chunk()?;
+    Some(i64::from_ne_bytes(*word))
+}
+
+#[inline]
+fn is_null(bits: &[u8], field: usize) -> Option<bool> {
+    let bits = word(bits, field / 64 * WORD)?;
+    Some(bits >> (field % 64) & 1 == 1)
+}
+
+#[inline]
+fn placed(bytes: &[u8], place: i64) -> Result<&[u8]> {
+    let (offset, size) = ((place >> 32) as u32 as usize, place as u32 as usize);
+    let placed = bytes.get(offset..).and_then(|bytes| bytes.get(..size));
+    placed.ok_or_else(damaged)
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::invalid("a row of Spark is damaged: a field lies outside of it")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    /// Two fields: a null, and an array of one struct of a string and a null.
+    fn row() -> Vec<u8> {
+        let word = |value: u64| value.to_ne_bytes();
+        let of_struct = [word(0b10), word(24 << 32 | 3), word(0), *b"key\0\0\0\0\0"].concat();
+        let size = of_struct.len() as u64;
+        let of_array = [&word(1)[..], &word(0), &word(24 << 32 | size), &of_struct].concat();
+        let size = of_array.len() as u64;
+        [&word(0b01)[..], &word(0), &word(24 << 32 | size), &of_array].concat()
+    }
+
+    fn block(row: &[u8]) -> Vec<u8> {
+        [&(row.len() as u64).to_ne_bytes()[..], row].concat()
+    }
+
+    /// Reads everything; stops at the first error.
+    fn read(block: &[u8]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut found = Vec::new();
+        for row in UnsafeRows::new(block, 2) {
+            let row = row?;
+            found.push(row.bytes(0)?.map(<[u8]>::to_vec));
+            for of_array in row.structs(1, 2)?.into_iter().flatten() {
+                let Some(of_array) = of_array? else { continue };
+                for field in 0..2 {
+                    found.push(of_array.bytes(field)?.map(<[u8]>::to_vec));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn fields_are_read_and_nulls_are_seen() {
+        let rows = [block(&row()), block(&row())].concat();
+        let expected = [None, Some(b"key".to_vec()), None];
+        assert_eq!(read(&rows).unwrap(), [expected.clone(), expected].concat());
+    }
+
+    #[test]
+    fn a_block_that_is_cut_anywhere_is_refused() {
+        let whole = block(&row());
+        for end in 1..whole.len() {
+            assert!(read(whole.get(..end).unwrap()).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn damage_anywhere_reads_nothing_outside_of_the_row() {
+        let whole = row();
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut damaged = whole.clone();
+                *damaged.get_mut(at).unwrap() = value;
+                let _ = read(&block(&damaged));
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_of_all_bits_and_an_int_of_half_of_them() {
+        let word = i64::MIN + 5;
+        let row = [0u64.to_ne_bytes(), word.to_ne_bytes()].concat();
+        let row = UnsafeRow::new(&row, 1);
+        assert_eq!(row.long(0).unwrap(), Some(word));
+        let half = [0u64.to_ne_bytes(), [7, 0, 0, 0, 9, 9, 9, 9]].concat();
+        let expected = i32::from_ne_bytes([7, 0, 0, 0]);
+        assert_eq!(UnsafeRow::new(&half, 1).int(0).unwrap(), Some(expected));
+        assert!(UnsafeRow::new(&half, 1).long(1).is_err());
+    }
+}

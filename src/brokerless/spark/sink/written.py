@@ -1,0 +1,75 @@
+"""What a write's driver, its tasks and its commit tell each other, in forms that the tasks in the JVM have, too.
+
+A writer is pickled as a call of `writer` with JSON, and what a task wrote as a call of `written` with JSON. So the JVM
+reads the one and writes the other (`rust/jvm/src/write_task.rs`), and Python sees no difference.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import traceback
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from brokerless.staging.parts import Part, fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from brokerless.staging.parts import Staging
+
+# The version of the JSON of a task.
+_VERSION = 1
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The parts that a task wrote.
+
+    Attributes:
+        parts: the parts.
+        query: the id of the streaming query; "": a batch job.
+        attempt: the attempt of the write, which the commit of an epoch learns only from here.
+    """
+
+    parts: tuple[Part, ...]
+    query: str = ""
+    attempt: str = ""
+
+
+def written(text: bytes) -> Written:
+    """Return the message of a task in the JVM, from its JSON."""
+    message = json.loads(text)
+    parts = tuple(Part(**part) for part in message.pop("parts"))
+    return Written(parts, **message)
+
+
+def task_of(staging: Staging | Exception, columns: Sequence[str], attempt: str) -> bytes | str:
+    """Return what the tasks of a write need, as JSON; or the error to raise in each, as text."""
+    if isinstance(staging, Exception):
+        return "".join(traceback.format_exception_only(staging)).strip()
+    task = {
+        "version": _VERSION,
+        "attempt": attempt,
+        "columns": list(columns),
+        "staging": asdict(staging),
+        "among": {topic: fingerprint(partitions) for topic, partitions in staging.partitions.items()},
+        "among_of_others": fingerprint(range(staging.others or 0)),
+    }
+    return json.dumps(task).encode()
+
+
+def reduced(sink: object, task: bytes | str, state: dict[str, object]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return how a writer is pickled, given its state: for its `__reduce__`."""
+    return writer, (task, pickle.dumps((type(sink), state)))
+
+
+def writer(_task: bytes | str, pickled: bytes) -> object:
+    """Return the pickled writer. The JVM takes the other argument."""
+    kind, state = pickle.loads(pickled)  # noqa: S301 - Spark's own processes pickled it
+    sink = kind.__new__(kind)
+    sink.__dict__.update(state)
+    return sink
