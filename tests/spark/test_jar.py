@@ -198,3 +198,16 @@ def test_a_running_session_takes_the_jar(golden, monkeypatch):
         golden / "logs/kafka-4.1/codec-mixed-0",
     )
     assert "rows 605" in done.stdout, done.stderr
+
+
+@with_jar
+@pytest.mark.parametrize(("loss", "expected"), [("true", "ColumnarToRow"), ("false", "Python")])
+def test_a_stream_is_read_in_the_jvm_unless_it_goes_on_without_lost_logs(spark, topics, tmp_path, loss, expected):
+    reader = spark.readStream.format("brokerless").option("startingOffsets", "earliest")
+    frame = reader.option("failOnDataLoss", loss).load(str(topics))
+    query = frame.writeStream.format("memory").queryName(f"loss_{loss}").trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    plan = query._jsq.explainInternal(True)
+    assert ("ColumnarToRow" in plan) == (expected == "ColumnarToRow"), plan
+    found = spark.table(f"loss_{loss}").selectExpr("topic", "partition", "offset").collect()
+    assert len(found) == len(set(found)) == sum(bl.Log(path).to_table().num_rows for path in topics.iterdir())

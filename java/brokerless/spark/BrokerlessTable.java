@@ -59,7 +59,7 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     ScanBuilder scan = ((SupportsRead) python).newScanBuilder(options);
-    return RecordsScan.handles(options) ? new RecordsScan.Builder(scan, schema()) : scan;
+    return RecordsScan.handles(options) ? new RecordsScan.Builder(scan, schema(), options) : scan;
   }
 
   @Override

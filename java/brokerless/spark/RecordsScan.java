@@ -15,22 +15,23 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A scan of records: planned by Python, read in the JVM. Its stream is Python's. */
+/** A scan of records: planned by Python, read in the JVM. */
 final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   private final Scan python;
   private final StructType columns;
   private final Bounds bounds;
+  private final boolean readsStreams;
   private boolean isStream;
   private byte[][] tasks;
 
-  private RecordsScan(Scan python, StructType columns, Bounds bounds) {
+  private RecordsScan(Scan python, StructType columns, Bounds bounds, boolean readsStreams) {
     this.python = python;
     this.columns = columns;
     this.bounds = bounds;
+    this.readsStreams = readsStreams;
   }
 
   /** Whether reads with these options run in the JVM: records of local paths. */
@@ -63,12 +64,13 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     isStream = true;
-    return python.toMicroBatchStream(checkpointLocation);
+    MicroBatchStream stream = python.toMicroBatchStream(checkpointLocation);
+    return readsStreams ? RecordsStream.of(stream, createReaderFactory()) : stream;
   }
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return isStream ? ColumnarSupportMode.UNSUPPORTED : ColumnarSupportMode.SUPPORTED;
+    return isStream && !readsStreams ? ColumnarSupportMode.UNSUPPORTED : ColumnarSupportMode.SUPPORTED;
   }
 
   @Override
@@ -109,7 +111,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   private byte[][] plan() {
     byte[][] planned =
         Arrays.stream(python.toBatch().planInputPartitions())
-            .map(task -> RecordsTask.jsonOf((PythonInputPartition) task))
+            .map(RecordsTask::jsonOf)
             .toArray(byte[][]::new);
     if (bounds.used().length > 0) {
       try {
@@ -132,12 +134,15 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     private final ScanBuilder python;
     private final Bounds bounds = new Bounds();
     private final StructType all;
+    private final boolean readsStreams;
     private StructType columns;
 
-    Builder(ScanBuilder python, StructType all) {
+    Builder(ScanBuilder python, StructType all, CaseInsensitiveStringMap options) {
       this.python = python;
       this.all = all;
       this.columns = all;
+      // A task that goes on without logs that are gone looks for them in Python.
+      readsStreams = !options.getOrDefault("failOnDataLoss", "true").trim().equalsIgnoreCase("false");
     }
 
     @Override
@@ -162,7 +167,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public Scan build() {
-      return new RecordsScan(python.build(), columns, bounds);
+      return new RecordsScan(python.build(), columns, bounds, readsStreams);
     }
   }
 }

@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import net.razorvine.pickle.Unpickler;
 import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+import scala.Product;
 
 /** A task of the Python planner: JSON, which the native library reads. */
 record RecordsTask(byte[] json) implements InputPartition {
@@ -29,10 +29,11 @@ record RecordsTask(byte[] json) implements InputPartition {
     }
   }
 
-  static byte[] jsonOf(PythonInputPartition planned) {
+  /** The JSON of a task that Python planned for a batch job or a stream. */
+  static byte[] jsonOf(InputPartition planned) {
     try {
       // By place: releases spell the accessor's name differently.
-      byte[] pickled = (byte[]) planned.productElement(1);
+      byte[] pickled = (byte[]) ((Product) planned).productElement(1);
       return (byte[]) new Unpickler().loads(pickled);
     } catch (IOException | ClassCastException error) {
       throw new IllegalStateException("a task of another version of brokerless", error);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def jar() -> str:
-    """Return the path of the jar that lets Spark's batch reads of records, and its writes, run in the JVM.
+    """Return the path of the jar that lets Spark's reads of records, and its writes, run in the JVM.
 
     With it on a session's class path (`spark.jars`), `format("brokerless")` is the same source, several times faster,
     and its executors need no Python.

@@ -17,11 +17,10 @@ from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.log_dir.cluster_metadata import Uncommitted
 from brokerless.spark.source.cuts import cut
 from brokerless.spark.source.tasks import (
-    RecordsTask,
     WorkItem,
     keep_modules,
-    pack,
     plan_consistently,
+    records_tasks,
     select_logs,
     target_bytes,
 )
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from brokerless.log.offset_range import EndOffset, StartOffset
     from brokerless.log.split import Split
     from brokerless.spark.source.options import Bound, Offset, Options, Partition
-    from brokerless.spark.source.tasks import Task
+    from brokerless.spark.source.tasks import RecordsTask, Task
 
 # Small batches are joined: passing one to Spark costs as much as some hundred rows.
 _SMALL = 256 << 10
@@ -64,8 +63,7 @@ def plan(options: Options) -> list[RecordsTask]:
     def planned() -> list[RecordsTask]:
         logs = chosen(options)
         target = target_of(logs, options)
-        tasks = pack(pieces_of_all(logs, options, target), target, options)
-        return [RecordsTask(task.work, options.check_crcs) for task in tasks]
+        return records_tasks(pieces_of_all(logs, options, target), target, options)
 
     return plan_consistently(options, planned)
 

@@ -187,6 +187,11 @@ def pack(pieces: Sequence[WorkItem[T]], target: int, options: Options) -> list[T
     return tasks
 
 
+def records_tasks(splits: Sequence[WorkItem[Split]], target: int, options: Options) -> list[RecordsTask]:
+    """Fill tasks that read records with splits: see `pack`."""
+    return [RecordsTask(task.work, options.check_crcs) for task in pack(splits, target, options)]
+
+
 def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[SegmentOf]]:
     """Plan tasks of whole segments, in order; see `select_logs` for arguments and errors."""
     logs = select_logs(options, all_replicas=all_replicas)

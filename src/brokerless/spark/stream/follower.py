@@ -30,7 +30,7 @@ from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.reader import LostRange
 from brokerless.spark.source.records import check_partitions, name_of, pieces, start_of
-from brokerless.spark.source.tasks import pack, select_logs, target_bytes
+from brokerless.spark.source.tasks import records_tasks, select_logs, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset
-    from brokerless.log.split import Missing, Split
+    from brokerless.log.split import Missing
     from brokerless.spark.source.options import Options, Partition
-    from brokerless.spark.source.tasks import Task
+    from brokerless.spark.source.tasks import RecordsTask
 
     # The form in a query's checkpoint, as Spark's Kafka source writes it: topic, partition, offset.
     Offsets = Mapping[str, Mapping[str, int]]
@@ -129,7 +129,7 @@ class Follower:
         most = self._options.max_offsets_per_trigger
         return _as_json(ends if most is None else _shared_out(self._begins(begins, ends), ends, most))
 
-    def plan(self, start: Offsets, end: Offsets) -> list[Task[Split]]:
+    def plan(self, start: Offsets, end: Offsets) -> list[RecordsTask]:
         """Plan the tasks of the batch from `start` to `end`.
 
         Raises:
@@ -168,7 +168,7 @@ class Follower:
             return False
         return True
 
-    def _plan(self, begins: dict[Partition, int], ends: dict[Partition, int], *, is_first: bool) -> list[Task[Split]]:
+    def _plan(self, begins: dict[Partition, int], ends: dict[Partition, int], *, is_first: bool) -> list[RecordsTask]:
         logs = _logs(self._options)
         for key in sorted((begins.keys() | ends.keys()) - logs.keys()):
             begin = begins.get(key, self._left_out.get(key, 0))
@@ -181,7 +181,7 @@ class Follower:
                 ranges[key] = (begin, ends[key])
         target = target_bytes((segment.size for key in ranges for segment in logs[key].segments), self._options)
         work = [piece for key, (a, b) in ranges.items() for piece in pieces(logs[key], a, b, self._options, target)]
-        return pack(work, target, self._options)
+        return records_tasks(work, target, self._options)
 
     def _begin(self, log: Log, begin: int | None, end: int, *, is_first: bool) -> int:
         """Return the start offset of a log in this batch, and report offsets lost before it."""
