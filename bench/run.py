@@ -15,6 +15,7 @@ PARTS = {
     "json": "json_lines",
     "spark": "spark_source",
     "connector": "connector",
+    "jvm": "in_jvm",
     "jobs": "jobs",
     "scale": "scale",
     "compact": "compact",
