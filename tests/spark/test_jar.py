@@ -211,3 +211,30 @@ def test_a_stream_is_read_in_the_jvm_unless_it_goes_on_without_lost_logs(spark, 
     assert ("ColumnarToRow" in plan) == (expected == "ColumnarToRow"), plan
     found = spark.table(f"loss_{loss}").selectExpr("topic", "partition", "offset").collect()
     assert len(found) == len(set(found)) == sum(bl.Log(path).to_table().num_rows for path in topics.iterdir())
+
+
+@with_jar
+def test_a_table_of_the_catalog(spark, topics):
+    """Spark passes a table's options to no Python source."""
+    spark.sql(f"CREATE TABLE of_logs USING brokerless OPTIONS (path '{topics}', subscribe 'codec-mixed')")
+    try:
+        assert spark.sql("SELECT count(*), max(offset) FROM of_logs").first() == (605, 604)
+        assert spark.table("of_logs").where("offset < 10").count() == 10
+        described = {row.col_name: row.data_type for row in spark.sql("DESCRIBE of_logs").collect()}
+        assert described["value"] == "binary"
+    finally:
+        spark.sql("DROP TABLE of_logs")
+    assert bl.LogDirs(topics).topics() == ["codec-mixed", "codec-none", "codec-zstd"]
+
+
+@with_jar
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+def test_a_python_function_that_needs_only_some_rows(spark, topics, load):
+    """It takes rows in a thread of its own, and the end of the task closes the reader at any moment of it."""
+
+    def same(batches):
+        yield from batches
+
+    for _ in range(20):
+        frame = load(topics, minPartitions="8").select("offset", "value")
+        assert len(frame.mapInArrow(same, "offset long, value binary").limit(5).collect()) == 5

@@ -1,7 +1,10 @@
 package brokerless.spark;
 
+import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -17,6 +20,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class BrokerlessSource implements TableProvider, DataSourceRegister {
   static final String NAME = "brokerless";
 
+  private static final Set<String> OF_CATALOGS =
+      Set.of(
+          TableCatalog.PROP_LOCATION,
+          TableCatalog.PROP_IS_MANAGED_LOCATION,
+          TableCatalog.PROP_EXTERNAL,
+          TableCatalog.PROP_COMMENT,
+          TableCatalog.PROP_PROVIDER,
+          TableCatalog.PROP_OWNER);
+
   private final PythonDataSourceV2 python = new PythonDataSourceV2();
 
   public BrokerlessSource() {
@@ -30,12 +42,22 @@ public final class BrokerlessSource implements TableProvider, DataSourceRegister
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return python.inferSchema(options);
+    return python.inferSchema(new CaseInsensitiveStringMap(ofUser(options.asCaseSensitiveMap())));
   }
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
-    return new BrokerlessTable(python.getTable(schema, partitioning, options), python);
+    Map<String, String> ofUser = ofUser(options);
+    return new BrokerlessTable(python.getTable(schema, partitioning, ofUser), python, ofUser);
+  }
+
+  /** The options that the user gave: a catalog adds properties of the table, and the options again with a prefix. */
+  private static Map<String, String> ofUser(Map<String, String> options) {
+    Map<String, String> ofUser = new HashMap<>(options);
+    ofUser
+        .keySet()
+        .removeIf(name -> OF_CATALOGS.contains(name) || name.startsWith(TableCatalog.OPTION_PREFIX));
+    return ofUser;
   }
 
   @Override

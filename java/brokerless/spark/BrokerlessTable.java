@@ -1,5 +1,6 @@
 package brokerless.spark;
 
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -19,10 +20,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class BrokerlessTable implements SupportsRead, SupportsWrite {
   private final Table python;
   private final PythonDataSourceV2 source;
+  private final Map<String, String> options;
 
-  BrokerlessTable(Table python, PythonDataSourceV2 source) {
+  BrokerlessTable(Table python, PythonDataSourceV2 source, Map<String, String> options) {
     this.python = python;
     this.source = source;
+    this.options = options;
   }
 
   @Override
@@ -57,9 +60,23 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
   }
 
   @Override
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    ScanBuilder scan = ((SupportsRead) python).newScanBuilder(options);
-    return RecordsScan.handles(options) ? new RecordsScan.Builder(scan, schema(), options) : scan;
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap ofQuery) {
+    CaseInsensitiveStringMap all = withOptionsOfTable(ofQuery);
+    ScanBuilder scan = ((SupportsRead) python).newScanBuilder(all);
+    return RecordsScan.handles(all) ? new RecordsScan.Builder(scan, schema(), all) : scan;
+  }
+
+  /** The options of a query, and the table's own: for a table of a catalog, Spark gives only the first to a query. */
+  private CaseInsensitiveStringMap withOptionsOfTable(CaseInsensitiveStringMap ofQuery) {
+    Map<String, String> all = new HashMap<>();
+    options.forEach(
+        (name, value) -> {
+          if (!ofQuery.containsKey(name)) {
+            all.put(name, value);
+          }
+        });
+    all.putAll(ofQuery.asCaseSensitiveMap());
+    return new CaseInsensitiveStringMap(all);
   }
 
   @Override

@@ -24,7 +24,7 @@ final class PartWriter implements DataWriter<InternalRow> {
   private static final long BLOCK = 4 << 20;
 
   /** The size of a row comes before it. */
-  private static final int WORD = 8;
+  private static final long WORD = 8;
 
   private final UnsafeProjection projection;
   private long handle;
@@ -86,7 +86,9 @@ final class PartWriter implements DataWriter<InternalRow> {
 
   @Override
   public void abort() {
-    Native.abort(handle);
+    if (handle != 0) {
+      Native.abort(handle);
+    }
   }
 
   @Override

@@ -32,8 +32,12 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     handle = Native.open(task.json(), columns.fieldNames());
   }
 
+  // A Python function over the rows takes them in a thread of its own, and the end of the task may close the reader first.
   @Override
-  public boolean next() {
+  public synchronized boolean next() {
+    if (handle == 0) {
+      return false;
+    }
     int rows;
     long started = System.nanoTime();
     try {
@@ -72,7 +76,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
   }
 
   @Override
-  public void close() {
+  public synchronized void close() {
     if (handle != 0) {
       Native.close(handle);
       handle = 0;

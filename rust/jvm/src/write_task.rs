@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use brokerless_core::{BatchLimits, BatchOptions, BatchWriter, Codec, Compression, Result};
+use brokerless_core::{BatchLimits, BatchOptions, BatchWriter, Codec, Compression, Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
@@ -66,7 +66,8 @@ impl Encoding {
 
     /// The batches of one partition.
     pub(crate) fn batches(&self, producer_id: i64) -> Result<BatchWriter> {
-        let compression = Compression::from_name(&self.compression).unwrap_or(Compression::None);
+        let compression = Compression::from_name(&self.compression)
+            .ok_or_else(|| Error::invalid(format!("unknown compression {:?}", self.compression)))?;
         let sequence = if self.has_producer() { 0 } else { -1 };
         let options = BatchOptions {
             codec: Codec::new(compression, None)?,
