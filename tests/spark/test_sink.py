@@ -213,3 +213,14 @@ def test_network_options_are_named_once(spark, save, tmp_path):
 def test_a_read_does_not_know_a_sinks_options(load, tmp_path):
     with pytest.raises(AnalysisException, match="unknown option 'topic'"):
         load(tmp_path, topic="t")
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [("__consumer_offsets", "is Kafka's own"), ("__cluster_metadata", "Raft|cannot go"), ("a/b", "not a topic name")],
+)
+def test_rows_do_not_go_to_topics_that_no_write_may_create(spark, save, tmp_path, topic, reason):
+    frame = numbers(spark, 0, 10).selectExpr("key", "value", f"'{topic}' topic")
+    with pytest.raises(Exception, match=reason):
+        save(frame, topic=None)
+    assert not list((tmp_path / "d").glob("*-0"))

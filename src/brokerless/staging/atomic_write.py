@@ -327,6 +327,8 @@ class AtomicWrite:
         """
         present = by_topic(directory.partitions())
         topics = self._topics(parts)
+        for topic in topics:
+            file_names.check_writable_topic(topic, is_copy=self.encoding.keep_offsets)
         partitions = self._partitions(LogDirs(self.path), topics)
         check_divided(parts, partitions)
         new_topics = {topic: new for topic, new in topics.items() if self.overwrite or topic not in present}
