@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 import brokerless as bl
+import brokerless.spark
 
 IMPORTED_FIRST = """
     import brokerless.spark
@@ -20,11 +21,19 @@ STARTED_FIRST = """
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     import brokerless.spark
 """
+OURS = """
+    import brokerless.spark
+    spark = brokerless.spark.session({"spark.master": "local[1]", "spark.ui.enabled": "false"})
+"""
+OURS_STARTED_FIRST = STARTED_FIRST + "    spark = brokerless.spark.session()\n"
 
 
 READ = """
     import sys
     print("rows:", spark.read.format("brokerless").option("path", sys.argv[1]).load().count())
+"""
+PLAN = """
+    spark.read.format("brokerless").option("path", sys.argv[1]).load().explain()
 """
 
 
@@ -55,6 +64,19 @@ def path(tmp_path):
 def test_a_script_finds_the_format(path, start):
     done = ran(start + READ, path)
     assert "rows: 7" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("start", [OURS, OURS_STARTED_FIRST], ids=["new", "started first"])
+def test_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start):
+    try:
+        brokerless.spark.jar()
+    except FileNotFoundError:
+        expected = False
+    else:
+        expected = True
+    done = ran(start + READ + PLAN, path)
+    assert "rows: 7" in done.stdout, done.stderr
+    assert ("ColumnarToRow" in done.stdout) == expected
 
 
 def test_who_has_chosen_a_python_keeps_it(path):

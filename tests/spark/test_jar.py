@@ -134,6 +134,21 @@ def test_filters_read_only_the_tasks_that_they_need(topics, load):
 
 
 @with_jar
+def test_a_limit_reads_only_what_it_needs(topics, load):
+    frame = load(topics, subscribe="codec-mixed", minPartitions="40").limit(3)
+    assert "PushedLimit: 3 " in plan(frame)
+    assert {row.offset for row in frame.collect()} == {0, 1, 2}
+    for limit in (0, 1, 604, 605, 1000):
+        few = load(topics, subscribe="codec-mixed", minPartitions="40").limit(limit)
+        assert few.count() == min(limit, 605)
+        assert few.select("offset").distinct().count() == min(limit, 605)
+    # Damage in the last segment is not met, since each task ends before it.
+    log = max((topics / "codec-mixed-0").glob("*.log"))
+    overwrite(log, log.stat().st_size - 5, b"garbage")
+    assert load(topics, subscribe="codec-mixed", maxRecordsPerPartition="1000").limit(1).count() == 1
+
+
+@with_jar
 def test_joins_know_the_size_of_what_is_read(spark, topics, load):
     """A small log goes to every task of a join; one whose size nobody knows never does."""
     left, right = (load(topics, subscribe=name).alias(name[6:]) for name in ("codec-mixed", "codec-zstd"))

@@ -14,7 +14,7 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 
 /**
- * What the filters of a query say of its rows. Spark evaluates the filters again: these bounds may be wider, never
+ * What the filters and the limit of a query say of its rows. Spark applies both again: these bounds may be wider, never
  * narrower. Their JSON is read by {@code rust/jvm/src/narrow.rs}.
  */
 final class Bounds {
@@ -32,6 +32,9 @@ final class Bounds {
   @JsonProperty("min_timestamp")
   Long minTimestamp;
 
+  /** The rows of each task that are enough. */
+  @JsonProperty Integer limit;
+
   private final List<Predicate> used = new ArrayList<>();
 
   /** Takes filters that all have to hold. */
@@ -41,6 +44,11 @@ final class Bounds {
         used.add(filter);
       }
     }
+  }
+
+  /** Whether the tasks may be narrowed. */
+  boolean isNarrow() {
+    return !used.isEmpty() || limit != null;
   }
 
   /** The filters that narrow the tasks. */

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
@@ -53,7 +54,8 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
         + " "
         + columns.catalogString()
         + " PushedFilters: "
-        + Arrays.toString(bounds.used());
+        + Arrays.toString(bounds.used())
+        + (bounds.limit == null ? "" : " PushedLimit: " + bounds.limit);
   }
 
   @Override
@@ -113,7 +115,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
         Arrays.stream(python.toBatch().planInputPartitions())
             .map(RecordsTask::jsonOf)
             .toArray(byte[][]::new);
-    if (bounds.used().length > 0) {
+    if (bounds.isNarrow()) {
       try {
         return Native.narrow(planned, bounds.json());
       } catch (IOException error) {
@@ -128,9 +130,12 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     return new RecordsReader.Factory(columns);
   }
 
-  /** Prunes columns, and takes what filters say of the rows. */
+  /** Prunes columns, and takes what filters and a limit say of the rows. */
   static final class Builder
-      implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters {
+      implements ScanBuilder,
+          SupportsPushDownRequiredColumns,
+          SupportsPushDownV2Filters,
+          SupportsPushDownLimit {
     private final ScanBuilder python;
     private final Bounds bounds = new Bounds();
     private final StructType all;
@@ -163,6 +168,18 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     @Override
     public Predicate[] pushedPredicates() {
       return bounds.used();
+    }
+
+    @Override
+    public boolean pushLimit(int limit) {
+      bounds.limit = limit;
+      return true;
+    }
+
+    /** Each task keeps the limit; Spark keeps it over all of them. */
+    @Override
+    public boolean isPartiallyPushed() {
+      return true;
     }
 
     @Override

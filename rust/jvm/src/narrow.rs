@@ -1,4 +1,4 @@
-//! Narrows planned tasks to the rows that a query's filters can select. Spark evaluates the filters again, so what is
+//! Narrows planned tasks to the rows that a query's filters and its limit can select. Spark applies both again, so what is
 //! left out must certainly be outside them; what stays need not be inside.
 
 use brokerless_core::{OffsetIndex, batch_offsets_at};
@@ -8,7 +8,7 @@ use crate::error::TaskError;
 use crate::file;
 use crate::task::{Task, TaskSplit};
 
-/// What the filters of a query say of its rows.
+/// What the filters and the limit of a query say of its rows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Bounds {
@@ -19,6 +19,8 @@ pub(crate) struct Bounds {
     end_offset: Option<i64>,
     /// Milliseconds.
     min_timestamp: Option<i64>,
+    /// The rows of each task that are enough.
+    limit: Option<usize>,
 }
 
 impl Bounds {
@@ -69,6 +71,7 @@ pub fn narrow(tasks: &[Vec<u8>], bounds: &[u8]) -> Result<Vec<Vec<u8>>, TaskErro
             }
         }
         task.min_timestamp = bounds.min_timestamp;
+        task.limit = bounds.limit;
     }
     tasks
         .iter()

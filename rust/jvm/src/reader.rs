@@ -24,6 +24,8 @@ pub struct TaskReader {
     flat: Vec<Flat>,
     check_crcs: bool,
     min_timestamp: i64,
+    /// The rows that are still wanted.
+    wanted: usize,
     splits: std::vec::IntoIter<TaskSplit>,
     split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
     /// What the user should know of the rows so far.
@@ -48,6 +50,7 @@ impl TaskReader {
             columns,
             check_crcs: task.check_crcs,
             min_timestamp: task.min_timestamp.unwrap_or(i64::MIN),
+            wanted: task.limit.unwrap_or(usize::MAX),
             splits: task.splits.into_iter(),
             split: None,
             warnings: Vec::new(),
@@ -57,11 +60,13 @@ impl TaskReader {
     }
 
     /// Decodes the next rows, and returns their number; None at the end. [`TaskReader::addresses`] tells where they are.
+    ///
+    /// Ends when it has returned the task's limit of rows, or more: whole batches are decoded.
     pub fn next_rows(&mut self) -> Result<Option<usize>, TaskError> {
-        loop {
+        while self.wanted > 0 {
             let Some((split, reader)) = &mut self.split else {
                 match self.splits.next() {
-                    None => return Ok(None),
+                    None => break,
                     Some(split) => self.split = Some(self.open(split)?),
                 }
                 continue;
@@ -71,7 +76,11 @@ impl TaskReader {
                 .step()
                 .map_err(|error| TaskError::of_read(error, &split.path))?;
             match step {
-                Some(Step::Rows) => return Ok(Some(reader.columns().rows())),
+                Some(Step::Rows) => {
+                    let rows = reader.columns().rows();
+                    self.wanted = self.wanted.saturating_sub(rows);
+                    return Ok(Some(rows));
+                }
                 Some(Step::Lost(lost)) => {
                     let end = lost.end_offset.unwrap_or(lost.start_offset);
                     let count = u64::try_from(i128::from(end) - i128::from(lost.start_offset));
@@ -90,6 +99,7 @@ impl TaskReader {
                 None => self.split = None,
             }
         }
+        Ok(None)
     }
 
     fn open(
@@ -106,7 +116,7 @@ impl TaskReader {
         let options = DecodeOptions {
             columns: RowColumn::decoded(&self.columns),
             check_crcs: self.check_crcs,
-            chunk: CHUNK,
+            chunk: (CHUNK.0.min(self.wanted), CHUNK.1),
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
             by_headers: true,
             min_timestamp: self.min_timestamp,

@@ -15,6 +15,9 @@ pub(crate) struct Task {
     /// Rows below this time, in ms, may be left out.
     #[serde(default)]
     pub(crate) min_timestamp: Option<i64>,
+    /// The rows that are enough.
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
     pub(crate) splits: Vec<TaskSplit>,
 }
 

@@ -2,7 +2,7 @@
 
 Import this module before the session starts: Spark's worker processes then run this Python, and find the format.
 
-`jar` is for sessions whose reads and writes should run in the JVM.
+`session` starts a session whose reads and writes of records run in the JVM; `jar` is what gives this to other sessions.
 
 The jobs take a session as their first argument: `check`, `profile`, `compact`, `convert`, `export` and `restore`.
 """
@@ -13,16 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from brokerless.spark.in_jvm import jar
+    from brokerless.spark.in_jvm import jar, session
     from brokerless.spark.jobs.check import check
     from brokerless.spark.jobs.export import export
     from brokerless.spark.jobs.profile import profile
     from brokerless.spark.jobs.restore import restore
     from brokerless.spark.jobs.rewrite import compact, convert
 
-__all__ = ["check", "compact", "convert", "export", "jar", "profile", "restore"]
+__all__ = ["check", "compact", "convert", "export", "jar", "profile", "restore", "session"]
 
-_MODULES = {"compact": "jobs.rewrite", "convert": "jobs.rewrite", "jar": "in_jvm"}
+_MODULES = {"compact": "jobs.rewrite", "convert": "jobs.rewrite", "jar": "in_jvm", "session": "in_jvm"}
 
 if not TYPE_CHECKING:
 

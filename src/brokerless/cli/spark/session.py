@@ -34,7 +34,6 @@ _GATEWAY = "PYSPARK_GATEWAY_PORT"
 _SETTINGS = {
     "spark.app.name": "brokerless",
     "spark.log.level": "ERROR",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -99,15 +98,12 @@ def _setting(text: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
+    import brokerless.spark
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger().addFilter(_is_no_interrupt)
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     with _after_start():
-        spark = builder.getOrCreate()
+        spark = brokerless.spark.session(settings)
     try:
         yield spark
     finally:
