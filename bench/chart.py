@@ -1,33 +1,76 @@
-"""Usage: make bench BENCH=json | chart.py FILE.svg. Draw the README's chart from what the benchmark prints."""
+"""Usage: make bench BENCH="json connector" | chart.py DIRECTORY. Draw the README's charts from what it prints."""
 
 from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-LINE = re.compile(r"json: (\d+) records, ([\d.]+) s, kafka-dump-log ([\d.]+) s")
+# Topic `none-100` of the connector's benchmark.
+SPARK_RECORDS = 10_000_000
 
 
-def main(path: str, printed: str) -> None:
-    """Draw two bars: the seconds that each program takes."""
-    found = LINE.search(printed)
+class Chart(NamedTuple):
+    """Bars of seconds by program, the first ones ours."""
+
+    file: str
+    title: str
+    seconds: dict[str, float]
+    ours: int
+
+
+def json_chart(printed: str) -> Chart | None:
+    """Return the chart of the command."""
+    found = re.search(r"json: (\d+) records, ([\d.]+) s, kafka-dump-log ([\d.]+) s", printed)
     if found is None:
-        sys.exit("no line of the json benchmark on stdin: make bench BENCH=json")
-    records, ours, theirs = int(found[1]), float(found[2]), float(found[3])
+        return None
+    title = f"Print the {int(found[1]):,} records of a log"
+    return Chart("speed.svg", title, {"brokerless read": float(found[2]), "kafka-dump-log": float(found[3])}, 1)
+
+
+def spark_chart(printed: str) -> Chart | None:
+    """Return the chart of Spark's reads."""
+    found = re.findall(r"connector: read none-100 +([\d.]+) s, ([\w, ]+?) +([\d.]+) s:", printed)
+    if not found:
+        return None
+    theirs = {rival: float(seconds) for _, rival, seconds in found}
+    names = {
+        "in Python": "brokerless without the jar",
+        "connector, tuned": "Kafka connector, tuned",
+        "connector": "Kafka connector",
+    }
+    seconds = {"brokerless": float(found[0][0]), **{name: theirs[rival] for rival, name in names.items()}}
+    return Chart("spark.svg", f"Read {SPARK_RECORDS:,} records of 100 bytes in Spark, on two cores", seconds, 2)
+
+
+def draw(chart: Chart, path: Path) -> None:
+    """Draw the bars, the first one at the top."""
     # Text stays text, and the file is the same each time.
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "brokerless", "font.family": "sans-serif"})
-    figure, axes = plt.subplots(figsize=(7, 1.5), layout="constrained")
-    bars = axes.barh(["kafka-dump-log", "brokerless read"], [theirs, ours], color=["#b0b0b0", "#2f7ebc"], height=0.6)
+    figure, axes = plt.subplots(figsize=(7, 0.7 + 0.4 * len(chart.seconds)), layout="constrained")
+    colors = ["#2f7ebc" if place < chart.ours else "#b0b0b0" for place in range(len(chart.seconds))]
+    bars = axes.barh(list(chart.seconds), list(chart.seconds.values()), color=colors, height=0.6)
+    axes.invert_yaxis()
     axes.bar_label(bars, fmt="%.2f s", padding=4)
-    axes.set_title(f"Print the {records:,} records of a log (less is better)", loc="left", fontsize=10)
-    axes.set_xlim(0, 1.15 * max(ours, theirs))
+    axes.set_title(f"{chart.title} (less is better)", loc="left", fontsize=10)
+    axes.set_xlim(0, 1.15 * max(chart.seconds.values()))
     axes.xaxis.set_visible(False)
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path / chart.file, metadata={"Date": None})
+
+
+def main(directory: str, printed: str) -> None:
+    """Draw the charts whose lines are there."""
+    charts = [chart for chart in (json_chart(printed), spark_chart(printed)) if chart is not None]
+    if not charts:
+        sys.exit('no line of a benchmark on stdin: make bench BENCH="json connector"')
+    for chart in charts:
+        draw(chart, Path(directory))
 
 
 if __name__ == "__main__":

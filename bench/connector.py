@@ -1,7 +1,8 @@
 """`format("brokerless")` against Spark's own Kafka connector with a broker on this machine.
 
 The same topics, the same PySpark, `local[2]`, in alternation; the connector at its defaults, and with larger fetches. A
-query looks at every value of the columns that it reads, and collects nothing.
+query looks at every value of the columns that it reads, and collects nothing. The session has the jar. Reads are also
+compared with the source in Python workers.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
-import pyarrow as pa
 from rivals import DATA, HERE, classpath
-from spark_source import COLUMNS, Prebuilt, session
+from spark_source import COLUMNS, session
 from storing_sink import Storing
 
 import brokerless as bl
-from brokerless.log.reader import SparkReader
-from brokerless.spark import export
+import brokerless.spark
+from brokerless.spark.data_source import BrokerlessSource
 
 sys.path.insert(0, str(HERE.parent / "tests" / "conformance"))
 import kafka
@@ -51,13 +51,14 @@ TUNED = {
 
 
 class Topic(NamedTuple):
-    """Records of the measured shapes; the bars of a read against the connector's defaults, and tuned."""
+    """Records of the measured shapes; the bars of a read against the connector's defaults, tuned, and in Python."""
 
     records: int
     value_bytes: int
     codec: str
     bar: float
     tuned_bar: float
+    python_bar: float
 
     @property
     def name(self) -> str:
@@ -65,10 +66,10 @@ class Topic(NamedTuple):
 
 
 TOPICS = (
-    Topic(10_000_000, 100, "none", 4, 2),
-    Topic(10_000_000, 100, "zstd", 4, 2),
-    Topic(1_000_000, 1000, "none", 4, 2),
-    Topic(1_000_000, 1000, "zstd", 2.5, 1.6),
+    Topic(10_000_000, 100, "none", 10, 5, 2.7),
+    Topic(10_000_000, 100, "zstd", 6, 4, 2),
+    Topic(1_000_000, 1000, "none", 6, 4, 2),
+    Topic(1_000_000, 1000, "zstd", 2.5, 1.6, 1.4),
 )
 WRITE_BAR, EXPORT_BAR, CORES_BAR = 3, 5, 1.8
 TEXT_BYTES = 64 << 10
@@ -153,8 +154,16 @@ def against(
     return good
 
 
-def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic, scratch: Path) -> bool:
-    """Compare batch reads of a whole topic, also with a source that has its batches ready: what Spark allows."""
+class InPython(BrokerlessSource):
+    """The source in Python workers, in a session that has the jar."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "brokerless_in_python"
+
+
+def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic) -> bool:
+    """Compare batch reads of a whole topic."""
 
     def query(source: str, options: Options) -> Callable[[], object]:
         reader = spark.read.format(source).options(subscribe=topic.name, **options)
@@ -162,29 +171,18 @@ def reading(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topic,
 
     servers = {"kafka.bootstrap.servers": broker.at}
     # The broker checkpoints its high watermark now and then only.
-    ours = query("brokerless", {"path": str(path), "endingOffsets": "latest"})
-    ready = {"file": str(scratch), "tasks": str(PARTITIONS)}
-    _write_batches(bl.LogDirs(path).log(topic.name, 0), scratch)
-    spark.dataSource.register(Prebuilt)
+    files = {"path": str(path), "endingOffsets": "latest"}
+    spark.dataSource.register(InPython)
+    ours = query("brokerless", files)
     rivals = {
         "connector": (query("kafka", servers), topic.bar),
         "connector, tuned": (query("kafka", servers | TUNED), topic.tuned_bar),
+        "in Python": (query(InPython.name(), files), topic.python_bar),
     }
-    limit = query("prebuilt", ready)
-    for do in (ours, *(do for do, _ in rivals.values()), limit) if topic is TOPICS[0] else ():
+    for do in (ours, *(do for do, _ in rivals.values())) if topic is TOPICS[0] else ():
         for _ in range(WARM_UP):
             do()
-    good = against(f"read {topic.name}", ours, rivals, ("ready batches", limit))
-    scratch.unlink()
-    return good
-
-
-def _write_batches(log: bl.Log, to: Path) -> None:
-    """Write a partition's rows as Spark gets them to an Arrow file. All partitions are alike."""
-    reader = SparkReader(log.plan(end_offset="latest"), COLUMNS)
-    with pa.ipc.new_file(str(to), reader.schema) as sink:
-        for rows in reader:
-            sink.write_batch(rows)
+    return against(f"read {topic.name}", ours, rivals)
 
 
 def cheap_rows(spark: SparkSession, topic: Topic) -> DataFrame:
@@ -232,7 +230,7 @@ def exporting(spark: SparkSession, broker: kafka.Broker, path: Path, topic: Topi
     def ours() -> None:
         shutil.rmtree(scratch / "ours", ignore_errors=True)
         options = {"endingOffsets": "latest", "columns": ",".join(COLUMNS)}
-        export(spark, str(path), str(scratch / "ours"), topics=[topic.name], options=options)
+        brokerless.spark.export(spark, str(path), str(scratch / "ours"), topics=[topic.name], options=options)
 
     def theirs() -> None:
         reader = spark.read.format("kafka").options(subscribe=topic.name, **{"kafka.bootstrap.servers": broker.at})
@@ -290,7 +288,7 @@ def main() -> bool:
     """Measure reads and writes of every topic."""
     path, good = log_dir(), []
     kafka.JAVA = ("java", "-Xmx1g")
-    spark = session(jars=sorted(map(str, JARS.glob("*.jar"))))
+    spark = session(jars=[*sorted(map(str, JARS.glob("*.jar"))), brokerless.spark.jar()])
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         # What it writes goes with it.
         served = Path(scratch) / "served"
@@ -298,7 +296,7 @@ def main() -> bool:
         indexes = {"log_index_size_max_bytes": bl.TopicConfig().segment_index_bytes}
         with kafka.Broker(served, log=Path(scratch) / "broker.log", **indexes) as broker:
             client = kafka.Client()
-            good += [reading(spark, broker, served, topic, Path(scratch) / "rows.arrow") for topic in TOPICS]
+            good += [reading(spark, broker, served, topic) for topic in TOPICS]
             good += [exporting(spark, broker, served, topic, Path(scratch) / "exported") for topic in TOPICS]
             good += [writing(spark, broker, client, topic, Path(scratch) / "written") for topic in TOPICS[:2]]
             client.close()

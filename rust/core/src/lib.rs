@@ -83,6 +83,6 @@ pub use write::batch_builder::{
 };
 pub use write::encode::{BatchLimits, BatchWriter, SourceFields};
 pub use write::end_transaction_marker::end_transaction_marker;
-pub use write::fast_encode::{PlainColumn, PlainHeaders, PlainRows};
+pub use write::fast_encode::{PlainColumn, PlainHeaders, PlainRow, PlainRows};
 pub use write::kraft::kraft_snapshot;
 pub use write::partitioner::{Partitioner, murmur2, partition_for_key};

@@ -181,20 +181,16 @@ impl PartWriter {
         let numbered = |error: Error| TaskError::value(format!("row {number}: {}", error.message));
         let index = self.topic_of(self.fields.topic(row)?)?;
         let given = self.fields.partition(row).map_err(numbered)?;
-        let mut record = self
-            .fields
-            .record(row, now, &mut self.headers)
-            .map_err(numbered)?;
-        let mut source = None;
-        if self.task.staging.encoding.keep_offsets {
-            let (offset, fields) = self.fields.source(row).map_err(numbered)?;
-            record.offset = offset;
-            source = Some(fields);
-        }
+        let keeps_offsets = self.task.staging.encoding.keep_offsets;
+        let plain = match keeps_offsets {
+            true => None,
+            false => self.fields.plain(row, now).map_err(numbered)?,
+        };
+        let key = self.fields.key(row).map_err(numbered)?;
         let Some(topic) = self.topics.get_mut(index) else {
             return Ok(()); // `topic_of` returns the place of a topic.
         };
-        let partition = topic.partitioner.choose(given, record.key, row.size())?;
+        let partition = topic.partitioner.choose(given, key, row.size())?;
         let open = match topic.parts.entry(partition) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(room) => {
@@ -202,11 +198,18 @@ impl PartWriter {
                 room.insert(self.files.create(among, partition, &self.task.staging)?)
             }
         };
-        match source {
-            None => open.batches.push(record).map_err(numbered)?,
-            Some(fields) => {
+        if !plain.is_some_and(|plain| open.batches.push_plain_row(&plain)) {
+            let mut record = self
+                .fields
+                .record(row, now, &mut self.headers)
+                .map_err(numbered)?;
+            if keeps_offsets {
+                let (offset, fields) = self.fields.source(row).map_err(numbered)?;
+                record.offset = offset;
                 open.keep(&record, fields)?;
                 open.batches.push_at(&record, fields).map_err(numbered)?;
+            } else {
+                open.batches.push(record).map_err(numbered)?;
             }
         }
         open.part.records += 1;
@@ -219,6 +222,8 @@ impl PartWriter {
         let staging = &self.task.staging;
         let name = match (name, &staging.topic) {
             (Some(name), _) => name,
+            // All rows of a write go to its one topic, or each names its own.
+            (None, Some(_)) if !self.topics.is_empty() => return Ok(0),
             (None, Some(topic)) => topic.as_bytes(),
             (None, None) => {
                 return Err(TaskError::value(

@@ -1,7 +1,8 @@
 //! The fields of a row of Spark that make a record, checked as `brokerless._native.RecordRows` checks columns.
 
 use brokerless_core::{
-    Error, Headers, HeadersBuffer, NewRecord, Result, SourceFields, TimestampType, check_timestamp,
+    Error, Headers, HeadersBuffer, NewRecord, PlainRow, Result, SourceFields, TimestampType,
+    check_timestamp,
 };
 
 use crate::unsafe_rows::UnsafeRow;
@@ -44,6 +45,24 @@ impl RowFields {
         self.topic.is_some()
     }
 
+    /// The row for the fast way to encode it; None if it is for [`Self::record`].
+    #[inline]
+    pub(crate) fn plain<'a>(&self, row: &UnsafeRow<'a>, now: i64) -> Result<Option<PlainRow<'a>>> {
+        let headers = at(self.headers, |field| row.bytes(field))?;
+        let value = at(self.value, |field| row.bytes_onwards(field))?;
+        let (Some(value), None) = (value, headers) else {
+            return Ok(None);
+        };
+        Ok(Some(PlainRow {
+            key: at(self.key, |field| row.bytes_onwards(field))?,
+            value,
+            timestamp: match self.timestamp {
+                Some(_) => self.timestamp(row)?.unwrap_or(now),
+                None => now,
+            },
+        }))
+    }
+
     pub(crate) fn has_timestamp(&self) -> bool {
         self.timestamp.is_some()
     }
@@ -52,6 +71,11 @@ impl RowFields {
         at(self.topic, |field| row.bytes(field))
     }
 
+    pub(crate) fn key<'a>(&self, row: &UnsafeRow<'a>) -> Result<Option<&'a [u8]>> {
+        at(self.key, |field| row.bytes(field))
+    }
+
+    #[inline]
     pub(crate) fn partition(&self, row: &UnsafeRow<'_>) -> Result<Option<i32>> {
         let partition = at(self.partition, |field| row.int(field))?;
         match partition {
@@ -103,7 +127,7 @@ impl RowFields {
         Ok(NewRecord {
             offset: 0,
             timestamp,
-            key: at(self.key, |field| row.bytes(field))?,
+            key: self.key(row)?,
             value: at(self.value, |field| row.bytes(field))?,
             headers,
         })

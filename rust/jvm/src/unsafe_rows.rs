@@ -35,13 +35,13 @@ impl<'a> Iterator for UnsafeRows<'a> {
         let block = std::mem::take(&mut self.rest);
         let sized = || {
             let size = usize::try_from(word(block, 0)?).ok()?;
-            let bytes = block.get(WORD..)?.get(..size)?;
-            Some((bytes, block.get(WORD + size..)?))
+            let onwards = block.get(WORD..)?;
+            Some((onwards, size, onwards.get(size..)?))
         };
         Some(match sized() {
-            Some((bytes, rest)) => {
+            Some((onwards, size, rest)) => {
                 self.rest = rest;
-                Ok(UnsafeRow::new(bytes, self.fields))
+                Ok(UnsafeRow::new(onwards, size, self.fields))
             }
             None => Err(damaged()),
         })
@@ -52,14 +52,18 @@ impl<'a> Iterator for UnsafeRows<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct UnsafeRow<'a> {
     bytes: &'a [u8],
+    /// The row and the bytes behind it.
+    onwards: &'a [u8],
     /// Where the words of the fields begin.
     start: usize,
 }
 
 impl<'a> UnsafeRow<'a> {
-    fn new(bytes: &'a [u8], fields: usize) -> Self {
+    /// The row of `size` bytes that `onwards` begins with.
+    fn new(onwards: &'a [u8], size: usize, fields: usize) -> Self {
         Self {
-            bytes,
+            bytes: onwards.get(..size).unwrap_or_default(),
+            onwards,
             start: bits_size(fields),
         }
     }
@@ -89,6 +93,18 @@ impl<'a> UnsafeRow<'a> {
         self.field(field)?
             .map(|place| placed(self.bytes, place))
             .transpose()
+    }
+
+    /// The bytes from a string or binary on, also behind the row, and its length; None: it is null.
+    #[inline]
+    pub(crate) fn bytes_onwards(&self, field: usize) -> Result<Option<(&'a [u8], usize)>> {
+        let Some(place) = self.field(field)? else {
+            return Ok(None);
+        };
+        let length = placed(self.bytes, place)?.len();
+        let (offset, _) = halves(place);
+        let onwards = self.onwards.get(offset..).ok_or_else(damaged)?;
+        Ok(Some((onwards, length)))
     }
 
     /// An array of structs of this many fields; None: it is null.
@@ -145,8 +161,10 @@ impl<'a> Iterator for Structs<'a> {
             .get(WORD..)
             .and_then(|bits| is_null(bits, element))
             .zip(word(self.bytes, position));
-        let of_place =
-            |place| placed(self.bytes, place).map(|bytes| Some(UnsafeRow::new(bytes, self.fields)));
+        let of_place = |place| {
+            placed(self.bytes, place)
+                .map(|bytes| Some(UnsafeRow::new(bytes, bytes.len(), self.fields)))
+        };
         let result = match found {
             None => Err(damaged()),
             Some((true, _)) => Ok(None),
@@ -176,9 +194,15 @@ fn is_null(bits: &[u8], field: usize) -> Option<bool> {
     Some(bits >> (field % 64) & 1 == 1)
 }
 
+/// The offset and the size in the word of a field.
+#[inline]
+fn halves(place: i64) -> (usize, usize) {
+    ((place >> 32) as u32 as usize, place as u32 as usize)
+}
+
 #[inline]
 fn placed(bytes: &[u8], place: i64) -> Result<&[u8]> {
-    let (offset, size) = ((place >> 32) as u32 as usize, place as u32 as usize);
+    let (offset, size) = halves(place);
     let placed = bytes.get(offset..).and_then(|bytes| bytes.get(..size));
     placed.ok_or_else(damaged)
 }
@@ -213,7 +237,11 @@ mod tests {
         let mut found = Vec::new();
         for row in UnsafeRows::new(block, 2) {
             let row = row?;
-            found.push(row.bytes(0)?.map(<[u8]>::to_vec));
+            let field = row.bytes(0)?;
+            if let Some((onwards, length)) = row.bytes_onwards(0)? {
+                assert_eq!(onwards.get(..length), field);
+            }
+            found.push(field.map(<[u8]>::to_vec));
             for of_array in row.structs(1, 2)?.into_iter().flatten() {
                 let Some(of_array) = of_array? else { continue };
                 for field in 0..2 {
@@ -255,11 +283,12 @@ mod tests {
     fn a_long_of_all_bits_and_an_int_of_half_of_them() {
         let word = i64::MIN + 5;
         let row = [0u64.to_ne_bytes(), word.to_ne_bytes()].concat();
-        let row = UnsafeRow::new(&row, 1);
+        let row = UnsafeRow::new(&row, row.len(), 1);
         assert_eq!(row.long(0).unwrap(), Some(word));
         let half = [0u64.to_ne_bytes(), [7, 0, 0, 0, 9, 9, 9, 9]].concat();
         let expected = i32::from_ne_bytes([7, 0, 0, 0]);
-        assert_eq!(UnsafeRow::new(&half, 1).int(0).unwrap(), Some(expected));
-        assert!(UnsafeRow::new(&half, 1).long(1).is_err());
+        let row = UnsafeRow::new(&half, half.len(), 1);
+        assert_eq!(row.int(0).unwrap(), Some(expected));
+        assert!(row.long(1).is_err());
     }
 }

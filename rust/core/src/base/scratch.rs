@@ -49,6 +49,7 @@ impl ScratchBuffer {
     }
 
     /// Returns the memory behind the written bytes, at least `n` bytes of old content.
+    #[inline]
     pub(crate) fn spare(&mut self, n: usize) -> &mut [u8] {
         if n > self.bytes.len() - self.filled {
             self.grow(self.filled + n);
@@ -57,6 +58,7 @@ impl ScratchBuffer {
     }
 
     /// Counts the next `n` bytes as written.
+    #[inline]
     pub(crate) fn fill(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.bytes.len());
     }

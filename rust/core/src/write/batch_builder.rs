@@ -13,7 +13,7 @@ use crate::format::compression::{Codec, Compressor};
 use crate::format::message::NewMessage;
 use crate::format::record::{self, Headers, Record};
 pub use crate::write::batch_options::BatchOptions;
-use crate::write::fast_encode::{self, PlainRows};
+use crate::write::fast_encode::{self, OpenBatch, PlainRow, PlainRows};
 
 /// The largest batch. Its length and its position in a segment are stored in 32 bits.
 const MAX_BYTES: usize = i32::MAX as usize;
@@ -154,39 +154,68 @@ impl BatchBuilder {
         limit: usize,
         max_count: i32,
     ) -> usize {
-        let (Some(base_timestamp), Ok(offset_delta), 2) = (
-            self.base_timestamp,
-            self.offset_delta(self.last_offset),
-            self.options.magic,
-        ) else {
+        let Some(mut batch) = self.open_batch() else {
             return 0;
         };
         let most = max_count.saturating_sub(self.records_count).max(0) as usize;
-        let records = self.uncompressed_size();
-        let mut batch = fast_encode::OpenBatch {
-            records,
-            offset_delta,
-            base_timestamp,
-            max_timestamp: self.max_timestamp,
-        };
+        let is_compressed = self.options.is_compressed();
+        let (ratio, left) = (self.ratio, left_for_records(limit));
         let room = self.buffer.spare(fast_encode::SCRATCH_BYTES);
-        let taken = if self.options.is_compressed() {
-            let ratio = self.ratio;
-            let has_room = |records, size| {
-                let so_far = BATCH_OVERHEAD + estimated(records, ratio);
-                so_far < limit && so_far + size <= limit && records + size < MAX_BYTES
-            };
+        let taken = if is_compressed {
+            let has_room = |records, size| has_room_compressed(records, size, ratio, limit);
             fast_encode::append(rows, first, most, room, &mut batch, has_room)
         } else {
-            let left = limit.min(MAX_BYTES).saturating_sub(BATCH_OVERHEAD);
             let has_room = |records, size| records + size <= left;
             fast_encode::append(rows, first, most, room, &mut batch, has_room)
         };
-        self.buffer.fill(batch.records - records);
-        self.records_count += taken as i32;
-        self.last_offset += taken as i64;
-        self.max_timestamp = batch.max_timestamp;
+        self.take_over(&batch, taken as i32);
         taken
+    }
+
+    /// Appends a row as [`Self::append_plain`] does, and returns whether it did.
+    #[inline]
+    pub(crate) fn append_plain_row(
+        &mut self,
+        row: &PlainRow<'_>,
+        limit: usize,
+        max_count: i32,
+    ) -> bool {
+        let Some(mut batch) = self.open_batch() else {
+            return false;
+        };
+        let is_compressed = self.options.is_compressed();
+        let (ratio, left) = (self.ratio, left_for_records(limit));
+        let has_room = |records, size| match is_compressed {
+            true => has_room_compressed(records, size, ratio, limit),
+            false => records + size <= left,
+        };
+        let room = self.buffer.spare(fast_encode::ROW_BYTES);
+        let is_taken = self.records_count < max_count
+            && fast_encode::append_row(row, room, &mut batch, has_room);
+        if is_taken {
+            self.take_over(&batch, 1);
+        }
+        is_taken
+    }
+
+    /// The open batch, if plain rows may follow its last record.
+    #[inline]
+    fn open_batch(&self) -> Option<OpenBatch> {
+        (self.options.magic == 2).then_some(OpenBatch {
+            records: self.uncompressed_size(),
+            offset_delta: self.offset_delta(self.last_offset).ok()?,
+            base_timestamp: self.base_timestamp?,
+            max_timestamp: self.max_timestamp,
+        })
+    }
+
+    /// Counts the plain rows that `batch` has more.
+    #[inline]
+    fn take_over(&mut self, batch: &OpenBatch, taken: i32) {
+        self.buffer.fill(batch.records - self.uncompressed_size());
+        self.records_count += taken;
+        self.last_offset += i64::from(taken);
+        self.max_timestamp = batch.max_timestamp;
     }
 
     /// Sets the last offset of the batch beyond its last record's: compaction drops records, but no offsets.
@@ -488,6 +517,19 @@ pub fn check_header_count(count: usize, magic: i8) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// The bytes of records that a plain batch within `limit` may have.
+#[inline]
+fn left_for_records(limit: usize) -> usize {
+    limit.min(MAX_BYTES).saturating_sub(BATCH_OVERHEAD)
+}
+
+/// Whether a compressed batch with `records` bytes of records has room for `size` more.
+#[inline]
+fn has_room_compressed(records: usize, size: usize, ratio: f32, limit: usize) -> bool {
+    let so_far = BATCH_OVERHEAD + estimated(records, ratio);
+    so_far < limit && so_far + size <= limit && records + size < MAX_BYTES
 }
 
 /// The estimated compressed size of `uncompressed` bytes.

@@ -3,7 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::format::batch::{TimestampType, increment_sequence};
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
-use crate::write::fast_encode::PlainRows;
+use crate::write::fast_encode::{PlainRow, PlainRows};
 
 /// When a batch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,18 @@ impl BatchWriter {
             .append_plain(rows, first, batch_size, max_records);
         self.last_offset = self.last_offset.wrapping_add(taken as i64);
         taken
+    }
+
+    /// Writes a plain row if it fits into the open batch, and returns whether it does. Otherwise it is for [`Self::push`].
+    #[inline]
+    pub fn push_plain_row(&mut self, row: &PlainRow<'_>) -> bool {
+        let limits = self.limits;
+        let is_taken = self.open.is_some()
+            && self
+                .builder
+                .append_plain_row(row, limits.batch_size, limits.max_records);
+        self.last_offset = self.last_offset.wrapping_add(i64::from(is_taken));
+        is_taken
     }
 
     /// Writes a record that keeps its offset. A batch ends where the leader epoch, the timestamp type or the broker's

@@ -12,8 +12,10 @@ use crate::base::primitives::{zigzag32, zigzag64};
 use crate::read::fast_decode::{PREFETCHED, prefetch};
 use headers::RowHeaders;
 
-/// Bytes of scratch memory for one call.
+/// Bytes of scratch memory for rows.
 pub(crate) const SCRATCH_BYTES: usize = 64 << 10;
+/// Bytes of scratch memory for one row.
+pub(crate) const ROW_BYTES: usize = 2 * LONG;
 
 /// The first length that does not fit a varint of two bytes.
 const LONG: usize = 1 << 13;
@@ -57,6 +59,18 @@ pub struct PlainRows<'a> {
     pub timestamps: &'a [i64],
 }
 
+/// A row whose value is not null, without headers. Each field is given with the bytes behind it, and its length: copies
+/// of a constant size may read beyond the field.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainRow<'a> {
+    /// None: null.
+    pub key: Option<(&'a [u8], usize)>,
+    /// The value.
+    pub value: (&'a [u8], usize),
+    /// ms.
+    pub timestamp: i64,
+}
+
 /// The properties of the open batch that are used here.
 #[derive(Debug)]
 pub(crate) struct OpenBatch {
@@ -79,12 +93,10 @@ pub(crate) fn append<F: Fn(usize, usize) -> bool>(
     batch: &mut OpenBatch,
     has_room: F,
 ) -> usize {
-    // Then any plain delta makes a valid timestamp.
-    let offset_delta = usize::try_from(batch.offset_delta).unwrap_or(LONG);
-    if batch.base_timestamp < LONG_DELTA as i64 || offset_delta + 1 >= LONG {
+    let most = most.min(batch.plain_rows());
+    if most == 0 {
         return 0;
     }
-    let most = most.min(LONG - 1 - offset_delta);
     let taken = match (rows.keys, rows.headers) {
         (Some(_), None) => run::<true, false, F>(rows, first, most, room, batch, has_room),
         (None, None) => run::<false, false, F>(rows, first, most, room, batch, has_room),
@@ -94,6 +106,54 @@ pub(crate) fn append<F: Fn(usize, usize) -> bool>(
     .unwrap_or(0);
     batch.offset_delta += taken as i32;
     taken
+}
+
+/// Appends a row as [`append`] does, and returns whether it did.
+#[inline(always)]
+pub(crate) fn append_row(
+    row: &PlainRow<'_>,
+    room: &mut [u8],
+    batch: &mut OpenBatch,
+    has_room: impl Fn(usize, usize) -> bool,
+) -> bool {
+    if batch.plain_rows() == 0 {
+        return false;
+    }
+    let records = batch.records;
+    let timestamp_delta = zigzag64(row.timestamp.wrapping_sub(batch.base_timestamp));
+    let offset_delta = batch.offset_delta as usize + 1;
+    let fits = |size| has_room(records, size);
+    let value = Some(row.value);
+    let size = match row.key {
+        key @ Some(_) => {
+            write_record::<true, false>(key, value, None, timestamp_delta, offset_delta, fits, room)
+        }
+        None => write_record::<false, false>(
+            None,
+            value,
+            None,
+            timestamp_delta,
+            offset_delta,
+            fits,
+            room,
+        ),
+    };
+    let Some(size) = size else { return false };
+    batch.records += size;
+    batch.offset_delta += 1;
+    batch.max_timestamp = batch.max_timestamp.max(row.timestamp);
+    true
+}
+
+impl OpenBatch {
+    /// How many more rows have a plain offset delta, and a valid timestamp for any plain delta.
+    #[inline(always)]
+    fn plain_rows(&self) -> usize {
+        match usize::try_from(self.offset_delta) {
+            Ok(last) if self.base_timestamp >= LONG_DELTA as i64 => (LONG - 1).saturating_sub(last),
+            _ => 0,
+        }
+    }
 }
 
 /// The remaining fields of a column.

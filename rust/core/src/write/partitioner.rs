@@ -69,6 +69,7 @@ impl Partitioner {
 
     /// Chooses the partition of a record of about this many bytes: the one it names; or that of its key; or that of the
     /// batch that is being filled.
+    #[inline]
     pub fn choose(&mut self, given: Option<i32>, key: Option<&[u8]>, bytes: usize) -> Result<i32> {
         match (given, key) {
             (Some(number), _) if self.partitions.binary_search(&number).is_ok() => Ok(number),

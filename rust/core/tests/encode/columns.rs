@@ -1,7 +1,7 @@
 //! Columns in Arrow's layout, which both encoding paths accept.
 
 use brokerless_core::{
-    BatchWriter, HeadersBuffer, NewRecord, PlainColumn, PlainHeaders, PlainRows,
+    BatchWriter, HeadersBuffer, NewRecord, PlainColumn, PlainHeaders, PlainRow, PlainRows,
 };
 
 /// The ends of fields, and their bytes.
@@ -25,6 +25,12 @@ impl Column {
             offsets: &self.0,
             data: &self.1,
         }
+    }
+
+    /// The bytes from the field of a row on, and its length.
+    fn from(&self, row: usize) -> (&[u8], usize) {
+        let start = self.0[row] as usize;
+        (&self.1[start..], self.0[row + 1] as usize - start)
     }
 
     fn get(&self, row: usize) -> &[u8] {
@@ -102,6 +108,44 @@ impl Table {
             value: Some(self.values.get(row)),
             headers: headers.headers(),
         }
+    }
+
+    pub(crate) fn has_headers(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    /// The row as the fast path takes it alone; None if it has headers.
+    fn plain_row(&self, row: usize) -> Option<PlainRow<'_>> {
+        let has_headers = |ends: &Vec<i32>| ends[row] < ends[row + 1];
+        if self
+            .headers
+            .as_ref()
+            .is_some_and(|(ends, ..)| has_headers(ends))
+        {
+            return None;
+        }
+        Some(PlainRow {
+            key: self.keys.as_ref().map(|keys| keys.from(row)),
+            value: self.values.from(row),
+            timestamp: self.times[row],
+        })
+    }
+
+    /// Returns the batches of all rows, and how many took the fast path alone.
+    pub(crate) fn batches_by_row(&self, writer: &mut BatchWriter) -> (Vec<u8>, usize) {
+        let mut taken = 0;
+        let mut headers = HeadersBuffer::default();
+        for row in 0..self.times.len() {
+            let plain = self.plain_row(row);
+            if plain.is_some_and(|plain| writer.push_plain_row(&plain)) {
+                taken += 1;
+            } else {
+                writer.push(self.record(row, &mut headers)).unwrap();
+            }
+        }
+        let (mut bytes, length) = writer.finish(vec![0xee; 1000]).unwrap();
+        bytes.truncate(length);
+        (bytes, taken)
     }
 
     /// Returns the batches of all rows, and how many rows took the fast path.
