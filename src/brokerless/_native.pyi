@@ -564,7 +564,7 @@ def survey(
     is_clean: bool = True,
     limit_offset: int | None = None,
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Find the sound batches of a segment and the damage between them: see `brokerless.log.damage.survey`.
+    """Survey a segment for `brokerless.log.damage.survey`, whose arguments these are.
 
     Returns:
         The fields of `Run` and of `Finding` (without its path), in the order of the file; the offset after the last

@@ -7,8 +7,9 @@ use brokerless_core::{BatchLimits, BatchOptions, BatchWriter, Codec, Compression
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
+use crate::task::check_version;
 
-/// The version of the form. Another one comes from another version of the package on the driver.
+/// The version of the form.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Deserialize)]
@@ -28,13 +29,8 @@ impl WriteTask {
     pub(crate) fn parse(text: &[u8]) -> std::result::Result<Self, TaskError> {
         let task: Self = serde_json::from_slice(text)
             .map_err(|error| TaskError::plain(format!("the write cannot be read: {error}")))?;
-        if task.version == VERSION {
-            return Ok(task);
-        }
-        Err(TaskError::plain(format!(
-            "the write has version {}, expected {VERSION}: driver and executors need the same jar",
-            task.version
-        )))
+        check_version("write", task.version, VERSION)?;
+        Ok(task)
     }
 }
 
