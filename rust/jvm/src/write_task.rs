@@ -11,6 +11,8 @@ use crate::task::check_version;
 
 /// The version of the form.
 const VERSION: u32 = 1;
+/// The most partitions of a topic: see `brokerless.layout.file_names`.
+const MOST_PARTITIONS: i32 = 100_000;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct WriteTask {
@@ -30,7 +32,12 @@ impl WriteTask {
         let task: Self = serde_json::from_slice(text)
             .map_err(|error| TaskError::plain(format!("the write cannot be read: {error}")))?;
         check_version("write", task.version, VERSION)?;
-        Ok(task)
+        match task.staging.others {
+            Some(others) if !(1..=MOST_PARTITIONS).contains(&others) => Err(TaskError::value(
+                format!("{others} partitions: 1 to {MOST_PARTITIONS} are allowed"),
+            )),
+            _ => Ok(task),
+        }
     }
 }
 
