@@ -31,15 +31,16 @@ demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 
 check: setup  ## the quick loop: formats and ruff's rules, the core's tests without fuzzing, tests/unit without the slow ones
 	.venv/bin/ruff check --quiet && .venv/bin/ruff format --check --quiet && cargo fmt --check
-	cargo test --profile checked --quiet --package brokerless-core --lib $(CORE_TESTS)
+	cargo test --profile checked --quiet $(CRATES) --lib $(CORE_TESTS)
 	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
 
-CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
+CRATES := --package brokerless-core --package brokerless-jvm
+CORE_TESTS := $(addprefix --test ,$(filter-out data support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
 test: test-core test-oldest test-python test-jar  ## the whole suite; golden reads and streams also on the oldest Spark, and reads also in the JVM
 
 test-core: setup
-	cargo test --profile checked --quiet --package brokerless-core
+	cargo test --profile checked --quiet $(CRATES)
 
 test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
@@ -76,9 +77,9 @@ fuzz: setup  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS 
 # What `produce` and `Producer.send` take; they are Python's and pyarrow's too, which nothing guides through.
 INPUTS = directory=$$(mktemp -d) && .venv/bin/python tests/hostile_inputs.py $$directory --seed $$(date +%s) --seconds $(or $(FUZZ_SECONDS),600) || { echo "the input is $$directory/input" >&2; false; }
 
-sanitize:  ## the core's tests under the address sanitizer, and the unsafe part of it under Miri; needs nightly Rust
+sanitize:  ## the tests of the core and of its part in the JVM under the address sanitizer, and the core's unsafe part under Miri; needs nightly Rust
 	@tools/prerequisites nightly
-	$(UNSANITIZED_C) RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checked --quiet --package brokerless-core --target $(NATIVE) --target-dir target/sanitize
+	$(UNSANITIZED_C) RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checked --quiet $(CRATES) --target $(NATIVE) --target-dir target/sanitize
 	cargo +nightly miri test --package brokerless-core --test records both_ways
 
 # gcc's own sanitizer would report a stack use in zstd that is none.
@@ -120,7 +121,7 @@ $(JAR): .venv/.developed tools/jar $(shell find java rust/jvm -type f)
 	tools/jar "$$(.venv/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')/jars" $@
 
 target/checked/.compiled: $(RUST) | prerequisites
-	cargo test --profile checked --quiet --package brokerless-core --no-run && touch $@
+	cargo test --profile checked --quiet $(CRATES) --no-run && touch $@
 
 # A wheel, not an editable install: what users get is what this one tests.
 .venv-oldest/.installed: .venv/.developed $(JAR) constraints-oldest.txt $(shell find src -name '*.py')

@@ -41,6 +41,7 @@ __all__ = [
     "LocalFile",
     "LogDump",
     "OffsetIndex",
+    "Partitioner",
     "ProducerReplay",
     "Producers",
     "RecordRows",
@@ -69,7 +70,6 @@ __all__ = [
     "json_lines",
     "json_rows",
     "kraft_snapshot",
-    "partition_for_keys",
     "place_headers",
     "producer_snapshot",
     "row_schema",
@@ -281,19 +281,50 @@ def end_transaction_marker(
         ValueError: the producer id or epoch is missing.
     """
 
-def partition_for_keys(keys: pa.Array[Any], partitions: int) -> pa.Int32Array:
-    """Return the partition to which Kafka's producers send each key: murmur2, modulo the number of partitions.
+@final
+class Partitioner:
+    """A partitioner of one topic: see `brokerless.produce.partitioner.Partitioner`. Not thread-safe.
 
     Args:
-        keys: binary or string.
-        partitions: the number of partitions.
-
-    Returns:
-        0 to partitions - 1; -1 for a null key, whose partition the sender chooses.
+        topic: the topic's name, for error messages.
+        partitions: the topic's partitions in this directory, ascending.
+        batch_size: bytes of a batch.
+        seed: decides in which order partitions get rows without a key.
 
     Raises:
-        ValueError: there are no partitions, keys have another type, or a key lies outside the memory that pyarrow has.
+        ValueError: there are no partitions.
     """
+
+    def __new__(cls, topic: str, partitions: Sequence[int], batch_size: int, seed: int) -> Self: ...
+    def check(self, partitions: pa.Array[Any] | None, keys: pa.Array[Any] | None) -> None:
+        """Refuse rows for which `choose` would find no partition.
+
+        Args:
+            partitions: int32, the partitions that rows name; None: no row names one.
+            keys: binary or string; None: no row has a key.
+
+        Raises:
+            ValueError: a partition is not here; or a key decides, and not all partitions are here; or a column has
+                another type, or lies outside the memory that pyarrow has.
+        """
+
+    def choose(
+        self, partitions: pa.Array[Any] | None, keys: pa.Array[Any] | None, rows: int, row_bytes: int
+    ) -> pa.Int32Array:
+        """Choose the partition of each row.
+
+        A row goes to the partition that it names; or else to that of its key's murmur2 hash; or else to the partition
+        whose batch is being filled.
+
+        Args:
+            partitions: see `check`.
+            keys: see `check`.
+            rows: the number of rows.
+            row_bytes: about how many bytes of a batch a row fills.
+
+        Raises:
+            ValueError: see `check`.
+        """
 
 def scan(
     data: _Data, position: int = 0, check_crcs: bool = False, max_batches: int = ...
@@ -564,7 +595,7 @@ def survey(
     is_clean: bool = True,
     limit_offset: int | None = None,
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Find the sound batches of a segment and the damage between them: see `brokerless.log.damage.survey`.
+    """Survey a segment for `brokerless.log.damage.survey`, whose arguments these are.
 
     Returns:
         The fields of `Run` and of `Finding` (without its path), in the order of the file; the offset after the last

@@ -3,29 +3,10 @@ package brokerless.spark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
-/** Numbers of at most 32 bits, each in 32, and a byte for each that says whether it is null, unless none is. */
-final class IntsVector extends NativeVector {
-  private long values;
-  private long nulls;
-
+/** Numbers of at most 32 bits, each in 32. */
+final class IntsVector extends NumbersVector {
   IntsVector(DataType type) {
     super(type);
-  }
-
-  @Override
-  void show(long[] addresses, int first) {
-    values = addresses[first];
-    nulls = addresses[first + 1];
-  }
-
-  @Override
-  public boolean hasNull() {
-    return nulls != 0;
-  }
-
-  @Override
-  public boolean isNullAt(int row) {
-    return nulls != 0 && Platform.getByte(null, nulls + row) != 0;
   }
 
   @Override

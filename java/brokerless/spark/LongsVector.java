@@ -3,29 +3,10 @@ package brokerless.spark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
-/** 64-bit numbers, and a byte for each that says whether it is null, unless none is. */
-final class LongsVector extends NativeVector {
-  private long values;
-  private long nulls;
-
+/** 64-bit numbers. */
+final class LongsVector extends NumbersVector {
   LongsVector(DataType type) {
     super(type);
-  }
-
-  @Override
-  void show(long[] addresses, int first) {
-    values = addresses[first];
-    nulls = addresses[first + 1];
-  }
-
-  @Override
-  public boolean hasNull() {
-    return nulls != 0;
-  }
-
-  @Override
-  public boolean isNullAt(int row) {
-    return nulls != 0 && Platform.getByte(null, nulls + row) != 0;
   }
 
   @Override

@@ -117,6 +117,15 @@ fn a_count_without_records_takes_no_memory() {
 }
 
 #[test]
+fn a_negative_count_is_refused_as_the_records_are() {
+    let lie = batch(0, 0, i32::MIN, i32::MAX, b"");
+    let mut fetch = Fetch::new(Selection::new(&[]), true, 1 << 20);
+    fetch.by_headers = true;
+    let header = Header::parse(&lie, 0).unwrap().unwrap();
+    assert!(fetch.batch(&header, &lie, &mut Columns::default()).is_err());
+}
+
+#[test]
 fn a_least_timestamp_leaves_out_whole_batches_only() {
     let log = [of_deltas(0, 0, &[0, 1], 1), of_deltas(2, 0, &[0], 0)].concat();
     let rows = |min_timestamp| {

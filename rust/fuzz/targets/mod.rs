@@ -2,7 +2,7 @@
 //!
 //! Every target gives a value or an error. It never panics, and it never takes more memory than [`MAX_MEMORY`] for inputs of
 //! up to [`MAX_INPUT`] bytes. The comment of each target says what else holds. `cargo fuzz` runs these functions, and so does
-//! the test `rust/core/tests/fuzz`, which also measures the memory.
+//! the test `rust/jvm/tests/fuzz`, which also measures the memory.
 
 // Each of their users needs only some items.
 #![allow(dead_code)]
@@ -13,6 +13,7 @@ mod decode;
 mod dump;
 mod indexes;
 mod rewrite;
+mod spark;
 mod survey;
 mod walk;
 
@@ -37,7 +38,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 21] = [
+pub(crate) const TARGETS: [Target; 24] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -59,6 +60,9 @@ pub(crate) const TARGETS: [Target; 21] = [
     target("compact", "log", rewrite::compact),
     target("survey", "log", survey::survey),
     target("split", "log", survey::split),
+    target("task", "task", spark::task),
+    target("write_task", "write_task", spark::write_task),
+    target("rows", "rows", spark::rows),
 ];
 
 /// Runs the target of a name.

@@ -1,28 +1,29 @@
+//! Fuzz targets of surveys of damage, and of reads of one split.
+
 use brokerless_core::{
-    Columns, DecodeOptions, Missing, Part, SegmentFiles, Split, SplitReader, Step, Survey,
-    SurveyedSegment,
+    Columns, DecodeOptions, Header, Missing, Part, SegmentFiles, Split, SplitReader, Step, Survey,
+    SurveyedSegment, crc32c,
 };
 
 use super::MAX_BATCH_BYTES;
 
-/// The segment ends at a limit, or is the last one: by the first byte.
-fn segment(data: &[u8]) -> (SurveyedSegment, &[u8]) {
-    let (options, data) = data.split_first().unwrap_or((&0, data));
-    let limit = i64::from(options >> 4) * 16;
-    let segment = SurveyedSegment {
+/// The checksum of the bytes decides whether the segment ends at a limit or is the last one, and what of it is checked.
+fn segment(data: &[u8]) -> SurveyedSegment {
+    let options = crc32c(data);
+    let limit = i64::from(options >> 4 & 15) * 16;
+    SurveyedSegment {
         base_offset: 0,
         following_offset: (options & 1 != 0).then_some(limit),
         limit_offset: (options & 2 != 0).then_some(limit),
         end: data.len() as u64,
         check_crcs: options & 4 != 0,
         is_clean: options & 8 != 0,
-    };
-    (segment, data)
+    }
 }
 
 /// Parts lie in the file, runs follow each other, and no finding ends before it starts.
 pub(crate) fn survey(data: &[u8]) {
-    let (segment, data) = segment(data);
+    let segment = segment(data);
     let Ok(found) = Survey::of(&data, segment) else {
         return;
     };
@@ -57,12 +58,79 @@ impl SegmentFiles for NoIndex {
     }
 }
 
-/// A read ends, and the offsets of its rows rise from chunk to chunk.
+/// What a read gave.
+#[derive(Debug, PartialEq)]
+struct Rows {
+    offsets: Vec<i64>,
+    timestamps: Vec<i64>,
+    /// Headers of batches, and how many rows each has.
+    batches: Vec<(Header, usize)>,
+}
+
+impl Rows {
+    /// The rows, each with the header of its batch.
+    fn each(&self) -> impl Iterator<Item = (&Header, i64, i64)> {
+        let headers = self.batches.iter();
+        let headers = headers.flat_map(|(header, rows)| std::iter::repeat_n(header, *rows));
+        let rows = self.offsets.iter().zip(&self.timestamps);
+        headers
+            .zip(rows)
+            .map(|(header, row)| (header, *row.0, *row.1))
+    }
+
+    /// Whether headers say of records what is true. A checksum cannot tell.
+    fn have_true_headers(&self) -> bool {
+        self.offsets.is_sorted_by(|a, b| a < b)
+            && self.each().all(|(header, offset, timestamp)| {
+                let is_inside = (header.base_offset..=header.last_offset()).contains(&offset);
+                header.magic < 2 || is_inside && timestamp <= header.max_timestamp
+            })
+    }
+}
+
+/// Reads all rows; None if some are lost or damaged.
+fn read(data: &[u8], split: &Split, options: DecodeOptions) -> Option<Rows> {
+    let mut reader = SplitReader::new(split.clone(), Some(data), true, NoIndex, options).ok()?;
+    let mut read = Rows {
+        offsets: Vec::new(),
+        timestamps: Vec::new(),
+        batches: Vec::new(),
+    };
+    let mut is_sound = true;
+    while let Some(step) = reader.step().ok()? {
+        let Step::Rows = step else {
+            is_sound = false;
+            continue;
+        };
+        let columns = reader.columns();
+        assert!(columns.rows() > 0);
+        read.offsets.extend(columns.offsets.iter().flatten());
+        read.timestamps.extend(columns.timestamps.iter().flatten());
+        for batch in &columns.batches {
+            match read.batches.last_mut() {
+                // A large batch comes in parts.
+                Some((last, rows)) if last.position == batch.header.position => *rows += batch.rows,
+                _ => read.batches.push((batch.header, batch.rows)),
+            }
+        }
+        columns.clear();
+    }
+    is_sound.then_some(read)
+}
+
+/// A read ends. If headers are true, then rows made from headers alone are those of the records, and a least timestamp
+/// leaves out only rows below it.
 pub(crate) fn split(data: &[u8]) {
-    let (segment, data) = segment(data);
+    let segment = segment(data);
+    let range = crc32c(data) >> 8;
+    let start_offset = i64::from(range & 31);
     let split = Split {
         end_position: segment.end,
-        end_offset: i64::MAX,
+        start_offset,
+        end_offset: match range >> 5 & 63 {
+            length if length < 48 => start_offset + i64::from(length),
+            _ => i64::MAX,
+        },
         limit_offset: segment.limit_offset,
         following_offset: segment.following_offset,
         file_size: segment.following_offset.map(|_| segment.end),
@@ -70,25 +138,49 @@ pub(crate) fn split(data: &[u8]) {
         ends_segment: true,
         ..Split::default()
     };
-    let mut columns = Columns::default();
-    columns.offsets = Some(Vec::new());
-    columns.keys = Some(Default::default());
-    columns.headers = Some(Default::default());
-    let options = DecodeOptions {
+    let options = |columns, by_headers, min_timestamp| DecodeOptions {
         columns,
         check_crcs: segment.check_crcs,
         chunk: (1000, 64 << 10),
         max_batch_bytes: MAX_BATCH_BYTES,
-        by_headers: false,
-        min_timestamp: i64::MIN,
+        by_headers,
+        min_timestamp,
     };
-    let Ok(mut reader) = SplitReader::new(split, Some(data), true, NoIndex, options) else {
+    let columns = || {
+        let mut columns = Columns::default();
+        columns.offsets = Some(Vec::new());
+        columns.timestamps = Some(Vec::new());
+        columns.keys = Some(Default::default());
+        columns.headers = Some(Default::default());
+        columns
+    };
+    let of_all = Split {
+        start_offset: i64::MIN,
+        end_offset: i64::MAX,
+        ..split.clone()
+    };
+    let all = read(data, &of_all, options(columns(), false, i64::MIN));
+    let whole = read(data, &split, options(columns(), false, i64::MIN));
+    let mut offsets = Columns::default();
+    offsets.offsets = Some(Vec::new());
+    let by_headers = read(data, &split, options(offsets, true, i64::MIN));
+    let counted = read(data, &split, options(Columns::default(), true, i64::MIN));
+    if !all.is_some_and(|all| all.have_true_headers()) {
+        return;
+    }
+    let whole = whole.unwrap();
+    let (by_headers, counted) = (by_headers.unwrap(), counted.unwrap());
+    assert_eq!(by_headers.offsets, whole.offsets);
+    assert_eq!(by_headers.batches, whole.batches);
+    assert_eq!(counted.batches, whole.batches);
+
+    let Some(&least) = whole.timestamps.get(whole.timestamps.len() / 2) else {
         return;
     };
-    while let Ok(Some(step)) = reader.step() {
-        if let Step::Rows = step {
-            assert!(reader.columns().rows() > 0);
-            reader.columns().clear();
-        }
-    }
+    let late = read(data, &split, options(columns(), true, least)).unwrap();
+    let wanted = |rows: &Rows| -> Vec<i64> {
+        let late = rows.each().filter(|&(_, _, timestamp)| timestamp >= least);
+        late.map(|(_, offset, _)| offset).collect()
+    };
+    assert_eq!(wanted(&late), wanted(&whole));
 }

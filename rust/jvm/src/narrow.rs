@@ -48,28 +48,26 @@ pub fn narrow(tasks: &[Vec<u8>], bounds: &[u8]) -> Result<Vec<Vec<u8>>, TaskErro
         .iter()
         .map(|task| Task::parse(task))
         .collect::<Result<Vec<_>, _>>()?;
-    let following: Vec<Option<TaskSplit>> = {
-        let splits: Vec<_> = tasks.iter().flat_map(|task| &task.splits).collect();
-        let next = splits
-            .iter()
-            .skip(1)
-            .map(|&next| Some(next.clone()))
-            .chain([None]);
-        splits
-            .iter()
-            .zip(next)
-            .map(|(split, next)| next.filter(|next| next.path == split.path))
-            .collect()
-    };
-    let mut following = following.into_iter();
-    for task in &mut tasks {
-        let splits = std::mem::take(&mut task.splits);
-        for mut split in splits {
-            let next = following.next().flatten();
-            if keeps(&mut split, next.as_ref(), &bounds) {
-                task.splits.push(split);
-            }
+    let planned: Vec<_> = tasks
+        .iter_mut()
+        .map(|task| std::mem::take(&mut task.splits))
+        .collect();
+    let numbered = |(task, splits): (usize, Vec<_>)| splits.into_iter().map(move |s| (task, s));
+    let mut splits = planned
+        .into_iter()
+        .enumerate()
+        .flat_map(numbered)
+        .peekable();
+    while let Some((task, mut split)) = splits.next() {
+        let next = splits.peek().map(|(_, next)| next);
+        let next = next.filter(|next: &&TaskSplit| next.path == split.path);
+        if keeps(&mut split, next, &bounds)
+            && let Some(task) = tasks.get_mut(task)
+        {
+            task.splits.push(split);
         }
+    }
+    for task in &mut tasks {
         task.min_timestamp = bounds.min_timestamp;
         task.limit = bounds.limit;
     }

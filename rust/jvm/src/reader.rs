@@ -127,7 +127,7 @@ impl TaskReader {
     }
 
     /// Where the columns of the last rows lie, in the order of their names. Valid until the next rows.
-    pub(crate) fn addresses(&mut self) -> impl Iterator<Item = Addresses> {
+    pub fn addresses(&mut self) -> impl Iterator<Item = Addresses> {
         let nulls = &mut self.null_timestamps;
         let split = &mut self.split;
         self.columns

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
 
-/// The version of the form. Another one comes from another version of the package on the driver.
+/// The version of the form.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -21,17 +21,22 @@ pub(crate) struct Task {
     pub(crate) splits: Vec<TaskSplit>,
 }
 
+/// Refuses what another version of the package on the driver has written. `form` is what it is called.
+pub(crate) fn check_version(form: &str, found: u32, expected: u32) -> Result<(), TaskError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(TaskError::plain(format!(
+        "the {form} has version {found}, expected {expected}: driver and executors need the same jar"
+    )))
+}
+
 impl Task {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, TaskError> {
         let task: Self = serde_json::from_slice(text)
             .map_err(|error| TaskError::plain(format!("the task cannot be read: {error}")))?;
-        if task.version == VERSION {
-            return Ok(task);
-        }
-        Err(TaskError::plain(format!(
-            "the task has version {}, expected {VERSION}: driver and executors need the same jar",
-            task.version
-        )))
+        check_version("task", task.version, VERSION)?;
+        Ok(task)
     }
 
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, TaskError> {

@@ -117,6 +117,7 @@ impl<'a> UnsafeRow<'a> {
             bytes,
             length: length.ok_or_else(damaged)?,
             next: 0,
+            left: bytes.len(),
             fields,
         }))
     }
@@ -142,6 +143,8 @@ pub(crate) struct Structs<'a> {
     bytes: &'a [u8],
     length: usize,
     next: usize,
+    /// No struct lies in another: all of them together take at most the bytes of the array.
+    left: usize,
     fields: usize,
 }
 
@@ -161,9 +164,10 @@ impl<'a> Iterator for Structs<'a> {
             .get(WORD..)
             .and_then(|bits| is_null(bits, element))
             .zip(word(self.bytes, position));
-        let of_place = |place| {
-            placed(self.bytes, place)
-                .map(|bytes| Some(UnsafeRow::new(bytes, bytes.len(), self.fields)))
+        let mut of_place = |place| {
+            let bytes = placed(self.bytes, place)?;
+            self.left = self.left.checked_sub(bytes.len()).ok_or_else(damaged)?;
+            Ok(Some(UnsafeRow::new(bytes, bytes.len(), self.fields)))
         };
         let result = match found {
             None => Err(damaged()),
@@ -277,6 +281,22 @@ mod tests {
                 let _ = read(&block(&damaged));
             }
         }
+    }
+
+    #[test]
+    fn an_array_with_one_struct_many_times_is_refused() {
+        let word = |value: u64| value.to_ne_bytes();
+        let of_struct = [word(0), word(24 << 32 | 8), word(0), *b"8 bytes."].concat();
+        let thrice = [[word(40 << 32 | 32); 3].concat(), of_struct].concat();
+        let of_array = [&word(3)[..], &word(0), &thrice].concat();
+        let size = of_array.len() as u64;
+        let row = [&word(0b01)[..], &word(0), &word(24 << 32 | size), &of_array].concat();
+        let structs = UnsafeRow::new(&row, row.len(), 2)
+            .structs(1, 2)
+            .unwrap()
+            .unwrap();
+        let read: Vec<_> = structs.map(|of_array| of_array.is_ok()).collect();
+        assert_eq!(read, [true, true, false]);
     }
 
     #[test]

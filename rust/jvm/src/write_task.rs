@@ -7,9 +7,12 @@ use brokerless_core::{BatchLimits, BatchOptions, BatchWriter, Codec, Compression
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
+use crate::task::check_version;
 
-/// The version of the form. Another one comes from another version of the package on the driver.
+/// The version of the form.
 const VERSION: u32 = 1;
+/// The most partitions of a topic: see `brokerless.layout.file_names`.
+const MOST_PARTITIONS: i32 = 100_000;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct WriteTask {
@@ -28,13 +31,13 @@ impl WriteTask {
     pub(crate) fn parse(text: &[u8]) -> std::result::Result<Self, TaskError> {
         let task: Self = serde_json::from_slice(text)
             .map_err(|error| TaskError::plain(format!("the write cannot be read: {error}")))?;
-        if task.version == VERSION {
-            return Ok(task);
+        check_version("write", task.version, VERSION)?;
+        match task.staging.others {
+            Some(others) if !(1..=MOST_PARTITIONS).contains(&others) => Err(TaskError::value(
+                format!("{others} partitions: 1 to {MOST_PARTITIONS} are allowed"),
+            )),
+            _ => Ok(task),
         }
-        Err(TaskError::plain(format!(
-            "the write has version {}, expected {VERSION}: driver and executors need the same jar",
-            task.version
-        )))
     }
 }
 

@@ -64,13 +64,10 @@ impl<'py> Columns<'py> {
         name: &str,
         wanted: &str,
     ) -> PyResult<Option<NumbersColumn<T>>> {
-        let Some(array) = self.typed(name) else {
-            return Ok(None);
-        };
-        if array.type_name != wanted {
-            return Err(to_py(self.py, unfit(name, array, wanted)));
-        }
-        NumbersColumn::new(array).map(Some)
+        let array = self.get(name);
+        array.map_or(Ok(None), |array| {
+            NumbersColumn::named(self.py, name, array, wanted)
+        })
     }
 }
 
@@ -438,6 +435,20 @@ pub(crate) struct NumbersColumn<T: ArrowNativeType> {
 }
 
 impl<T: ArrowNativeType> NumbersColumn<T> {
+    /// The numbers of a column; None if it has the type null.
+    pub(crate) fn named(
+        py: Python<'_>,
+        name: &str,
+        array: &Array,
+        wanted: &str,
+    ) -> PyResult<Option<Self>> {
+        match array.type_name.as_str() {
+            "null" => Ok(None),
+            found if found == wanted => Self::new(array).map(Some),
+            _ => Err(to_py(py, unfit(name, array, wanted))),
+        }
+    }
+
     fn new(array: &Array) -> PyResult<Self> {
         Ok(Self {
             nulls: array.nulls()?,

@@ -27,7 +27,7 @@ mod kraft_snapshot;
 mod leader_epochs;
 mod log_dump;
 mod offset_index;
-mod partition_for_keys;
+mod partitioner;
 mod producer_snapshot;
 mod producers;
 mod record_rows;
@@ -94,6 +94,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<leader_epochs::LeaderEpochs>()?;
     module.add_class::<log_dump::LogDump>()?;
     module.add_class::<offset_index::OffsetIndex>()?;
+    module.add_class::<partitioner::Partitioner>()?;
     module.add_class::<producers::Producers>()?;
     module.add_class::<record_rows::RecordRows>()?;
     module.add_class::<segment_conversion::SegmentConversion>()?;
@@ -109,10 +110,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(empty_batch::empty_batch, module)?)?;
     module.add_function(wrap_pyfunction!(
         end_transaction_marker::end_transaction_marker,
-        module
-    )?)?;
-    module.add_function(wrap_pyfunction!(
-        partition_for_keys::partition_for_keys,
         module
     )?)?;
     module.add_function(wrap_pyfunction!(survey::survey, module)?)?;

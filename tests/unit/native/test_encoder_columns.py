@@ -5,7 +5,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from brokerless._native import Encoder, partition_for_keys
+from brokerless._native import Encoder, Partitioner
 from encoding import HEADERS, T, decoded, rows_of
 
 
@@ -124,7 +124,7 @@ def test_places_outside_of_an_arrays_memory_are_refused(type_, damage):
     with pytest.raises(ValueError, match=r"^row \d: column value is damaged: a value lies outside its memory"):
         Encoder().encode(found, timestamp=T)
     with pytest.raises(ValueError, match=r"^column key is damaged: a value lies outside its memory"):
-        partition_for_keys(found["value"], 3)
+        Partitioner("t", [0, 1], 1, 0).choose(None, found["value"], 3, 1)
 
 
 @pytest.mark.parametrize("claim", [2, 9, -1])
@@ -158,8 +158,12 @@ def test_lists_that_claim_headers_that_are_not_there_are_refused():
 def test_what_is_no_record_batch_is_a_type_error(wrong):
     with pytest.raises(TypeError, match=r"^expected a pyarrow\.RecordBatch, found "):
         Encoder().encode(wrong, timestamp=T)
+
+
+@pytest.mark.parametrize("wrong", [[], pa.table({"key": [b"x"]})], ids=lambda wrong: type(wrong).__name__)
+def test_what_is_no_array_is_a_type_error(wrong):
     with pytest.raises(TypeError, match=r"^expected a pyarrow\.Array, found "):
-        partition_for_keys(None, 3)
+        Partitioner("t", [0], 1, 0).choose(None, wrong, 1, 1)
 
 
 class Oddly(pa.ExtensionType):
@@ -218,10 +222,13 @@ def test_keys_go_where_kafkas_producers_send_them(type_):
     # The hashes of Kafka's UtilsTest, made positive by dropping the sign bit.
     hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
     keys = pa.array([*hashes, None], type_)
-    found = partition_for_keys(keys, 13)
+    found = Partitioner("t", range(13), 100, 0).choose(None, keys, 5, 1)
     assert found.type == pa.int32()
-    assert found.to_pylist() == [*((h & 0x7FFFFFFF) % 13 for h in hashes.values()), -1]
-    with pytest.raises(ValueError, match="partitions is 0; at least one is needed"):
-        partition_for_keys(keys, 0)
+    assert found.to_pylist()[:4] == [(h & 0x7FFFFFFF) % 13 for h in hashes.values()]
+    assert 0 <= found.to_pylist()[4] < 13
+    with pytest.raises(ValueError, match="topic 't' has no partition here"):
+        Partitioner("t", [], 100, 0)
     with pytest.raises(ValueError, match="column key has type int64"):
-        partition_for_keys(pa.array([1]), 3)
+        Partitioner("t", [0], 100, 0).choose(None, pa.array([1]), 1, 1)
+    with pytest.raises(ValueError, match="column partition has type int64"):
+        Partitioner("t", [0], 100, 0).check(pa.array([0]), None)

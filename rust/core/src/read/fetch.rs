@@ -235,7 +235,7 @@ impl Fetch {
     fn counted(&self, header: &Header, columns: &Columns) -> Option<usize> {
         let count = header
             .records_count
-            .filter(|&count| count <= MAX_BY_HEADER)?;
+            .filter(|count| (0..=MAX_BY_HEADER).contains(count))?;
         // A compacted batch has offsets without records.
         let is_complete = header.last_offset_delta == count - 1;
         let suffices = columns.has_offsets_alone() && (columns.offsets.is_none() || is_complete);

@@ -33,7 +33,7 @@ pub fn partition_for_key(key: &[u8], partitions: i32) -> i32 {
         .unwrap_or(0)
 }
 
-/// The partitioner of one topic, with the rules of `brokerless.produce.partitioner`.
+/// The partitioner of one topic.
 #[derive(Debug)]
 pub struct Partitioner {
     topic: String,
@@ -72,23 +72,46 @@ impl Partitioner {
     #[inline]
     pub fn choose(&mut self, given: Option<i32>, key: Option<&[u8]>, bytes: usize) -> Result<i32> {
         match (given, key) {
-            (Some(number), _) if self.partitions.binary_search(&number).is_ok() => Ok(number),
-            (Some(number), _) => Err(Error::invalid(format!(
-                "topic '{}' has no partition {number}: it has {}, and the last of them is {}",
-                self.topic,
-                self.partitions.len(),
-                self.partitions.last().copied().unwrap_or(-1),
-            ))),
-            (None, Some(key)) => self.hashed(key),
+            (Some(number), _) => self.named(number),
+            (None, Some(key)) => Ok(partition_for_key(key, self.count_for_keys()?)),
             (None, None) => Ok(self.stuck(bytes)),
         }
     }
 
-    fn hashed(&self, key: &[u8]) -> Result<i32> {
+    /// Refuses a record for which [`Self::choose`] would find no partition.
+    #[inline]
+    pub fn check(&self, given: Option<i32>, has_key: bool) -> Result<()> {
+        match given {
+            Some(number) => self.named(number).map(drop),
+            None if has_key => self.count_for_keys().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The partition that a record names.
+    #[inline]
+    fn named(&self, number: i32) -> Result<i32> {
+        // If all are here, each is at its own place.
+        let own = usize::try_from(number).ok();
+        if own.is_some_and(|own| self.partitions.get(own) == Some(&number))
+            || self.partitions.binary_search(&number).is_ok()
+        {
+            return Ok(number);
+        }
+        Err(Error::invalid(format!(
+            "topic '{}' has no partition {number}: it has {}, and the last of them is {}",
+            self.topic,
+            self.partitions.len(),
+            self.partitions.last().copied().unwrap_or(-1),
+        )))
+    }
+
+    /// The number of partitions, if all of them are here.
+    fn count_for_keys(&self) -> Result<i32> {
         let count = self.partitions.len() as i32;
         // Ascending numbers without a gap end one below their count.
         if self.partitions.last() == Some(&(count - 1)) {
-            return Ok(partition_for_key(key, count));
+            return Ok(count);
         }
         let here: Vec<_> = self.partitions.iter().map(i32::to_string).collect();
         Err(Error::invalid(format!(
@@ -146,6 +169,12 @@ mod tests {
         let mut partitioner = Partitioner::new("t", vec![0, 2], 100, 1).unwrap();
         assert!(partitioner.choose(None, Some(b"k"), 1).is_err());
         assert_eq!(partitioner.choose(Some(2), Some(b"k"), 1).unwrap(), 2);
+        let refused = |given, has_key| partitioner.check(given, has_key).is_err();
+        assert_eq!([refused(None, true), refused(Some(2), true)], [true, false]);
+        assert_eq!(
+            [refused(None, false), refused(Some(1), false)],
+            [false, true]
+        );
         assert!(matches!(partitioner.choose(None, None, 1), Ok(0 | 2)));
         assert!(Partitioner::new("t", vec![], 100, 1).is_err());
     }

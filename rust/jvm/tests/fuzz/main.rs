@@ -1,5 +1,5 @@
 //! Fuzzing as an ordinary test: the seeds of `rust/fuzz`, and a minute of mutations of them. The same seed gives the
-//! same mutations. `FUZZ_SECONDS` and `FUZZ_SEED` change both.
+//! same mutations. `FUZZ_SECONDS` and `FUZZ_SEED` change both. It is a test of this crate because some targets are its own.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod mutate;
