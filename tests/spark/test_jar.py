@@ -148,16 +148,59 @@ def test_a_limit_reads_only_what_it_needs(topics, load):
     assert load(topics, subscribe="codec-mixed", maxRecordsPerPartition="1000").limit(1).count() == 1
 
 
+@pytest.fixture
+def setting(spark):
+    """Return a function that changes a setting of the session until the test ends."""
+    changed = []
+
+    def setting(name, value):
+        changed.append(name)
+        spark.conf.set(name, value)
+
+    yield setting
+    for name in changed:
+        spark.conf.unset(name)
+
+
 @with_jar
-def test_joins_know_the_size_of_what_is_read(spark, topics, load):
+def test_joins_know_the_size_of_what_is_read(setting, topics, load):
     """A small log goes to every task of a join; one whose size nobody knows never does."""
     left, right = (load(topics, subscribe=name).alias(name[6:]) for name in ("codec-mixed", "codec-zstd"))
     assert "BroadcastHashJoin" in plan(left.join(right, "offset"))
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
-    try:
-        assert "BroadcastHashJoin" not in plan(left.join(right, "offset"))
-    finally:
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    setting("spark.sql.autoBroadcastJoinThreshold", "1000")
+    assert "BroadcastHashJoin" not in plan(left.join(right, "offset"))
+
+
+@with_jar
+def test_spark_knows_how_many_rows_are_read(setting, topics, load):
+    """Where it plans by cost."""
+    setting("spark.sql.cbo.enabled", "true")
+
+    def estimated(frame):
+        leaf = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head()
+        return int(str(leaf.stats().rowCount().get()))
+
+    frame = load(topics, subscribe="codec-mixed", minPartitions="40")
+    assert estimated(frame) == frame.count() == 605
+    assert estimated(frame.select("offset").where("offset >= 200 and offset < 220")) == 20
+
+
+@with_jar
+def test_equal_reads_of_a_query_are_shuffled_once(setting, topics, load):
+    setting("spark.sql.adaptive.enabled", "false")
+
+    def sums(subscribe, column="value", **options):
+        return load(topics, subscribe=subscribe, **options).groupBy("partition").agg({column: "max"})
+
+    def reused(left, right):
+        return "ReusedExchange" in plan(left.join(right, "partition"))
+
+    few = load(topics, subscribe="codec-mixed").limit(2).groupBy("partition").agg({"value": "max"})
+    assert reused(sums("codec-mixed"), sums("codec-mixed"))
+    assert not reused(sums("codec-mixed"), sums("codec-zstd"))
+    assert not reused(sums("codec-mixed"), sums("codec-mixed", "key"))
+    assert not reused(sums("codec-mixed"), sums("codec-mixed", endingOffsets='{"codec-mixed":{"0":9}}'))
+    assert not reused(sums("codec-mixed"), few)
 
 
 @with_jar

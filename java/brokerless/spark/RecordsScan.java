@@ -2,7 +2,8 @@ package brokerless.spark;
 
 import java.io.IOException;
 import java.util.Arrays;
-import java.util.OptionalLong;
+import java.util.Map;
+import java.util.Objects;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -22,14 +23,21 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** A scan of records: planned by Python, read in the JVM. */
 final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   private final Scan python;
+  private final Map<String, String> options;
   private final StructType columns;
   private final Bounds bounds;
   private final boolean readsStreams;
   private boolean isStream;
   private byte[][] tasks;
 
-  private RecordsScan(Scan python, StructType columns, Bounds bounds, boolean readsStreams) {
+  private RecordsScan(
+      Scan python,
+      Map<String, String> options,
+      StructType columns,
+      Bounds bounds,
+      boolean readsStreams) {
     this.python = python;
+    this.options = options;
     this.columns = columns;
     this.bounds = bounds;
     this.readsStreams = readsStreams;
@@ -83,18 +91,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public Statistics estimateStatistics() {
     // A stream's batches are planned by its own offsets.
-    long bytes = isStream ? Long.MAX_VALUE : Arrays.stream(tasks()).mapToLong(RecordsTask::bytes).sum();
-    return new Statistics() {
-      @Override
-      public OptionalLong sizeInBytes() {
-        return OptionalLong.of(bytes);
-      }
-
-      @Override
-      public OptionalLong numRows() {
-        return OptionalLong.empty();
-      }
-    };
+    return isStream ? RecordsTask.UNKNOWN : RecordsTask.statistics(tasks());
   }
 
   @Override
@@ -130,6 +127,20 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     return new RecordsReader.Factory(columns);
   }
 
+  /** Two reads of the same rows in one query are equal, so that Spark may shuffle them once. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof RecordsScan scan
+        && options.equals(scan.options)
+        && columns.equals(scan.columns)
+        && Arrays.equals(bounds.json(), scan.bounds.json());
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(options, columns);
+  }
+
   /** Prunes columns, and takes what filters and a limit say of the rows. */
   static final class Builder
       implements ScanBuilder,
@@ -138,16 +149,15 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
           SupportsPushDownLimit {
     private final ScanBuilder python;
     private final Bounds bounds = new Bounds();
+    private final CaseInsensitiveStringMap options;
     private final StructType all;
-    private final boolean readsStreams;
     private StructType columns;
 
     Builder(ScanBuilder python, StructType all, CaseInsensitiveStringMap options) {
       this.python = python;
+      this.options = options;
       this.all = all;
       this.columns = all;
-      // A task that goes on without logs that are gone looks for them in Python.
-      readsStreams = !options.getOrDefault("failOnDataLoss", "true").trim().equalsIgnoreCase("false");
     }
 
     @Override
@@ -184,7 +194,10 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public Scan build() {
-      return new RecordsScan(python.build(), columns, bounds, readsStreams);
+      // A task that goes on without logs that are gone looks for them in Python.
+      boolean failsOnLoss = !options.getOrDefault("failOnDataLoss", "true").trim().equalsIgnoreCase("false");
+      return new RecordsScan(
+          python.build(), options.asCaseSensitiveMap(), columns, bounds, failsOnLoss);
     }
   }
 }
