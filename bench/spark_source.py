@@ -91,7 +91,7 @@ def _aggregate(spark: SparkSession, name: str, options: dict[str, str]) -> float
     return count / (time.perf_counter() - start)
 
 
-def session(master: str = "local[2]", jars: Sequence[str] = ()) -> SparkSession:
+def session(master: str = "local[2]", jars: Sequence[str] = (), memory: str = "4g") -> SparkSession:
     """Return the session that both sources run in; its workers import `Prebuilt` from here."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
@@ -104,7 +104,7 @@ def session(master: str = "local[2]", jars: Sequence[str] = ()) -> SparkSession:
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1)
         .config("spark.driver.extraJavaOptions", ARROW)
-        .config("spark.driver.memory", "4g")
+        .config("spark.driver.memory", memory)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
