@@ -39,7 +39,7 @@ CORE_TESTS := $(addprefix --test ,$(filter-out data fuzz support,$(basename $(no
 test: test-core test-oldest test-python test-jar  ## the whole suite; golden reads and streams also on the oldest Spark, and reads also in the JVM
 
 test-core: setup
-	cargo test --profile checked --quiet --package brokerless-core
+	cargo test --profile checked --quiet --package brokerless-core --package brokerless-jvm
 
 test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
@@ -120,7 +120,7 @@ $(JAR): .venv/.developed tools/jar $(shell find java rust/jvm -type f)
 	tools/jar "$$(.venv/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')/jars" $@
 
 target/checked/.compiled: $(RUST) | prerequisites
-	cargo test --profile checked --quiet --package brokerless-core --no-run && touch $@
+	cargo test --profile checked --quiet --package brokerless-core --package brokerless-jvm --no-run && touch $@
 
 # A wheel, not an editable install: what users get is what this one tests.
 .venv-oldest/.installed: .venv/.developed $(JAR) constraints-oldest.txt $(shell find src -name '*.py')
