@@ -140,7 +140,8 @@ def test_a_jvm_that_is_killed_while_its_tasks_write(spark, tmp_path):
         producer.send([{"value": b"-1", "partition": 0}])
     before = sorted(os.listdir(tmp_path / "d"))
     done = run(WRITE_MUCH + KILL_JAVA + "writer.save()", tmp_path / "d")
-    assert "killed" in done.stdout and done.returncode != 0, done.stderr
+    assert "killed" in done.stdout, done.stderr
+    assert done.returncode != 0
     left = sorted(set(os.listdir(tmp_path / "d")) - set(before))
     assert [name.endswith("-delete") for name in left] == [True]
     assert any(path.stat().st_size for path in (tmp_path / "d" / left[0] / "parts").iterdir())
@@ -156,7 +157,8 @@ def test_a_stream_whose_jvm_is_killed_while_its_tasks_write(spark, path):
     expected = values(path)
     much = f"TIMES = 200\n{FOLLOW_MUCH}\n{KILL_JAVA}\nwriter.start(WRITTEN).awaitTermination()"
     done = run(much, path)
-    assert "killed" in done.stdout and done.returncode != 0, done.stderr
+    assert "killed" in done.stdout, done.stderr
+    assert done.returncode != 0
     assert list(path.parent.glob("d-written/*-delete/parts/query-*"))
     assert values(f"{path}-written") == Counter()
     few = f"TIMES = 1\n{FOLLOW_MUCH}\nassert writer.start(WRITTEN).awaitTermination(240)"
