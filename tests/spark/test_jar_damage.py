@@ -24,7 +24,7 @@ if not os.environ.get("BROKERLESS_JAR"):
 
 LOGS = 12
 """The logs of a case."""
-CASES = max(3, int(os.environ.get("BROKERLESS_HUNT", "0")) // 10 // LOGS)
+CASES = max(2, int(os.environ.get("BROKERLESS_HUNT", "0")) // 10 // LOGS)
 EVERYTHING = (
     "key,value,topic,partition,offset,timestamp,timestampType,headers,leaderEpoch,baseOffset,position,magic,compression,"
     "producerId,producerEpoch,sequence,isTransactional"
