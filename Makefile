@@ -49,13 +49,14 @@ test-python: setup
 	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE) worksteal
 
 # What a reader or a writer in the JVM could do otherwise.
-IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py kills.py options.py object_store.py demo.py jar.py jar_writes.py)
+IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py kills.py options.py object_store.py demo.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_leaks.py jar_loading.py)
 test-jar: setup .venv-oldest/.installed
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv/bin/python -m pytest $(IN_JVM)
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv-oldest/bin/python -m pytest $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)
 	BROKERLESS_HUNT=$(or $(HUNT),20000) .venv/bin/python -m pytest tests/unit/log/test_hunting.py
+	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 .venv/bin/python -m pytest $(addprefix tests/spark/test_jar_,damage.py leaks.py)
 
 lint: setup tools/prose/node_modules/.installed
 	@tools/prerequisites lint

@@ -108,6 +108,65 @@ def test_a_driver_that_is_killed(tmp_path, place, number, is_committed):
     assert bl.LogDirFiles(str(tmp_path / "d")).is_clean
 
 
+KILL_JAVA = """
+import glob, signal, threading, time
+java = spark._jvm.java.lang.ProcessHandle.current().pid()
+def kill():
+    while not any(os.stat(part).st_size for part in glob.glob(WRITTEN + "/*-delete/parts/*-[0-9]")):
+        time.sleep(0.001)
+    print("killed", flush=True)
+    os.kill(java, signal.SIGKILL)
+threading.Thread(target=kill, daemon=True).start()
+"""
+WRITE_MUCH = """
+WRITTEN = PATH
+frame = spark.range(0, 40_000_000, 1, 4).selectExpr("cast(id as string) key", "cast(id as string) value")
+writer = frame.write.format("brokerless").mode("append").option("path", PATH).option("topic", "t")
+"""
+FOLLOW_MUCH = """
+WRITTEN = PATH + "-written"
+frame = spark.readStream.format("brokerless").option("startingOffsets", "earliest").load(PATH)
+# Many rows of each, so that parts grow before the task ends.
+frame = frame.selectExpr("key", "value", f"explode(sequence(1, {TIMES})) i").select("key", "value")
+writer = frame.writeStream.format("brokerless").trigger(availableNow=True)
+writer = writer.option("topic", "t").option("checkpointLocation", PATH + "-checkpoint")
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="tasks run in Python")
+def test_a_jvm_that_is_killed_while_its_tasks_write(spark, tmp_path):
+    """Nothing is in force, the next write works, and what was left is what a broker deletes when it starts."""
+    with bl.Producer(tmp_path / "d", "t", partitions=2) as producer:
+        producer.send([{"value": b"-1", "partition": 0}])
+    before = sorted(os.listdir(tmp_path / "d"))
+    done = run(WRITE_MUCH + KILL_JAVA + "writer.save()", tmp_path / "d")
+    assert "killed" in done.stdout, done.stderr
+    assert done.returncode != 0
+    left = sorted(set(os.listdir(tmp_path / "d")) - set(before))
+    assert [name.endswith("-delete") for name in left] == [True]
+    assert any(path.stat().st_size for path in (tmp_path / "d" / left[0] / "parts").iterdir())
+    assert values(tmp_path / "d") == Counter([b"-1"])
+    exec(WRITE, {"spark": spark, "PATH": str(tmp_path / "d")})
+    assert values(tmp_path / "d") == Counter([b"-1", *(b"%d" % number for number in range(1000))])
+    assert sorted(set(os.listdir(tmp_path / "d")) - set(before)) == left
+
+
+@pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="tasks run in Python")
+def test_a_stream_whose_jvm_is_killed_while_its_tasks_write(spark, path):
+    """The query's next start writes the rows, and removes what was left."""
+    expected = values(path)
+    much = f"TIMES = 200\n{FOLLOW_MUCH}\n{KILL_JAVA}\nwriter.start(WRITTEN).awaitTermination()"
+    done = run(much, path)
+    assert "killed" in done.stdout, done.stderr
+    assert done.returncode != 0
+    assert list(path.parent.glob("d-written/*-delete/parts/query-*"))
+    assert values(f"{path}-written") == Counter()
+    few = f"TIMES = 1\n{FOLLOW_MUCH}\nassert writer.start(WRITTEN).awaitTermination(240)"
+    exec(few, {"spark": spark, "PATH": str(path)})
+    assert values(f"{path}-written") == expected
+    assert not list(path.parent.glob("d-written/*-delete"))
+
+
 def test_a_stream_whose_driver_is_killed_before_spark_knows_of_the_commit(spark, path):
     """Spark repeats the epoch: its rows are in force already."""
     expected = values(path)

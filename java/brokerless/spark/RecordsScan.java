@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -22,6 +23,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A scan of records: planned by Python, read in the JVM. */
 final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
+  /** A byte that is not UTF-8, as Python writes it in a JSON list of paths: half of a surrogate pair. */
+  private static final Pattern BYTE =
+      Pattern.compile("(?<!\\\\ud[89ab][0-9a-f]{2})\\\\udc[89a-f][0-9a-f]", Pattern.CASE_INSENSITIVE);
+
   private final Scan python;
   private final Map<String, String> options;
   private final StructType columns;
@@ -43,11 +48,12 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     this.readsStreams = readsStreams;
   }
 
-  /** Whether reads with these options run in the JVM: records of local paths. */
+  /** Whether reads with these options run in the JVM: records of local paths that are UTF-8. */
   static boolean handles(CaseInsensitiveStringMap options) {
     String paths = options.getOrDefault("path", "") + options.getOrDefault("paths", "");
     return options.getOrDefault("view", "records").equals("records")
         && !paths.contains("://")
+        && !BYTE.matcher(paths).find()
         && Native.isAvailable();
   }
 

@@ -102,6 +102,24 @@ fn a_checksum_counts_without_the_records() {
     assert!(error.message.contains("crc mismatch"), "{error}");
 }
 
+/// Rows that a header alone promises may not be there.
+#[test]
+fn without_checksums_the_records_count() {
+    let mut log = of_deltas(0, 0, &[0, 1], 1);
+    let records = log.len() - 10;
+    log[records..].fill(0);
+    let rows = |by_headers| {
+        let mut fetch = Fetch::new(Selection::new(&[]), false, 1 << 20);
+        fetch.by_headers = by_headers;
+        let header = Header::parse(&log, 0).unwrap().unwrap();
+        let mut columns = Columns::default();
+        columns.offsets = Some(Vec::new());
+        let read = fetch.batch(&header, &log, &mut columns);
+        (read.unwrap_err().message, columns.offsets)
+    };
+    assert_eq!(rows(true), rows(false));
+}
+
 #[test]
 fn a_count_without_records_takes_no_memory() {
     for (count, delta) in [(i32::MAX, i32::MAX - 1), (1 << 19, (1 << 19) - 1)] {

@@ -252,3 +252,87 @@ pub extern "system" fn Java_brokerless_spark_Native_closeWriter<'local>(
         Ok(())
     });
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+    use jni::errors::StartJvmError;
+    use jni::{InitArgsBuilder, JavaVM};
+
+    use super::*;
+
+    /// Calls `work` from a JVM. Without a JDK does nothing, except in CI.
+    fn in_jvm(work: impl FnOnce(&mut JNIEnv<'_>)) {
+        let arguments = InitArgsBuilder::new()
+            .option("-Xshare:auto")
+            .build()
+            .unwrap();
+        match JavaVM::new(arguments) {
+            Ok(jvm) => work(&mut jvm.attach_current_thread().unwrap()),
+            Err(error @ (StartJvmError::NotFound(_) | StartJvmError::LoadError(..))) => {
+                assert!(std::env::var_os("CI").is_none(), "{error}");
+                eprintln!("skipped, as there is no JVM: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Takes the pending exception, and returns its class and message.
+    fn thrown(env: &mut JNIEnv<'_>) -> (String, String) {
+        let exception = env.exception_occurred().unwrap();
+        env.exception_clear().unwrap();
+        let class = env.get_object_class(&exception).unwrap();
+        let mut text = |object: &JObject<'_>, method: &str| {
+            let text = env
+                .call_method(object, method, "()Ljava/lang/String;", &[])
+                .unwrap();
+            let text = JString::from(text.l().unwrap());
+            String::from(env.get_string(&text).unwrap())
+        };
+        (text(&class, "getName"), text(&exception, "getMessage"))
+    }
+
+    /// One JVM a process: so all of it is one test.
+    #[test]
+    fn errors_and_panics_are_exceptions_and_the_jvm_goes_on() {
+        in_jvm(|env| {
+            let words = "a defect of brokerless, please report it: ";
+            let io_exception = |message: String| ("java.io.IOException".to_owned(), message);
+
+            assert_eq!(guarded(env, -1, |_| panic!("of {}", "text")), -1);
+            assert_eq!(thrown(env), io_exception(format!("{words}of text")));
+
+            let none: Vec<u8> = Vec::new();
+            assert_eq!(guarded(env, 7, |_| Ok(i32::from(none[none.len()]))), 7);
+            let (class, message) = thrown(env);
+            assert_eq!(class, "java.io.IOException");
+            assert!(
+                message.starts_with(words) && message.contains("out of bounds"),
+                "{message}"
+            );
+
+            assert_eq!(guarded(env, 0, |_| std::panic::panic_any(5)), 0);
+            assert_eq!(thrown(env), io_exception(format!("{words}panic")));
+
+            assert_eq!(
+                guarded(env, 0, |_| Err(TaskError::plain("of a task").into())),
+                0
+            );
+            assert_eq!(thrown(env), io_exception("of a task".to_owned()));
+
+            // Java's own exception says more than that there was one.
+            guarded(env, (), |env| {
+                Ok(env.find_class("no/such/Class").map(drop)?)
+            });
+            assert_eq!(thrown(env).0, "java.lang.NoClassDefFoundError");
+
+            let name = guarded(env, String::new(), |env| {
+                let text = env.new_string("alive")?;
+                Ok(String::from(env.get_string(&text)?))
+            });
+            assert_eq!(name, "alive");
+            assert!(!env.exception_check().unwrap());
+        });
+    }
+}

@@ -147,7 +147,7 @@ pub struct Fetch {
     /// The lowest offset that a wrapper may begin at. Its header does not hold its first offset.
     pub next_offset: i64,
     /// Whether rows whose columns all follow from a batch's header are made from it, without its records. These are not
-    /// validated then; the checksum is verified.
+    /// validated then; the checksum is verified. Without checks of checksums, the records are read.
     pub by_headers: bool,
 }
 
@@ -197,12 +197,11 @@ impl Fetch {
     ) -> Result<Progress> {
         if resumed.is_none()
             && self.by_headers
+            && self.check_crcs
             && let Some(count) = self.counted(header, columns)
         {
             let entry = bytes.get(..header.size()).unwrap_or(bytes);
-            if self.check_crcs {
-                header.check_crc(entry)?;
-            }
+            header.check_crc(entry)?;
             if !self.selection.is_unwanted(header) {
                 columns.push_unread(header, count);
             }
