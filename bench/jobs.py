@@ -12,6 +12,7 @@ from connector import TOPICS, log_dir, look_at_all, seconds
 from rivals import DATA
 from spark_source import session
 
+import brokerless.spark
 from brokerless.spark import check, compact, convert, export, profile, restore
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def jobs(spark: SparkSession, path: Path, scratch: Path, topic: Topic) -> dict[s
 
 def main() -> bool:
     """Print a line for each job, with records of 100 bytes in batches of 16 KB."""
-    path, spark = log_dir(), session()
+    path, spark = log_dir(), session(jars=[brokerless.spark.jar()])
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         for topic in TOPICS[:2]:
             size = sum(file.stat().st_size for file in path.glob(f"{topic.name}-*/*.log"))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+import brokerless.spark
+
 # Spark names the host it listens on; in a sandbox the machine's own name may lead nowhere.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -13,10 +15,16 @@ BUILD = Path(__file__).parents[2] / "build" / "conformance"
 
 
 def session(packages, **settings):
-    """Return a session with the packages that Maven has brought to this directory, and with more settings."""
+    """Return a session with the packages that Maven has brought to this directory, and with more settings.
+
+    If the environment has BROKERLESS_JAR, the session has our jar, too.
+    """
+    jars = [*map(str, sorted((BUILD / packages / "lib").glob("*.jar")))]
+    if os.environ.get("BROKERLESS_JAR"):
+        jars.append(brokerless.spark.jar())
     builder = (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars", ",".join(map(str, sorted((BUILD / packages / "lib").glob("*.jar")))))
+        .config("spark.jars", ",".join(jars))
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")

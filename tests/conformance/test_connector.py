@@ -1,6 +1,7 @@
 """Spark's own Kafka source and ours, the same job over the same topics: the same rows, in the same types."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,10 +13,14 @@ from kafka import Broker
 JOB = Path(__file__).parent / "connector_job.py"
 
 
-def run(source, queries):
-    """Return what the job finds, a dict a query."""
+def run(source, queries, *, jar=""):
+    """Return what the job finds, a dict a query. With `jar`, ours reads in the JVM."""
     done = subprocess.run(
-        [sys.executable, JOB, source, json.dumps(queries)], capture_output=True, text=True, check=False
+        [sys.executable, JOB, source, json.dumps(queries)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BROKERLESS_JAR": jar},
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -27,7 +32,7 @@ def by_partition(**topics):
 
 @pytest.fixture(scope="module")
 def found(client, tmp_path_factory):
-    """The queries, and what each source returns for them."""
+    """The queries, what Spark's source returns for them, and what ours does: beside the broker and without it."""
     directory = tmp_path_factory.mktemp("connector")
     with Broker(directory / "data", log=directory / "broker.log") as broker:
         client.create(broker, "orders", 2, internal_segment_bytes=4096)
@@ -66,18 +71,23 @@ def found(client, tmp_path_factory):
             {"subscribe": "orders", "maxRecordsPerPartition": "100"},
         ]
         theirs = run("kafka", [{**query, "kafka.bootstrap.servers": broker.at} for query in queries])
-    # What a job changes to move over: the format, and a path.
-    ours = run(
-        "brokerless",
-        [{**query, "kafka.bootstrap.servers": broker.at, "path": str(directory / "data")} for query in queries],
-    )
-    return list(zip(queries, theirs, ours, strict=True))
+        # What a job changes to move over: the format, and a path.
+        moved = [{**query, "kafka.bootstrap.servers": broker.at, "path": str(directory / "data")} for query in queries]
+        # The broker checkpoints its high watermark, where a read beside it ends.
+        time.sleep(6)
+        ours = {"in the JVM, beside the broker": run("brokerless", moved, jar="1")}
+    ours |= {"in the JVM": run("brokerless", moved, jar="1"), "in Python": run("brokerless", moved)}
+    return [
+        (query, of_spark, {how: found[number] for how, found in ours.items()})
+        for number, (query, of_spark) in enumerate(zip(queries, theirs, strict=True))
+    ]
 
 
 def test_the_rows_and_their_types_are_those_of_sparks_own_source(found):
     for query, theirs, ours in found:
-        assert ours["schema"] == theirs["schema"], query
-        assert ours["rows"] == theirs["rows"], query
+        for how, of_ours in ours.items():
+            assert of_ours["schema"] == theirs["schema"], (how, query)
+            assert of_ours["rows"] == theirs["rows"], (how, query)
 
 
 def test_the_queries_return_what_they_are_for(found):
