@@ -49,9 +49,9 @@ test-python: setup
 	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE) worksteal
 
 # What a reader or a writer in the JVM could do otherwise.
-IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py kills.py options.py object_store.py demo.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_leaks.py jar_loading.py)
+IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_leaks.py jar_loading.py)
 test-jar: setup .venv-oldest/.installed
-	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv/bin/python -m pytest $(IN_JVM) $(AT_ONCE) loadfile
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv/bin/python -m pytest $(IN_JVM)
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 .venv-oldest/bin/python -m pytest $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
 
 hunt: setup  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000)

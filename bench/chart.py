@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
+from connector import TOPICS
 from matplotlib import pyplot as plt
-
-# Topic `none-100` of the connector's benchmark.
-SPARK_RECORDS = 10_000_000
 
 
 class Chart(NamedTuple):
@@ -44,7 +42,7 @@ def spark_chart(printed: str) -> Chart | None:
         "connector": "Kafka connector",
     }
     seconds = {"brokerless": float(found[0][0]), **{name: theirs[rival] for rival, name in names.items()}}
-    return Chart("spark.svg", f"Read {SPARK_RECORDS:,} records of 100 bytes in Spark, on two cores", seconds, 2)
+    return Chart("spark.svg", f"Read {TOPICS[0].records:,} records of 100 bytes in Spark, on two cores", seconds, 2)
 
 
 def draw(chart: Chart, path: Path) -> None:

@@ -7,7 +7,7 @@ import base64
 import json
 import sys
 
-from job_session import session
+from job_session import check_place, session
 
 
 def as_json(value):
@@ -23,6 +23,7 @@ def main():
     spark = session("connector")
     for options in queries:
         rows = spark.read.format(source).options(**options).load()
+        check_place(rows, source)
         found = [[as_json(value) for value in row] for row in rows.orderBy("topic", "partition", "offset").collect()]
         sys.stdout.write(json.dumps({"schema": json.loads(rows.schema.json()), "rows": found}) + "\n")
     spark.stop()

@@ -35,3 +35,9 @@ def session(packages, **settings):
     for name, value in settings.items():
         builder.config(name, value)
     return builder.getOrCreate()
+
+
+def check_place(rows, source="brokerless"):
+    """Refuse to go on unless ours reads in the JVM just when the environment has BROKERLESS_JAR."""
+    is_in_jvm = "ColumnarToRow" in rows._jdf.queryExecution().executedPlan().toString()
+    assert source != "brokerless" or is_in_jvm == bool(os.environ.get("BROKERLESS_JAR"))

@@ -2,7 +2,7 @@
 
 import sys
 
-from job_session import session
+from job_session import check_place, session
 
 ROWS = 3000
 HEADERS = "array(struct('h' as key, X'31' as value), struct('h' as key, cast(null as binary) as value))"
@@ -36,6 +36,8 @@ def main():
     copied = arriving.select("key", "value", "headers", "timestamp").writeStream.format("brokerless")
     copied = copied.option("topic", "streamed").option("path", log_dir).option("checkpointLocation", scratch)
     copied.trigger(availableNow=True).start().awaitTermination()
+    # If the library is there for reads, it is there for writes.
+    check_place(spark.read.format("brokerless").load(log_dir))
     spark.stop()
 
 

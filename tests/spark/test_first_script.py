@@ -26,6 +26,8 @@ OURS = """
     spark = brokerless.spark.session({"spark.master": "local[1]", "spark.ui.enabled": "false"})
 """
 OURS_STARTED_FIRST = STARTED_FIRST + "    spark = brokerless.spark.session()\n"
+# The JVM goes on, without a session.
+OURS_AFTER_ANOTHER = IMPORTED_FIRST + "    spark.stop()\n    spark = brokerless.spark.session()\n"
 
 
 READ = """
@@ -66,7 +68,9 @@ def test_a_script_finds_the_format(path, start):
     assert "rows: 7" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("start", [OURS, OURS_STARTED_FIRST], ids=["new", "started first"])
+@pytest.mark.parametrize(
+    "start", [OURS, OURS_STARTED_FIRST, OURS_AFTER_ANOTHER], ids=["new", "started first", "after another"]
+)
 def test_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start):
     try:
         brokerless.spark.jar()
@@ -77,6 +81,22 @@ def test_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start):
     done = ran(start + READ + PLAN, path)
     assert "rows: 7" in done.stdout, done.stderr
     assert ("ColumnarToRow" in done.stdout) == expected
+    # Spark's listeners find the jar's metrics.
+    assert "ClassNotFoundException" not in done.stderr
+
+
+def test_a_session_of_ours_keeps_the_jars_that_it_is_given(path, tmp_path):
+    other = tmp_path / "other's.jar"
+    shutil.make_archive(str(other), "zip", path)
+    other = other.with_name(f"{other.name}.zip").rename(other)
+    start = f"""
+        import brokerless.spark
+        settings = {{"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.jars": {str(other)!r}}}
+        spark = brokerless.spark.session(settings)
+        print("jars:", spark.sparkContext._jsc.sc().listJars())
+    """
+    done = ran(start, path)
+    assert "other" in done.stdout, done.stderr
 
 
 def test_who_has_chosen_a_python_keeps_it(path):

@@ -1,4 +1,4 @@
-"""The jar: the same source, whose batch reads of records run in the JVM."""
+"""The jar: the same source, whose reads of records run in the JVM."""
 
 import os
 import shutil
@@ -76,12 +76,12 @@ def rows(frame):
 
 
 @with_jar
-@pytest.mark.parametrize("minimum", [1, 40])
+@pytest.mark.parametrize("tasks", [{"minPartitions": "1"}, {"minPartitions": "40"}, {"maxRecordsPerPartition": "7"}])
 @pytest.mark.parametrize("condition", FILTERS)
-def test_filters_leave_the_rows_that_they_should(topics, load, condition, minimum):
+def test_filters_leave_the_rows_that_they_should(topics, load, condition, tasks):
     middle = bl.Log(topics / "codec-mixed-0").to_table(columns=["timestamp"])["timestamp"][300].as_py()
     condition = condition.format(middle=round(middle.timestamp() * 1000))
-    frame = load(topics, minPartitions=str(minimum))
+    frame = load(topics, **tasks)
     assert rows(frame.where(condition)) == rows(kept(frame, condition))
 
 
@@ -98,7 +98,10 @@ def test_filters_do_not_trust_an_index(topics, load):
 
 @with_jar
 def test_filters_do_not_trust_an_index_that_the_start_came_from(tmp_path, load):
-    """Its entries have the right offsets and wrong positions: what is read without one is read from the beginning."""
+    """Nor that pieces which are cut by offset, and have the same entry, follow each other in the file.
+
+    Its entries have the right offsets and wrong positions: what is read without one is read from the beginning.
+    """
     with bl.Producer(tmp_path / "d", "t", batch_size=200) as producer:
         producer.send([{"value": b"%d" % i} for i in range(20_000)])
     index = min((tmp_path / "d" / "t-0").glob("*.index"))
@@ -112,6 +115,16 @@ def test_filters_do_not_trust_an_index_that_the_start_came_from(tmp_path, load):
     for condition in ("offset >= 12000 and offset < 12010", "offset >= 12000"):
         assert rows(frame.where(condition)) == rows(kept(frame, condition)), condition
     assert frame.where("offset >= 12000").count() == 8_000
+
+
+@with_jar
+def test_filters_leave_the_rows_of_pieces_that_are_cut_by_offset(tmp_path, load):
+    """The pieces of one split have the same place in the file."""
+    with bl.Producer(tmp_path / "d", "t", batch_size=200) as producer:
+        producer.send([{"value": b"%d" % i} for i in range(20_000)])
+    frame = load(tmp_path / "d", startingOffsets='{"t":{"0":10000}}', maxRecordsPerPartition="100")
+    assert {row.offset for row in frame.where("offset >= 10050 and offset < 10350").collect()} == {*range(10050, 10350)}
+    assert frame.where("offset = 10050").count() == 1
 
 
 @with_jar
@@ -135,9 +148,12 @@ def test_filters_read_only_the_tasks_that_they_need(topics, load):
 
 @with_jar
 def test_a_limit_reads_only_what_it_needs(topics, load):
-    frame = load(topics, subscribe="codec-mixed", minPartitions="40").limit(3)
+    frame = load(topics, subscribe="codec-mixed", maxRecordsPerPartition="1000").limit(3)
     assert "PushedLimit: 3 " in plan(frame)
     assert {row.offset for row in frame.collect()} == {0, 1, 2}
+    # In the JVM, too: a task ends with the batch that has the last row.
+    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    assert 3 <= leaf.metrics().apply("records").value() < 100
     for limit in (0, 1, 604, 605, 1000):
         few = load(topics, subscribe="codec-mixed", minPartitions="40").limit(limit)
         assert few.count() == min(limit, 605)
@@ -183,6 +199,12 @@ def test_spark_knows_how_many_rows_are_read(setting, topics, load):
     frame = load(topics, subscribe="codec-mixed", minPartitions="40")
     assert estimated(frame) == frame.count() == 605
     assert estimated(frame.select("offset").where("offset >= 200 and offset < 220")) == 20
+    cut = load(topics, subscribe="codec-mixed", maxRecordsPerPartition="100")
+    assert estimated(cut) == 605
+    sizes = [
+        one._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats().sizeInBytes() for one in (frame, cut)
+    ]
+    assert str(sizes[0]) == str(sizes[1])
 
 
 @with_jar
@@ -289,7 +311,7 @@ def test_a_table_of_the_catalog(spark, topics):
 @with_jar
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_a_python_function_that_needs_only_some_rows(spark, topics, load):
-    """It takes rows in a thread of its own, and the end of the task closes the reader at any moment of it."""
+    """The end of the task closes the reader while the function has rows."""
 
     def same(batches):
         yield from batches
@@ -297,3 +319,17 @@ def test_a_python_function_that_needs_only_some_rows(spark, topics, load):
     for _ in range(20):
         frame = load(topics, minPartitions="8").select("offset", "value")
         assert len(frame.mapInArrow(same, "offset long, value binary").limit(5).collect()) == 5
+
+
+@with_jar
+def test_a_script_that_needs_only_some_rows(spark, tmp_path, load):
+    """Spark gives it the rows in a thread that goes on after the end of the task, which closes the reader."""
+    with bl.Producer(tmp_path / "d", "t") as producer:
+        producer.send([{"value": b"x" * 500} for _ in range(100_000)])
+    load(tmp_path / "d").selectExpr("cast(value as string) text").createOrReplaceTempView("texts")
+    # It prints at once what Spark waits for, and takes the rest.
+    script = """awk "NR <= 5 { print; fflush() }" """
+    some = f"SELECT TRANSFORM(text) USING '{script}' AS (text string) FROM texts LIMIT 5"
+    for _ in range(10):
+        assert [row.text for row in spark.sql(some).collect()] == ["x" * 500] * 5
+    assert load(tmp_path / "d").count() == 100_000

@@ -11,6 +11,9 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** A column of the native library's memory. It is made once a task, and shows another chunk each time. */
 abstract class NativeVector extends ColumnVector {
+  /** What stands for the memory that is shown: see {@link RecordsReader#close}. */
+  Object memory;
+
   NativeVector(DataType type) {
     super(type);
   }

@@ -35,9 +35,15 @@ final class PartWriter implements DataWriter<InternalRow> {
   private PartWriter(byte[] task, StructType columns, String query) throws IOException {
     projection = UnsafeProjection.create(columns);
     String unique = UUID.randomUUID().toString().replace("-", "");
-    handle = Native.openWriter(task, columns.fieldNames(), query, unique);
     capacity = BLOCK;
     address = Platform.allocateMemory(capacity);
+    try {
+      handle = Native.openWriter(task, columns.fieldNames(), query, unique);
+    } finally {
+      if (handle == 0) {
+        Platform.freeMemory(address);
+      }
+    }
   }
 
   @Override
@@ -57,6 +63,9 @@ final class PartWriter implements DataWriter<InternalRow> {
   }
 
   private void writeOut() {
+    if (handle == 0) {
+      throw new IllegalStateException("this writer is closed");
+    }
     try {
       Native.write(handle, address, used);
     } catch (IOException error) {

@@ -1,6 +1,7 @@
 package brokerless.spark;
 
 import java.io.IOException;
+import java.lang.ref.Cleaner;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -15,24 +16,32 @@ import org.slf4j.LoggerFactory;
 /** Reads a task: the native library decodes it chunk by chunk, and the same vectors show each chunk to Spark. */
 final class RecordsReader implements PartitionReader<ColumnarBatch> {
   private static final Logger LOG = LoggerFactory.getLogger(RecordsReader.class);
+  private static final Cleaner CLEANER = Cleaner.create();
 
   private final NativeVector[] vectors;
   private final ColumnarBatch batch;
   private final long[] out;
   private final long[] metrics = new long[Metric.values().length];
+  /** What the vectors hold: while one of them can be reached, the reader's memory is there. */
+  private final Object memory = new Object();
+
   private long handle;
+
+  /** Whether all rows were taken. */
+  private boolean isAtEnd;
 
   private RecordsReader(RecordsTask task, StructType columns) throws IOException {
     vectors = new NativeVector[columns.size()];
     for (int i = 0; i < vectors.length; i++) {
       vectors[i] = NativeVector.of(columns.fields()[i]);
+      vectors[i].memory = memory;
     }
     batch = new ColumnarBatch(vectors);
     out = new long[vectors.length * Native.ADDRESSES + Native.COUNTS];
     handle = Native.open(task.json(), columns.fieldNames());
   }
 
-  // A Python function over the rows takes them in a thread of its own, and the end of the task may close the reader first.
+  // Synchronized with close: see there.
   @Override
   public synchronized boolean next() {
     if (handle == 0) {
@@ -47,6 +56,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
         for (String warning : Native.warnings(handle)) {
           LOG.warn(warning);
         }
+        isAtEnd = true;
         return false;
       }
     } catch (IOException error) {
@@ -75,11 +85,23 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
         .toArray(CustomTaskMetric[]::new);
   }
 
+  /**
+   * A script over the rows ({@code TRANSFORM}) takes them in a thread that Spark does not wait for. The end of the task
+   * must not free the batch that this thread may still read: only the file is closed then, and the memory is freed when
+   * nothing shows it any more.
+   */
   @Override
   public synchronized void close() {
-    if (handle != 0) {
-      Native.close(handle);
-      handle = 0;
+    if (handle == 0) {
+      return;
+    }
+    long closed = handle;
+    handle = 0;
+    if (isAtEnd) {
+      Native.close(closed);
+    } else {
+      Native.stop(closed);
+      CLEANER.register(memory, () -> Native.close(closed));
     }
   }
 

@@ -34,6 +34,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   private final boolean readsStreams;
   private boolean isStream;
   private byte[][] tasks;
+  private Statistics statistics;
 
   private RecordsScan(
       Scan python,
@@ -51,7 +52,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   /** Whether reads with these options run in the JVM: records of local paths that are UTF-8. */
   static boolean handles(CaseInsensitiveStringMap options) {
     String paths = options.getOrDefault("path", "") + options.getOrDefault("paths", "");
-    return options.getOrDefault("view", "records").equals("records")
+    return options.getOrDefault("view", "records").trim().equalsIgnoreCase("records")
         && !paths.contains("://")
         && !BYTE.matcher(paths).find()
         && Native.isAvailable();
@@ -97,7 +98,13 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public Statistics estimateStatistics() {
     // A stream's batches are planned by its own offsets.
-    return isStream ? RecordsTask.UNKNOWN : RecordsTask.statistics(tasks());
+    if (isStream) {
+      return RecordsTask.UNKNOWN;
+    }
+    if (statistics == null) {
+      statistics = RecordsTask.statistics(tasks());
+    }
+    return statistics;
   }
 
   @Override
@@ -188,6 +195,10 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public boolean pushLimit(int limit) {
+      // The rows of a task are counted before Spark filters them.
+      if (bounds.used().length > 0) {
+        return false;
+      }
       bounds.limit = limit;
       return true;
     }

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import net.razorvine.pickle.Unpickler;
@@ -24,38 +25,50 @@ record RecordsTask(byte[] json) implements InputPartition {
   static final Statistics UNKNOWN = new Estimate(OptionalLong.empty(), OptionalLong.empty());
 
   /**
-   * Estimates what tasks read: the bytes of their files, and the offsets of their segments. Fewer rows than offsets are
-   * there if a log was compacted, or if a segment is not read whole.
+   * Estimates what tasks read: the bytes of their files, and the offsets that they cover. A log that was compacted has
+   * fewer rows than offsets.
    */
   static Statistics statistics(byte[][] tasks) {
     ObjectMapper mapper = new ObjectMapper();
-    long bytes = 0;
-    Map<String, OptionalLong> offsets = new HashMap<>();
+    Map<List<Object>, Long> bytes = new HashMap<>();
+    Map<String, long[]> offsets = new HashMap<>();
     try {
       for (byte[] task : tasks) {
         for (JsonNode split : mapper.readTree(task).get("splits")) {
-          bytes += split.get("end_position").asLong() - split.get("position").asLong();
-          offsets.put(split.get("path").asText(), offsets(split));
+          String path = split.get("path").asText();
+          long position = split.get("position").asLong();
+          // Pieces that are cut by offset read the same bytes.
+          bytes.put(List.of(path, position), split.get("end_position").asLong() - position);
+          offsets.merge(path, offsets(split), RecordsTask::both);
         }
       }
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
-    boolean isKnown = offsets.values().stream().allMatch(OptionalLong::isPresent);
-    long rows = offsets.values().stream().mapToLong(count -> count.orElse(0)).sum();
-    return new Estimate(
-        OptionalLong.of(bytes), isKnown ? OptionalLong.of(rows) : OptionalLong.empty());
+    long size = bytes.values().stream().mapToLong(Long::longValue).sum();
+    long rows = 0;
+    for (long[] range : offsets.values()) {
+      if (range[1] == Long.MAX_VALUE) {
+        return new Estimate(OptionalLong.of(size), OptionalLong.empty());
+      }
+      rows += Math.max(0, range[1] - range[0]);
+    }
+    return new Estimate(OptionalLong.of(size), OptionalLong.of(rows));
   }
 
-  /** How many offsets of its segment a split covers. Several splits of a segment have the same. */
-  private static OptionalLong offsets(JsonNode split) {
+  /** The range of offsets of its segment that a split covers; its end is the greatest number if nobody knows it. */
+  private static long[] offsets(JsonNode split) {
     long end = split.get("end_offset").asLong();
     JsonNode following = split.get("following_offset");
     if (!following.isNull()) {
       end = Math.min(end, following.asLong());
     }
-    long start = Math.max(split.get("start_offset").asLong(), split.get("base_offset").asLong());
-    return end == Long.MAX_VALUE ? OptionalLong.empty() : OptionalLong.of(Math.max(0, end - start));
+    return new long[] {Math.max(split.get("start_offset").asLong(), split.get("base_offset").asLong()), end};
+  }
+
+  /** The least range with both in it: the splits of a segment follow each other. */
+  private static long[] both(long[] one, long[] other) {
+    return new long[] {Math.min(one[0], other[0]), Math.max(one[1], other[1])};
   }
 
   private record Estimate(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {}

@@ -60,7 +60,10 @@ pub fn narrow(tasks: &[Vec<u8>], bounds: &[u8]) -> Result<Vec<Vec<u8>>, TaskErro
         .peekable();
     while let Some((task, mut split)) = splits.next() {
         let next = splits.peek().map(|(_, next)| next);
-        let next = next.filter(|next: &&TaskSplit| next.path == split.path);
+        // Pieces that are cut by offset have the same positions.
+        let next = next.filter(|next: &&TaskSplit| {
+            next.path == split.path && next.position >= split.end_position
+        });
         if keeps(&mut split, next, &bounds)
             && let Some(task) = tasks.get_mut(task)
         {
@@ -78,7 +81,8 @@ pub fn narrow(tasks: &[Vec<u8>], bounds: &[u8]) -> Result<Vec<Vec<u8>>, TaskErro
         .collect()
 }
 
-/// Narrows a split, and returns whether it may have rows within the bounds. `next` is the next one of the same segment.
+/// Narrows a split, and returns whether it may have rows within the bounds. `next` is the one that begins
+/// where it ends, in the same segment.
 fn keeps(split: &mut TaskSplit, next: Option<&TaskSplit>, bounds: &Bounds) -> bool {
     if !bounds.holds_partition_of(split) {
         return false;

@@ -36,8 +36,7 @@ pub struct PartWriter {
     /// The rows so far.
     rows: u64,
     headers: HeadersBuffer,
-    /// Memory of earlier batches.
-    spare: Vec<u8>,
+    spare: Spare,
     random: u64,
 }
 
@@ -53,6 +52,13 @@ struct OpenPart {
     batches: BatchWriter,
     /// Whether it has rows that are not in its file yet.
     has_waiting: bool,
+}
+
+/// Memory of earlier batches. Only parts with waiting rows have some of it: a task may write to many partitions.
+#[derive(Default)]
+struct Spare {
+    memory: Vec<Vec<u8>>,
+    bytes: usize,
 }
 
 /// The files of parts.
@@ -107,7 +113,7 @@ impl PartWriter {
             by_name: HashMap::new(),
             rows: 0,
             headers: HeadersBuffer::default(),
-            spare: Vec::new(),
+            spare: Spare::default(),
             random: random as u64,
             task,
             query,
@@ -187,6 +193,19 @@ impl PartWriter {
             false => self.fields.plain(row, now).map_err(numbered)?,
         };
         let key = self.fields.key(row).map_err(numbered)?;
+        // A row that is not plain is checked before its partition.
+        let mut checked = None;
+        if plain.is_none() {
+            let record = self.fields.record(row, now, &mut self.headers);
+            let mut record = record.map_err(numbered)?;
+            let mut source = None;
+            if keeps_offsets {
+                let (offset, fields) = self.fields.source(row).map_err(numbered)?;
+                record.offset = offset;
+                source = Some(fields);
+            }
+            checked = Some((record, source));
+        }
         let Some(topic) = self.topics.get_mut(index) else {
             return Ok(()); // `topic_of` returns the place of a topic.
         };
@@ -198,17 +217,19 @@ impl PartWriter {
                 room.insert(self.files.create(among, partition, &self.task.staging)?)
             }
         };
-        if !plain.is_some_and(|plain| open.batches.push_plain_row(&plain)) {
-            let mut record = self
-                .fields
-                .record(row, now, &mut self.headers)
-                .map_err(numbered)?;
-            if keeps_offsets {
-                let (offset, fields) = self.fields.source(row).map_err(numbered)?;
-                record.offset = offset;
-                open.keep(&record, fields)?;
-                open.batches.push_at(&record, fields).map_err(numbered)?;
-            } else {
+        if !open.has_waiting {
+            self.spare.give(&mut open.batches)?;
+        }
+        match (plain, checked) {
+            (Some(plain), _) if open.batches.push_plain_row(&plain) => {}
+            (_, Some((record, Some(source)))) => {
+                open.keep(&record, source)?;
+                open.batches.push_at(&record, source).map_err(numbered)?;
+            }
+            (_, Some((record, None))) => open.batches.push(record).map_err(numbered)?,
+            (_, None) => {
+                let record = self.fields.record(row, now, &mut self.headers);
+                let record = record.map_err(numbered)?;
                 open.batches.push(record).map_err(numbered)?;
             }
         }
@@ -274,8 +295,7 @@ impl PartWriter {
             .flat_map(|topic| topic.parts.values_mut())
         {
             if std::mem::take(&mut open.has_waiting) {
-                let spare = std::mem::take(&mut self.spare);
-                let (batches, size) = open.batches.finish(spare)?;
+                let (batches, size) = open.batches.finish(Vec::new())?;
                 // Opened each time: a task may write to more partitions than a process may have open files.
                 File::options()
                     .append(true)
@@ -283,10 +303,31 @@ impl PartWriter {
                     .and_then(|mut file| file.write_all(batches.get(..size).unwrap_or_default()))
                     .map_err(|error| of_file(&error, &open.part.path, &self.task.staging))?;
                 open.part.size += size as u64;
-                self.spare = batches;
+                self.spare.take(batches);
             }
         }
         Ok(())
+    }
+}
+
+impl Spare {
+    /// The most bytes that wait for use.
+    const MOST: usize = 8 << 20;
+
+    /// Gives memory to batches that have none.
+    fn give(&mut self, batches: &mut BatchWriter) -> Result<(), TaskError> {
+        if let Some(memory) = self.memory.pop() {
+            self.bytes -= memory.len();
+            batches.finish(memory)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, memory: Vec<u8>) {
+        if self.bytes + memory.len() <= Self::MOST {
+            self.bytes += memory.len();
+            self.memory.push(memory);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use brokerless_core::{
-    DEFAULT_MAX_BATCH_BYTES, DecodeOptions, LostOffsets, RowColumn, SplitReader, Step,
+    Columns, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, LostOffsets, RowColumn, SplitReader, Step,
 };
 
 use crate::column::{Addresses, Flat};
@@ -28,6 +28,8 @@ pub struct TaskReader {
     wanted: usize,
     splits: std::vec::IntoIter<TaskSplit>,
     split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
+    /// The last rows, after [`TaskReader::stop`].
+    kept: Columns,
     /// What the user should know of the rows so far.
     warnings: Vec<String>,
     lost_offsets: u64,
@@ -53,6 +55,7 @@ impl TaskReader {
             wanted: task.limit.unwrap_or(usize::MAX),
             splits: task.splits.into_iter(),
             split: None,
+            kept: Columns::default(),
             warnings: Vec::new(),
             lost_offsets: 0,
             null_timestamps: 0,
@@ -124,6 +127,14 @@ impl TaskReader {
         let reader = SplitReader::new(planned, file, is_planned, Index::of(&split), options)
             .map_err(|error| TaskError::of_read(error, &split.path))?;
         Ok((split, reader))
+    }
+
+    /// Closes the file, and ends. The columns of the last rows stay where they are.
+    pub fn stop(&mut self) {
+        self.wanted = 0;
+        if let Some((_, mut reader)) = self.split.take() {
+            self.kept = std::mem::take(reader.columns());
+        }
     }
 
     /// Where the columns of the last rows lie, in the order of their names. Valid until the next rows.

@@ -4,7 +4,7 @@
 //!
 //! - A handle comes from `open` or `openWriter`, is used by one thread at a time, and is passed to `close` or
 //!   `closeWriter` once, after the last use.
-//! - Addresses from `next` are read only until the next call with the same handle.
+//! - Addresses from `next` are read only until the next call of `next` or `close` with the same handle.
 //! - The block of memory given to `write` was allocated, and is neither freed nor changed during the call.
 //!
 //! So a handle is a `Box` that nobody else refers to: it may be borrowed for one call. No other pointer is followed
@@ -155,6 +155,21 @@ pub extern "system" fn Java_brokerless_spark_Native_warnings<'local>(
         }
         Ok(texts.into_raw())
     })
+}
+
+/// Closes the file of a reader; the addresses of its last rows stay valid.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_brokerless_spark_Native_stop<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+) {
+    // SAFETY: as in `next`.
+    let reader = unsafe { &mut *(handle as *mut TaskReader) };
+    guarded(&mut env, (), |_| {
+        reader.stop();
+        Ok(())
+    });
 }
 
 /// Closes a reader.

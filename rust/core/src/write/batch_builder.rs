@@ -209,7 +209,7 @@ impl BatchBuilder {
         })
     }
 
-    /// Counts the plain rows that `batch` has more.
+    /// Counts the rows that were appended to `batch`.
     #[inline]
     fn take_over(&mut self, batch: &OpenBatch, taken: i32) {
         self.buffer.fill(batch.records - self.uncompressed_size());

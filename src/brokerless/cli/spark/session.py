@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,7 +103,9 @@ def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger().addFilter(_is_no_interrupt)
-    with _after_start():
+    with _after_start(), warnings.catch_warnings():
+        # Most commands run in Python in any case.
+        warnings.filterwarnings("ignore", message="no brokerless.jar")
         spark = brokerless.spark.session(settings)
     try:
         yield spark
