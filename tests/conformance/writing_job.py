@@ -29,7 +29,7 @@ def main():
     for topic, options in BATCHES.items():
         writer = rows.write.format("brokerless").mode("append").option("topic", topic).option("partitions", 2)
         writer.options(**options).save(log_dir)
-        # What is there stays.
+        # A second write appends: the rows of the first one stay.
         writer.save(log_dir)
     arriving = spark.readStream.format("brokerless").option("subscribe", "zstd").option("includeHeaders", "true")
     arriving = arriving.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 2500).load(log_dir)

@@ -7,17 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from needing_jar import jar_or_skip
 from own_spark import run
 
 import brokerless as bl
 import brokerless.spark
 
-try:
-    brokerless.spark.jar()
-except FileNotFoundError:
-    pytest.skip("built without a JDK", allow_module_level=True)
-if not os.environ.get("BROKERLESS_JAR"):
-    pytest.skip("the session has no jar", allow_module_level=True)
+jar_or_skip()
 
 SLOWLY = "reflect('java.lang.Thread', 'sleep', 2L) slowly"
 """A column that takes the JVM 2 ms a row."""

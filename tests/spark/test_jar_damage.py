@@ -9,18 +9,14 @@ import warnings
 
 import both_ways
 import pytest
+from needing_jar import jar_or_skip
 
 import brokerless as bl
 import brokerless.spark
 from damage import append
 from hunting import LEVELS, PARTITIONS, harm, original
 
-try:
-    brokerless.spark.jar()
-except FileNotFoundError:
-    pytest.skip("built without a JDK", allow_module_level=True)
-if not os.environ.get("BROKERLESS_JAR"):
-    pytest.skip("the session has no jar", allow_module_level=True)
+jar_or_skip()
 
 LOGS = 12
 """The logs of a case."""

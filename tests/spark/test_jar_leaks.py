@@ -5,18 +5,14 @@ import os
 import shutil
 
 import pytest
+from needing_jar import jar_or_skip
 from own_spark import run
 
 import brokerless as bl
 import brokerless.spark
 from damage import overwrite
 
-try:
-    brokerless.spark.jar()
-except FileNotFoundError:
-    pytest.skip("built without a JDK", allow_module_level=True)
-if not os.environ.get("BROKERLESS_JAR"):
-    pytest.skip("the session has no jar", allow_module_level=True)
+jar_or_skip()
 
 QUERIES, WARM_UP = (1000, 500) if os.environ.get("BROKERLESS_HUNT") else (36, 24)
 MOST_MB = 48

@@ -12,17 +12,13 @@ from pathlib import Path
 import both_ways
 import pyspark
 import pytest
+from needing_jar import jar_or_skip
 from own_spark import run
 
 import brokerless as bl
 import brokerless.spark
 
-try:
-    JAR = brokerless.spark.jar()
-except FileNotFoundError:
-    pytest.skip("built without a JDK", allow_module_level=True)
-if not os.environ.get("BROKERLESS_JAR"):
-    pytest.skip("the session has no jar", allow_module_level=True)
+JAR = jar_or_skip()
 
 FALLS_BACK = "brokerless reads and writes in Python: "
 NO_DIRECTORY = "-Djava.io.tmpdir=/proc/nonexistent"

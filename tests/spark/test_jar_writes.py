@@ -12,17 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from needing_jar import jar_or_skip
 from own_spark import run
 
 import brokerless as bl
 import brokerless.spark
 
-try:
-    brokerless.spark.jar()
-except FileNotFoundError:
-    pytest.skip("built without a JDK", allow_module_level=True)
-if not os.environ.get("BROKERLESS_JAR"):
-    pytest.skip("the session has no jar", allow_module_level=True)
+jar_or_skip()
 
 SCHEMA = (
     "key binary, value binary, headers array<struct<key:string,value:binary>>, timestamp timestamp, topic string, "

@@ -106,6 +106,8 @@ final class PartWriter implements DataWriter<InternalRow> {
       Native.closeWriter(handle);
       Platform.freeMemory(address);
       handle = 0;
+      // A row after this finds no room, and is refused.
+      capacity = 0;
     }
   }
 

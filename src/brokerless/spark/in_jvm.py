@@ -83,7 +83,9 @@ def _add(jar: str, spark: SparkSession) -> None:
         loader.loadClass(_CLASS)
     except Py4JError:
         with contextlib.suppress(Py4JError):
-            # As spark-submit does: what listens to the session's queries, and no session, then finds its classes, too.
+            # As spark-submit does: listeners of queries, which belong to no session, then find the jar's classes, too.
             loader.addURL(java.java.io.File(jar).toURI().toURL())
+    # A driver that has the classes from an earlier session has not sent them to the executors of this one.
+    if _NAME not in spark.sparkContext._jsc.sc().listJars().mkString(","):  # noqa: SLF001
         quoted = jar.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"ADD JAR '{quoted}'")
