@@ -223,7 +223,7 @@ class AtomicWrite:
     def abort(self) -> None:
         """Remove the staging directory; do nothing if there is none, or once it is committed."""
         if storage.exists(self._staging_path):
-            disk.remove_tree(self._staging_path)
+            self._remove(self.staging)
 
     def _put_into_force(
         self,
@@ -455,11 +455,20 @@ class AtomicWrite:
                 is_owned = bool(owner) and name.startswith(f"{_STAGING}-0.{self._owned}")
                 if is_owned or (query and storage.exists(claim(f"{self.path}/{name}", query))):
                     try:
-                        disk.remove_tree(f"{self.path}/{name}")
+                        self._remove(name)
                     except OSError as error:
                         failed = failed or error
         if failed is not None:
             raise failed
+
+    def _remove(self, staging: str) -> None:
+        """Remove a staging directory, in which tasks that are being killed may still make and remove parts.
+
+        Renamed, it is out of their reach. The new name belongs to the same owner: if this crashes, it is a leftover.
+        """
+        removed = f"{self.path}/{staging[: -len('-delete') - 16]}{uuid.uuid4().hex[:16]}-delete"
+        disk.rename(f"{self.path}/{staging}", removed)
+        disk.remove_tree(removed)
 
 
 def _with_patience(seconds: float, call: Callable[[], _T]) -> _T:

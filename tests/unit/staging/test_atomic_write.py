@@ -1,5 +1,6 @@
 """A write by tasks: which parts count, and that all rows are in force or none, whatever fails."""
 
+import contextlib
 import errno
 import json
 import threading
@@ -45,6 +46,31 @@ def test_tasks_have_to_see_the_directory(tmp_path):
     (tmp_path / "d").rename(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match="the driver and all executors must share the directory"):
         staging.writer()
+
+
+def test_tasks_that_are_still_being_killed_do_not_keep_the_staging_directory(tmp_path):
+    """Spark aborts a cancelled write while its tasks make and remove parts."""
+    for _ in range(20):
+        write, staging = begin(tmp_path / "d")
+        parts = tmp_path / "d" / write.staging / "parts"
+        is_over = threading.Event()
+
+        def make_and_remove(parts=parts, is_over=is_over):
+            with contextlib.suppress(FileNotFoundError):
+                while not is_over.is_set():
+                    for number in range(20):
+                        (parts / str(number)).touch()
+                    for number in range(20):
+                        (parts / str(number)).unlink()
+
+        task = threading.Thread(target=make_and_remove)
+        task.start()
+        try:
+            write.abort()
+        finally:
+            is_over.set()
+            task.join()
+        assert not list((tmp_path / "d").glob("*-delete"))
 
 
 def test_a_commit_waits_for_another_writer(tmp_path):
