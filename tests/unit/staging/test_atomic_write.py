@@ -51,7 +51,7 @@ def test_tasks_have_to_see_the_directory(tmp_path):
 def test_tasks_that_are_still_being_killed_do_not_keep_the_staging_directory(tmp_path):
     """Spark aborts a cancelled write while its tasks make and remove parts."""
     for _ in range(20):
-        write, staging = begin(tmp_path / "d")
+        write, _ = begin(tmp_path / "d")
         parts = tmp_path / "d" / write.staging / "parts"
         is_over = threading.Event()
 
