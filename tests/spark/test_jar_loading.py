@@ -171,6 +171,62 @@ def test_spark_submit_takes_the_jar(log, tmp_path):
     assert bl.LogDirs(f"{log}-written").topics() == ["t"]
 
 
+def test_a_session_that_another_thread_asks_for(log, tmp_path):
+    """ADD JAR gives the classes to a loader of its own: not to a second one, where they would be other classes."""
+    code = f"""
+        import sys
+        import threading
+        import warnings
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+        import brokerless.spark
+        spark = SparkSession.builder.master("local[2]").getOrCreate()
+        spark.sql("ADD JAR '{JAR}'")
+        PATH = sys.argv[1]
+        print("rows", spark.read.format("brokerless").load(PATH).count())
+        {textwrap.indent(READ_AND_WRITE, " " * 8)}
+        def ask():
+            given = brokerless.spark.session()
+            frame = given.read.format("brokerless").load(PATH)
+            print("in the JVM:", "ColumnarToRow" in frame._jdf.queryExecution().executedPlan().toString())
+            print("rows", read_and_written(given, PATH + "-asked"))
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        print("rows", read_and_written(spark, PATH + "-written"))
+        print("headers", spark.read.format("brokerless").option("includeHeaders", "true").load(PATH).collect()[0][-1])
+        """
+    done = script(code, tmp_path, [sys.executable], log)
+    assert "in the JVM: True" in done.stdout, done.stderr
+    assert done.stdout.count("rows (605, 605)") == 2, done.stderr
+    assert "headers" in done.stdout, done.stderr
+
+
+def test_sessions_on_executors_of_their_own(log, tmp_path, monkeypatch):
+    """One after the other in one driver, and beside a jar whose name only ends as ours does."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "spark"))
+    monkeypatch.setenv("SPARK_HOME", os.path.dirname(pyspark.__file__))
+    other = tmp_path / "my-brokerless.jar"
+    with zipfile.ZipFile(other, "w") as jar:
+        jar.writestr("nothing", b"")
+    code = f"""
+        import sys
+        import brokerless.spark
+        PATH = sys.argv[1]
+        {textwrap.indent(READ_AND_WRITE, " " * 8)}
+        for number in range(2):
+            settings = {{"spark.master": "local-cluster[1,1,1024]", "spark.jars": "{other}"}}
+            spark = brokerless.spark.session(settings)
+            frame = spark.read.format("brokerless").load(PATH)
+            print("in the JVM:", "ColumnarToRow" in frame._jdf.queryExecution().executedPlan().toString())
+            print("rows", read_and_written(spark, PATH + str(number)))
+            spark.stop()
+        """
+    done = script(code, tmp_path, [sys.executable], log)
+    assert done.stdout.count("in the JVM: True") == 2, done.stderr
+    assert done.stdout.count("rows (605, 605)") == 2, done.stderr
+
+
 def test_sessions_of_spark_connect_have_jars_of_their_own(log, tmp_path):
     """Each loads the classes, and the library, again. Of two jars that have no good library, each is said once."""
     pytest.importorskip("grpc")

@@ -75,8 +75,12 @@ final class Native {
   /** Returns what the user should know of the rows so far. */
   static native String[] warnings(long handle) throws IOException;
 
-  /** Closes the file of a reader, which has no next rows then. Its last addresses are valid until {@link #close}. */
-  static native void stop(long handle);
+  /**
+   * Closes the file of a reader, which has no next rows then. Its last addresses are valid until {@link #close}.
+   *
+   * @return the bytes at these addresses
+   */
+  static native long stop(long handle);
 
   /** Closes a reader. */
   static native void close(long handle);

@@ -3,6 +3,7 @@ package brokerless.spark;
 import java.io.IOException;
 import java.lang.ref.Cleaner;
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -17,6 +18,12 @@ import org.slf4j.LoggerFactory;
 final class RecordsReader implements PartitionReader<ColumnarBatch> {
   private static final Logger LOG = LoggerFactory.getLogger(RecordsReader.class);
   private static final Cleaner CLEANER = Cleaner.create();
+
+  /** The memory that may wait for the collector, which does not see its size ({@code java.nio.Bits} does the same). */
+  private static final long MOST_WAITING = 256 << 20;
+
+  /** The bytes that began to wait since the collector was last called. */
+  private static final AtomicLong WAITING = new AtomicLong();
 
   private final NativeVector[] vectors;
   private final ColumnarBatch batch;
@@ -100,8 +107,12 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     if (isAtEnd) {
       Native.close(closed);
     } else {
-      Native.stop(closed);
+      long bytes = Native.stop(closed);
       CLEANER.register(memory, () -> Native.close(closed));
+      if (WAITING.addAndGet(bytes) > MOST_WAITING) {
+        WAITING.set(0);
+        System.gc();
+      }
     }
   }
 

@@ -5,9 +5,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.TreeMap;
 import net.razorvine.pickle.Unpickler;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.Statistics;
@@ -30,22 +30,22 @@ record RecordsTask(byte[] json) implements InputPartition {
    */
   static Statistics statistics(byte[][] tasks) {
     ObjectMapper mapper = new ObjectMapper();
-    Map<List<Object>, Long> bytes = new HashMap<>();
+    Map<String, TreeMap<Long, Long>> bytes = new HashMap<>();
     Map<String, long[]> offsets = new HashMap<>();
     try {
       for (byte[] task : tasks) {
         for (JsonNode split : mapper.readTree(task).get("splits")) {
           String path = split.get("path").asText();
           long position = split.get("position").asLong();
-          // Pieces that are cut by offset read the same bytes.
-          bytes.put(List.of(path, position), split.get("end_position").asLong() - position);
+          long end = split.get("end_position").asLong();
+          bytes.computeIfAbsent(path, unknown -> new TreeMap<>()).merge(position, end, Math::max);
           offsets.merge(path, offsets(split), RecordsTask::both);
         }
       }
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
-    long size = bytes.values().stream().mapToLong(Long::longValue).sum();
+    long size = bytes.values().stream().mapToLong(RecordsTask::covered).sum();
     long rows = 0;
     for (long[] range : offsets.values()) {
       if (range[1] == Long.MAX_VALUE) {
@@ -54,6 +54,17 @@ record RecordsTask(byte[] json) implements InputPartition {
       rows += Math.max(0, range[1] - range[0]);
     }
     return new Estimate(OptionalLong.of(size), OptionalLong.of(rows));
+  }
+
+  /** The bytes that ranges of a file cover: pieces that are cut by offset read the same ones. */
+  private static long covered(TreeMap<Long, Long> ranges) {
+    long size = 0;
+    long end = 0;
+    for (Map.Entry<Long, Long> range : ranges.entrySet()) {
+      size += Math.max(0, range.getValue() - Math.max(end, range.getKey()));
+      end = Math.max(end, range.getValue());
+    }
+    return size;
   }
 
   /** The range of offsets of its segment that a split covers; its end is the greatest number if nobody knows it. */

@@ -129,12 +129,13 @@ impl TaskReader {
         Ok((split, reader))
     }
 
-    /// Closes the file, and ends. The columns of the last rows stay where they are.
-    pub fn stop(&mut self) {
+    /// Closes the file, and ends. The columns of the last rows stay where they are. Returns their bytes.
+    pub fn stop(&mut self) -> usize {
         self.wanted = 0;
         if let Some((_, mut reader)) = self.split.take() {
             self.kept = std::mem::take(reader.columns());
         }
+        self.kept.bytes()
     }
 
     /// Where the columns of the last rows lie, in the order of their names. Valid until the next rows.

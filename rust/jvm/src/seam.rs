@@ -157,19 +157,16 @@ pub extern "system" fn Java_brokerless_spark_Native_warnings<'local>(
     })
 }
 
-/// Closes the file of a reader; the addresses of its last rows stay valid.
+/// Closes the file of a reader; the addresses of its last rows stay valid. Returns their bytes.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_stop<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
     handle: jlong,
-) {
+) -> jlong {
     // SAFETY: as in `next`.
     let reader = unsafe { &mut *(handle as *mut TaskReader) };
-    guarded(&mut env, (), |_| {
-        reader.stop();
-        Ok(())
-    });
+    guarded(&mut env, 0, |_| Ok(reader.stop() as jlong))
 }
 
 /// Closes a reader.

@@ -71,21 +71,32 @@ def _add(jar: str, spark: SparkSession) -> None:
     Not by `spark.jars`: that would replace the jars of the configuration and of spark-submit, and a JVM that runs
     already would not put it on the driver's class path.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - as above
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - as above
 
     if is_remote():
         spark.addArtifact(jar)
         return
-    java: Any = spark.sparkContext._jvm  # noqa: SLF001 - no public name
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - a client of Spark Connect has no py4j
+
+    # No public names lead to the JVM.
+    java: Any = spark.sparkContext._jvm  # noqa: SLF001
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        loader.loadClass(_CLASS)
-    except Py4JError:
+
+    def has_class(loader: Any) -> bool:
+        try:
+            return loader.loadClass(_CLASS) is not None
+        except Py4JError:
+            return False
+
+    # ADD JAR gives its classes to a loader of its own, and to the thread that ran it. They must not be in two loaders.
+    was_added = has_class(spark._jsparkSession.sharedState().jarClassLoader())  # noqa: SLF001
+    if not was_added and not has_class(loader):
         with contextlib.suppress(Py4JError):
             # As spark-submit does: listeners of queries, which belong to no session, then find the jar's classes, too.
             loader.addURL(java.java.io.File(jar).toURI().toURL())
-    # A driver that has the classes from an earlier session has not sent them to the executors of this one.
-    if _NAME not in spark.sparkContext._jsc.sc().listJars().mkString(","):  # noqa: SLF001
+    # A driver that has the classes from an earlier session has not sent them to the executors of this one. And this
+    # thread may not have them yet.
+    sent = spark.sparkContext._jsc.sc().listJars().mkString(",").split(",")  # noqa: SLF001
+    if _NAME not in (url.rpartition("/")[2] for url in sent) or not has_class(loader):
         quoted = jar.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"ADD JAR '{quoted}'")

@@ -464,10 +464,19 @@ class AtomicWrite:
     def _remove(self, staging: str) -> None:
         """Remove a staging directory, in which tasks that are being killed may still make and remove parts.
 
-        Renamed, it is out of their reach. The new name belongs to the same owner: if this crashes, it is a leftover.
+        Renamed, it is out of their reach. The new name belongs to the same owner or query. So if this crashes, the next
+        write of that owner or query removes it, or else a broker does.
         """
-        removed = f"{self.path}/{staging[: -len('-delete') - 16]}{uuid.uuid4().hex[:16]}-delete"
-        disk.rename(f"{self.path}/{staging}", removed)
+        path = f"{self.path}/{staging}"
+        removed = f"{path[: -len('-delete') - 16]}{uuid.uuid4().hex[:16]}-delete"
+        try:
+            disk.rename(path, removed)
+        except FileNotFoundError:
+            # The next write was faster.
+            return
+        except OSError:
+            # Some file systems rename no directory with open files.
+            removed = path
         disk.remove_tree(removed)
 
 

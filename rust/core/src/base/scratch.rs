@@ -77,7 +77,8 @@ impl ScratchBuffer {
 
     #[cold]
     fn grow(&mut self, least: usize) {
-        let length = least.max(self.bytes.len() * 2).max(64 << 10);
+        // Little at first: rows may go to thousands of partitions, each with a buffer.
+        let length = least.max(self.bytes.len() * 2).max(4 << 10);
         self.bytes.resize(length, 0);
     }
 }
