@@ -61,6 +61,7 @@ __all__ = [
     "TransactionIndex",
     "batch_schema",
     "cut_short_in_words",
+    "embedded_json",
     "empty_batch",
     "end_transaction_marker",
     "find_batch",
@@ -70,10 +71,12 @@ __all__ = [
     "json_lines",
     "json_rows",
     "kraft_snapshot",
+    "offset_commits",
     "place_headers",
     "producer_snapshot",
     "row_schema",
     "scan",
+    "state_records",
     "survey",
 ]
 
@@ -840,6 +843,58 @@ def kraft_snapshot(records: Sequence[_Data], timestamp: int) -> bytes:
     Args:
         records: the metadata records as bytes (`brokerless.layout.bootstrap_metadata`).
         timestamp: of every record, ms.
+    """
+
+def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
+    """Decode records of a topic that Kafka keeps its own state in.
+
+    What is not known, or not as its type demands, is shown as bytes: key or value is then a JSON string of base64, and
+    `unknown` says why.
+
+    Args:
+        topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__remote_log_metadata` or
+            `__cluster_metadata`.
+        keys: their keys, binary.
+        values: their values, binary.
+
+    Returns:
+        One row a record: `type name version key value unknown`. The number and the name of its type are null if they
+        are not known. The version is that of its value. Key and value are JSON as Kafka's `*JsonConverter` classes
+        write it; null if the record has none.
+
+    Raises:
+        ValueError: Kafka keeps no such topic.
+        UnsupportedFormatError: a column takes more than 1 GiB.
+    """
+
+def offset_commits(keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
+    """Decode the offset commits among records of `__consumer_offsets`.
+
+    Other records, and those that `state_records` shows as bytes, are left out.
+
+    Returns:
+        One row a commit: `row group topic partition is_removed offset leader_epoch metadata commit_time expire_time
+        topic_id`. `row` is the index of the record. Where the offset was removed, the columns after that are null.
+
+    Raises:
+        UnsupportedFormatError: a column takes more than 1 GiB.
+    """
+
+def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
+    """Return a message that another record holds as bytes, or that is the value of a control record, as JSON.
+
+    Args:
+        name: `ConsumerProtocolAssignment`, `ConsumerProtocolSubscription`, `KRaftVersionRecord` or `VotersRecord`.
+        data: the message.
+        version: its version; None: it is in front of the message.
+
+    Raises:
+        CorruptRecordError: the message is cut or malformed.
+        UnsupportedFormatError: the version is not known.
+        ValueError: the name is not known.
+
+    >>> embedded_json("KRaftVersionRecord", bytes([0, 0, 0, 1, 0]), 0)
+    b'{"version":0,"kRaftVersion":1}'
     """
 
 @final

@@ -4,13 +4,14 @@
 //!
 //! The modules form groups, and a group imports only groups to its left (`tests/layers.rs`):
 //!
-//! `base` < `format` < `read` < `write` < `broker` < `rewrite`
+//! `base` < `state` < `format` < `read` < `write` < `broker` < `rewrite`
 
 mod base;
 mod broker;
 mod format;
 mod read;
 mod rewrite;
+mod state;
 mod write;
 
 pub use base::error::{Error, ErrorKind, Result};
@@ -78,6 +79,9 @@ pub use rewrite::estimate::{Space, SpaceEstimate};
 pub use rewrite::filter::{BatchFilter, Filtered, Retention, Verdict};
 pub use rewrite::rewriter::{Rewrite, Rewriter};
 pub use rewrite::segment_output::{PendingBytes, SegmentOutput};
+pub use state::json::embedded_json;
+pub use state::offset_commit::{Committed, OffsetCommit};
+pub use state::record::{InternalTopic, StateRecord};
 pub use write::batch_builder::{
     BatchBuilder, BatchOptions, BuiltBatch, NewRecord, check_header_count, check_timestamp,
 };

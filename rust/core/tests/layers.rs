@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 
 /// Lowest first.
-const GROUPS: [&str; 6] = ["base", "format", "read", "write", "broker", "rewrite"];
+const GROUPS: [&str; 7] = [
+    "base", "state", "format", "read", "write", "broker", "rewrite",
+];
 
 fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {

@@ -14,6 +14,7 @@ mod dump;
 mod indexes;
 mod rewrite;
 mod spark;
+mod state;
 mod survey;
 mod walk;
 
@@ -38,7 +39,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 24] = [
+pub(crate) const TARGETS: [Target; 25] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -60,6 +61,7 @@ pub(crate) const TARGETS: [Target; 24] = [
     target("compact", "log", rewrite::compact),
     target("survey", "log", survey::survey),
     target("split", "log", survey::split),
+    target("state", "state", state::state),
     target("task", "task", spark::task),
     target("write_task", "write_task", spark::write_task),
     target("rows", "rows", spark::rows),

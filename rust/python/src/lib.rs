@@ -40,6 +40,7 @@ mod segment_state;
 mod soundness;
 mod space_estimate;
 mod split_reader;
+mod state_records;
 mod survey;
 mod table;
 mod time_index;
@@ -132,5 +133,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(row_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::batch_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
+    module.add_function(wrap_pyfunction!(state_records::embedded_json, module)?)?;
+    module.add_function(wrap_pyfunction!(state_records::offset_commits, module)?)?;
+    module.add_function(wrap_pyfunction!(state_records::state_records, module)?)?;
     Ok(())
 }

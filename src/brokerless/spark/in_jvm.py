@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -82,21 +82,22 @@ def _add(jar: str, spark: SparkSession) -> None:
     java: Any = spark.sparkContext._jvm  # noqa: SLF001
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
 
-    def has_class(loader: Any) -> bool:
+    def is_found(load_class: Callable[[str], object]) -> bool:
         try:
-            return loader.loadClass(_CLASS) is not None
+            load_class(_CLASS)
         except Py4JError:
             return False
+        return True
 
     # ADD JAR gives its classes to a loader of its own, and to the thread that ran it. They must not be in two loaders.
-    was_added = has_class(spark._jsparkSession.sharedState().jarClassLoader())  # noqa: SLF001
-    if not was_added and not has_class(loader):
+    was_added = is_found(spark._jsparkSession.sharedState().jarClassLoader().loadClass)  # noqa: SLF001
+    if not was_added and not is_found(loader.loadClass):
         with contextlib.suppress(Py4JError):
             # As spark-submit does: listeners of queries, which belong to no session, then find the jar's classes, too.
             loader.addURL(java.java.io.File(jar).toURI().toURL())
     # A driver that has the classes from an earlier session has not sent them to the executors of this one. And this
     # thread may not have them yet.
     sent = spark.sparkContext._jsc.sc().listJars().mkString(",").split(",")  # noqa: SLF001
-    if _NAME not in (url.rpartition("/")[2] for url in sent) or not has_class(loader):
+    if _NAME not in (url.rpartition("/")[2] for url in sent) or not is_found(loader.loadClass):
         quoted = jar.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"ADD JAR '{quoted}'")

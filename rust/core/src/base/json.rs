@@ -62,6 +62,13 @@ pub struct Json<'a> {
     follows: bool,
 }
 
+/// A place in the text of a [`Json`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    length: usize,
+    follows: bool,
+}
+
 impl<'a> Json<'a> {
     /// Creates a writer of one JSON text, which is appended to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
@@ -127,6 +134,13 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
+    /// A finite number with a fraction or an exponent.
+    pub fn float(&mut self, value: f64) {
+        self.separate();
+        self.out.extend_from_slice(format!("{value:?}").as_bytes());
+        self.follows = true;
+    }
+
     /// `true` or `false`.
     #[inline]
     pub fn bool(&mut self, value: bool) {
@@ -175,17 +189,26 @@ impl<'a> Json<'a> {
         self.string(value);
     }
 
-    /// The current length of `out`.
+    /// The current place, for [`Self::since`] and [`Self::go_back`].
     #[inline]
-    pub fn mark(&self) -> usize {
-        self.out.len()
+    pub fn mark(&self) -> Mark {
+        Mark {
+            length: self.out.len(),
+            follows: self.follows,
+        }
     }
 
-    /// Replaces the value that began at `mark` with null.
-    pub fn null_instead(&mut self, mark: usize) {
-        self.out.truncate(mark);
-        self.follows = false;
-        self.null();
+    /// What was written since.
+    #[inline]
+    pub fn since(&self, mark: &Mark) -> &[u8] {
+        self.out.get(mark.length..).unwrap_or_default()
+    }
+
+    /// Removes what was written since.
+    #[inline]
+    pub fn go_back(&mut self, mark: &Mark) {
+        self.out.truncate(mark.length);
+        self.follows = mark.follows;
     }
 
     /// A string.

@@ -61,7 +61,10 @@ fn batch(
         written = records(header, entry, format, scratch, &mut json);
         match written {
             Ok(()) => json.end_array(),
-            Err(_) => json.null_instead(start),
+            Err(_) => {
+                json.go_back(&start);
+                json.null();
+            }
         }
     }
     json.end_object();
@@ -121,12 +124,12 @@ fn records(
         let payload = record::payload(header, entry, scratch.decompressor)?;
         record::for_each(payload, header.records_count.unwrap_or(0), |record| {
             record_object(header, &record, format, json)?;
-            check_size(json.mark() - start, max_text)
+            check_size(json.since(&start).len(), max_text)
         })
     } else {
         MessageSet::open(header, entry, scratch.decompressor)?.for_each(false, |message| {
             message_object(&message, format, json);
-            check_size(json.mark() - start, max_text)
+            check_size(json.since(&start).len(), max_text)
         })
     }
 }

@@ -1,0 +1,189 @@
+//! The records of Kafka's own topics: which message each is, and what it says.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::base::error::{Error, Result};
+use crate::base::primitives::Reader;
+use crate::state::json::message_json;
+use crate::state::messages;
+use crate::state::schema::{Keyed, Schema};
+
+/// The frame of a record whose type is in its value (`AbstractApiMessageSerde`).
+const FRAME: u32 = 1;
+/// The frame of Kafka 2.8.
+const FRAME_2_8: u32 = 0;
+
+/// A topic that Kafka keeps its own state in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InternalTopic {
+    /// `__consumer_offsets`: groups of all types, and what they committed.
+    ConsumerOffsets,
+    /// `__transaction_state`: transactional ids.
+    TransactionState,
+    /// `__share_group_state`: what share groups have acknowledged.
+    ShareGroupState,
+    /// `__remote_log_metadata`: the segments in remote storage.
+    RemoteLogMetadata,
+    /// `__cluster_metadata`: brokers, topics, settings, users and access rights; also in snapshots.
+    ClusterMetadata,
+}
+
+/// What a record of an internal topic says. The texts are reused for the next record.
+#[derive(Debug, Default)]
+pub struct StateRecord {
+    /// The number of its type, if it has one.
+    pub kind: Option<i16>,
+    /// The name of its type: that of its value's definition, or of its key's without `Key`. Unknown types have none.
+    pub name: Option<&'static str>,
+    /// The version of its value.
+    pub version: Option<i16>,
+    /// The key as JSON, empty for none. Bytes that are not known are a string of base64.
+    pub key: Vec<u8>,
+    /// The value as JSON, empty for none: the key is removed, or the type has no value.
+    pub value: Vec<u8>,
+    /// Why key or value are shown as bytes.
+    pub unknown: Option<String>,
+}
+
+impl InternalTopic {
+    /// Returns the topic of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "__consumer_offsets" => Some(Self::ConsumerOffsets),
+            "__transaction_state" => Some(Self::TransactionState),
+            "__share_group_state" => Some(Self::ShareGroupState),
+            "__remote_log_metadata" => Some(Self::RemoteLogMetadata),
+            "__cluster_metadata" => Some(Self::ClusterMetadata),
+            _ => None,
+        }
+    }
+
+    /// Decodes a record. What is not known, or not as its type demands, becomes bytes.
+    pub fn decode(self, key: Option<&[u8]>, value: Option<&[u8]>, record: &mut StateRecord) {
+        record.key.clear();
+        record.value.clear();
+        (record.kind, record.name, record.version) = (None, None, None);
+        let decoded = match self {
+            Self::ConsumerOffsets => keyed(messages::CONSUMER_OFFSETS, key, value, record),
+            Self::TransactionState => keyed(messages::TRANSACTION_STATE, key, value, record),
+            Self::ShareGroupState => keyed(messages::SHARE_GROUP_STATE, key, value, record),
+            Self::RemoteLogMetadata => framed(
+                |frame| (frame == FRAME).then_some(messages::REMOTE_LOG_METADATA),
+                value,
+                record,
+            ),
+            Self::ClusterMetadata => framed(
+                |frame| match frame {
+                    FRAME => Some(messages::CLUSTER_METADATA),
+                    FRAME_2_8 => Some(messages::CLUSTER_METADATA_2_8),
+                    _ => None,
+                },
+                value,
+                record,
+            ),
+        };
+        record.unknown = decoded.err().map(|error| error.message);
+        if record.key.is_empty() {
+            base64(key, &mut record.key);
+        }
+        if record.value.is_empty() {
+            base64(value, &mut record.value);
+        }
+    }
+}
+
+/// A record whose type is in front of its key (`CoordinatorRecordSerde`). As in Kafka, bytes behind it do not matter.
+fn keyed(
+    types: &'static [Keyed],
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    record: &mut StateRecord,
+) -> Result<()> {
+    let key = key.ok_or_else(|| Error::corrupt("no key"))?;
+    let mut reader = Reader::new(key);
+    let kind = reader.i16().map_err(|error| in_part("key", &error))?;
+    record.kind = Some(kind);
+    let known = types
+        .iter()
+        .find(|known| known.kind == kind)
+        .ok_or_else(|| Error::unsupported(format!("unknown type {kind}")))?;
+    record.name = Some(known.key.name.strip_suffix("Key").unwrap_or(known.key.name));
+    message_json(known.key, known.key_version(), &mut reader, &mut record.key)
+        .map_err(|error| in_part("key", &error))?;
+    let Some(value) = value else {
+        return Ok(());
+    };
+    let mut reader = Reader::new(value);
+    let version = reader.i16().map_err(|error| in_part("value", &error))?;
+    record.version = Some(version);
+    message_json(
+        of_version(known.values, version)?,
+        version,
+        &mut reader,
+        &mut record.value,
+    )
+    .map_err(|error| in_part("value", &error))
+}
+
+/// A record whose type and version are in front of its value (`AbstractApiMessageSerde`).
+fn framed(
+    types_of: impl Fn(u32) -> Option<&'static [(u32, &'static [&'static Schema])]>,
+    value: Option<&[u8]>,
+    record: &mut StateRecord,
+) -> Result<()> {
+    let mut reader = Reader::new(value.ok_or_else(|| Error::corrupt("no value"))?);
+    let frame = reader.unsigned_varint()?;
+    let types =
+        types_of(frame).ok_or_else(|| Error::unsupported(format!("unknown frame {frame}")))?;
+    let kind = reader.unsigned_varint()?;
+    record.kind = i16::try_from(kind).ok();
+    let version = reader.unsigned_varint()?;
+    record.version = i16::try_from(version).ok();
+    let (_, schemas) = types
+        .iter()
+        .find(|(known, _)| *known == kind)
+        .ok_or_else(|| Error::unsupported(format!("unknown type {kind}")))?;
+    let version = record
+        .version
+        .ok_or_else(|| Error::unsupported(format!("unknown version {version}")))?;
+    record.name = schemas.first().map(|schema| schema.name);
+    message_json(
+        of_version(schemas, version)?,
+        version,
+        &mut reader,
+        &mut record.value,
+    )
+    .and_then(|()| match reader.remaining() {
+        0 => Ok(()),
+        behind => Err(Error::corrupt(format!("{behind} bytes behind it"))),
+    })
+    .map_err(|error| {
+        record.value.clear();
+        in_part("value", &error)
+    })
+}
+
+pub(crate) fn of_version(
+    schemas: &'static [&'static Schema],
+    version: i16,
+) -> Result<&'static Schema> {
+    let newest = schemas.last().map_or("", |schema| schema.name);
+    schemas
+        .iter()
+        .find(|schema| schema.versions.contains(version))
+        .copied()
+        .ok_or_else(|| Error::unsupported(format!("unknown version {version} of {newest}")))
+}
+
+fn in_part(part: &str, error: &Error) -> Error {
+    Error::corrupt(format!("{part}: {}", error.message))
+}
+
+fn base64(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+    if let Some(bytes) = bytes {
+        out.push(b'"');
+        out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+        out.push(b'"');
+    }
+}

@@ -1,0 +1,155 @@
+//! The schema of a message in Kafka's own format (KIP-482), as its message definitions describe it.
+
+/// A range of message versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Versions {
+    first: i16,
+    last: i16,
+}
+
+impl Versions {
+    /// Returns whether the range has a version.
+    #[inline]
+    pub(crate) const fn contains(self, version: i16) -> bool {
+        self.first <= version && version <= self.last
+    }
+}
+
+/// No version.
+pub(crate) const NONE: Versions = Versions { first: 1, last: 0 };
+
+/// All versions from `first`.
+pub(crate) const fn since(first: i16) -> Versions {
+    Versions {
+        first,
+        last: i16::MAX,
+    }
+}
+
+/// The versions from `first` to `last`, both included.
+pub(crate) const fn between(first: i16, last: i16) -> Versions {
+    Versions { first, last }
+}
+
+/// The type of a field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// One byte. All but 0 are true.
+    Bool,
+    /// A signed byte.
+    Int8,
+    /// A big-endian int16.
+    Int16,
+    /// A big-endian uint16.
+    Uint16,
+    /// A big-endian int32.
+    Int32,
+    /// A big-endian int64.
+    Int64,
+    /// A big-endian double.
+    Float64,
+    /// 16 bytes.
+    Uuid,
+    /// UTF-8 behind its length.
+    String,
+    /// Bytes behind their length.
+    Bytes,
+    /// Elements behind their number.
+    Array(&'static Kind),
+    /// Fields one after the other.
+    Struct(&'static [Field]),
+}
+
+/// A field of a message or a struct.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    /// The name in Kafka's JSON.
+    pub(crate) name: &'static str,
+    /// The type.
+    pub(crate) kind: Kind,
+    /// The message versions that have the field.
+    pub(crate) versions: Versions,
+    /// The versions in which it may be null.
+    pub(crate) nullable: Versions,
+    /// The versions in which it is optional, behind its tag.
+    pub(crate) tagged: Versions,
+    /// The tag.
+    pub(crate) tag: u32,
+    /// Its value where it is left out, as JSON. Kafka's JSON leaves it out, too.
+    pub(crate) default: &'static str,
+}
+
+impl Field {
+    pub(crate) const fn nullable(mut self, versions: Versions) -> Self {
+        self.nullable = versions;
+        self
+    }
+
+    pub(crate) const fn tagged(
+        mut self,
+        tag: u32,
+        versions: Versions,
+        default: &'static str,
+    ) -> Self {
+        (self.tag, self.tagged, self.default) = (tag, versions, default);
+        self
+    }
+
+    /// Returns whether each message of a version has the field at its place.
+    #[inline]
+    pub(crate) const fn is_in_order(&self, version: i16) -> bool {
+        self.versions.contains(version) && !self.tagged.contains(version)
+    }
+}
+
+/// A field that is never null, and has no tag.
+pub(crate) const fn field(name: &'static str, kind: Kind, versions: Versions) -> Field {
+    Field {
+        name,
+        kind,
+        versions,
+        nullable: NONE,
+        tagged: NONE,
+        tag: 0,
+        default: "",
+    }
+}
+
+/// A kind of message.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    /// The name of its definition.
+    pub(crate) name: &'static str,
+    /// The versions that exist.
+    pub(crate) versions: Versions,
+    /// The versions with compact lengths and tagged fields.
+    pub(crate) flexible: Versions,
+    /// The fields, in the order of their bytes.
+    pub(crate) fields: &'static [Field],
+}
+
+/// A record whose key is a message, and whose value is another one.
+#[derive(Debug)]
+pub(crate) struct Keyed {
+    /// The number in front of the key.
+    pub(crate) kind: i16,
+    /// The key. It has one version, which was this number up to Kafka 4.0, and is 0 since.
+    pub(crate) key: &'static Schema,
+    /// The value. The first schema with the value's version describes it.
+    pub(crate) values: &'static [&'static Schema],
+}
+
+impl Keyed {
+    pub(crate) const fn new(
+        kind: i16,
+        key: &'static Schema,
+        values: &'static [&'static Schema],
+    ) -> Self {
+        Self { kind, key, values }
+    }
+
+    /// The version of the key.
+    pub(crate) const fn key_version(&self) -> i16 {
+        self.key.versions.last
+    }
+}

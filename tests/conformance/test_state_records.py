@@ -1,0 +1,71 @@
+"""The records of internal topics, against Kafka's own serializers and JSON converters."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import messages
+import pyarrow as pa
+import pytest
+from kafka import BUILD, DEFAULT, NEWEST, OLDER
+from messages import OLDEST
+
+from brokerless import _native
+
+pytestmark = pytest.mark.conformance
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "data" / "state-records.jsonl"
+
+
+def decoded(records):
+    """Return what the core makes of records of one topic, a dict each."""
+    keys = pa.array([record["key"] for record in records], pa.binary())
+    values = pa.array([record["value"] for record in records], pa.binary())
+    return _native.state_records(records[0]["topic"], keys, values).to_pylist()
+
+
+@pytest.mark.parametrize("release", [OLDEST, *OLDER, DEFAULT, NEWEST])
+def test_each_type_and_version_is_what_kafka_says(release):
+    by_topic = {}
+    for record in messages.records(release, range(30)):
+        # Before 4.1, share groups were no feature of a release. Kafka changed their records without a new version.
+        if release >= "4.1" or not record["name"].startswith("Share"):
+            by_topic.setdefault(record["topic"], []).append(record)
+    assert len(by_topic) >= (1 if release == OLDEST else 4)
+    for records in by_topic.values():
+        for ours, record in zip(decoded(records), records, strict=True):
+            assert ours["unknown"] is None, record
+            assert (ours["type"], ours["version"]) == (record["type"], record["version"])
+            assert ours["name"].removeprefix("Legacy") == record["name"].removeprefix("Legacy")
+            assert json.loads(ours["key"] or "null") == record["key_json"], record
+            assert json.loads(ours["value"]) == record["value_json"], record
+
+
+@pytest.mark.parametrize("release", [DEFAULT, NEWEST])
+def test_messages_inside_of_records(release):
+    known = messages.definitions(release)
+    asked = [
+        (name, version, messages.random_message(known[name], version, seed))
+        for seed in range(50)
+        for name in messages.messages.EMBEDDED
+        for version in range(known[name].versions[0], known[name].versions[1] + 1)
+    ]
+    for (name, version, _), (data, said) in zip(asked, messages.written(release, asked), strict=True):
+        assert json.loads(_native.embedded_json(name, data, version)) == said
+        assert json.loads(_native.embedded_json(name, version.to_bytes(2) + data)) == said
+
+
+def test_the_tables_are_those_of_the_jars():
+    """A new release changes them: run the tool again, as it says itself."""
+    libraries = [BUILD / release / "lib" for release in (OLDEST, *OLDER, DEFAULT, NEWEST)]
+    libraries += sorted((BUILD / "messages").iterdir())
+    command = [sys.executable, messages.TOOL, *libraries]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert made == (ROOT / "rust/core/src/state/messages.rs").read_text()
+
+
+def test_the_golden_records_are_what_kafka_writes():
+    """`python tests/conformance/messages.py` writes them."""
+    assert GOLDEN.read_text().splitlines() == list(messages.golden())
