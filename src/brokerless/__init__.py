@@ -38,11 +38,15 @@ __all__ = [
     "Split",
     "TopicConfig",
     "TruncateTo",
+    "commits",
     "create_log_dir",
     "errors",
+    "groups",
     "open_log_dir",
+    "producers",
     "read_split",
     "rewrite",
+    "transactions",
 ]
 
 if not TYPE_CHECKING:

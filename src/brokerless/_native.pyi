@@ -33,13 +33,16 @@ __all__ = [
     "CompactionScan",
     "Decoder",
     "Encoder",
+    "EndOffsets",
     "ErasedRecords",
     "ErasureScan",
     "HeaderWalk",
     "JsonDump",
+    "LatestRecords",
     "LeaderEpochs",
     "LocalFile",
     "LogDump",
+    "OffsetCommits",
     "OffsetIndex",
     "Partitioner",
     "ProducerReplay",
@@ -71,7 +74,6 @@ __all__ = [
     "json_lines",
     "json_rows",
     "kraft_snapshot",
-    "offset_commits",
     "place_headers",
     "producer_snapshot",
     "row_schema",
@@ -380,6 +382,36 @@ class RecordRows:
     def __next__(self) -> pa.RecordBatch: ...
 
 @final
+class EndOffsets:
+    """The search for the log end offset at given times, from batch headers.
+
+    A batch was in the log at a time if its largest timestamp is not later, and no batch before it is later.
+
+    Args:
+        times: ms, int64. They do not fall.
+
+    Raises:
+        ValueError: a time is null, or below the one before.
+    """
+
+    @property
+    def next_time(self) -> int | None:
+        """The first time whose end offset is not known yet."""
+
+    def __new__(cls, times: pa.Array[Any]) -> Self: ...
+    def seek(self, offset: int) -> None:
+        """Go to a batch. All batches before it are earlier than the next time, and end before `offset`."""
+
+    def feed(self, data: _Data, position: int) -> int:
+        """Take the whole batches at the start of `data`, and return their size in bytes.
+
+        It stops in front of a batch that is later than all times.
+        """
+
+    def finish(self, end: int) -> pa.Array[Any]:
+        """Return the end offset of each time. At the times that are left, the log ended at `end`."""
+
+@final
 class ErasedRecords:
     """The records to erase in a segment.
 
@@ -655,6 +687,26 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
     """
 
 @final
+class OffsetCommits:
+    """A decoder of the offset commits among records of `__consumer_offsets`. It takes memory for each key."""
+
+    def __new__(cls) -> Self: ...
+    def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
+        """Decode records that come after all others.
+
+        Other records, and those that `state_records` shows as bytes, are left out.
+
+        Returns:
+            One row a commit: `row group topic partition is_removed offset previous_offset leader_epoch metadata
+            commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset` is what the group
+            committed before; null if that is not known. Where the offset was removed, the columns from `offset` on are
+            null, except for this one.
+
+        Raises:
+            UnsupportedFormatError: a column takes more than 1 GiB.
+        """
+
+@final
 class OffsetIndex:
     """The (offset, position) entries of a `.index`, up to the first zero slot after slot 0; `raw` keeps all slots."""
 
@@ -867,19 +919,6 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.
         UnsupportedFormatError: a column takes more than 1 GiB.
     """
 
-def offset_commits(keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
-    """Decode the offset commits among records of `__consumer_offsets`.
-
-    Other records, and those that `state_records` shows as bytes, are left out.
-
-    Returns:
-        One row a commit: `row group topic partition is_removed offset leader_epoch metadata commit_time expire_time
-        topic_id`. `row` is the index of the record. Where the offset was removed, the columns after that are null.
-
-    Raises:
-        UnsupportedFormatError: a column takes more than 1 GiB.
-    """
-
 def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
     """Return a message that another record holds as bytes, or that is the value of a control record, as JSON.
 
@@ -896,6 +935,36 @@ def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
     >>> embedded_json("KRaftVersionRecord", bytes([0, 0, 0, 1, 0]), 0)
     b'{"version":0,"kRaftVersion":1}'
     """
+
+@final
+class LatestRecords:
+    """The latest record of each key, as a coordinator that loads its topic keeps it.
+
+    It takes memory for each key that is not removed.
+    """
+
+    def __new__(cls) -> Self: ...
+    def push(
+        self, keys: pa.Array[Any], values: pa.Array[Any], offsets: pa.Array[Any], timestamps: pa.Array[Any]
+    ) -> None:
+        """Take records that come after all others. Those without a value remove their key.
+
+        Args:
+            keys: binary. Records without a key are ignored.
+            values: binary.
+            offsets: int64.
+            timestamps: int64, ms.
+
+        Raises:
+            ValueError: the arrays are not of one length, or of other types.
+        """
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Return the records in the order of the log, and forget them: one batch at least.
+
+        Returns:
+            `key value offset timestamp`.
+        """
 
 @final
 class LeaderEpochs:

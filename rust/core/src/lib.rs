@@ -56,6 +56,7 @@ pub use read::batch_scan::HeaderWalk;
 pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersColumn};
 pub use read::decoder::Decoder;
 pub use read::dump::{JsonDump, LogDump};
+pub use read::end_offsets::EndOffsets;
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError, batch_offsets_at};
 pub use read::row_column::RowColumn;
@@ -80,6 +81,7 @@ pub use rewrite::filter::{BatchFilter, Filtered, Retention, Verdict};
 pub use rewrite::rewriter::{Rewrite, Rewriter};
 pub use rewrite::segment_output::{PendingBytes, SegmentOutput};
 pub use state::json::embedded_json;
+pub use state::latest::{LatestRecord, LatestRecords};
 pub use state::offset_commit::{Committed, OffsetCommit};
 pub use state::record::{InternalTopic, StateRecord};
 pub use write::batch_builder::{

@@ -4,6 +4,7 @@ pub(crate) mod batch_scan;
 pub(crate) mod columns;
 pub(crate) mod decoder;
 pub(crate) mod dump;
+pub(crate) mod end_offsets;
 pub(crate) mod fast_decode;
 pub(crate) mod fetch;
 pub(crate) mod file;

@@ -1,6 +1,7 @@
 //! What a cluster knows: the records of Kafka's own topics, in Kafka's message format.
 
 pub(crate) mod json;
+pub(crate) mod latest;
 pub(crate) mod messages;
 pub(crate) mod offset_commit;
 pub(crate) mod record;

@@ -11,6 +11,7 @@ mod compaction_scan;
 mod decoder;
 mod empty_batch;
 mod encoder;
+mod end_offsets;
 mod end_transaction_marker;
 mod erasure;
 mod error;
@@ -24,6 +25,7 @@ mod json_dump;
 mod json_lines;
 mod json_rows;
 mod kraft_snapshot;
+mod latest_records;
 mod leader_epochs;
 mod log_dump;
 mod offset_index;
@@ -87,13 +89,16 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<compaction_scan::SegmentVerdicts>()?;
     module.add_class::<decoder::Decoder>()?;
     module.add_class::<encoder::Encoder>()?;
+    module.add_class::<end_offsets::EndOffsets>()?;
     module.add_class::<erasure::ErasedRecords>()?;
     module.add_class::<erasure::ErasureScan>()?;
     module.add_class::<erasure::SegmentErasure>()?;
     module.add_class::<header_walk::HeaderWalk>()?;
     module.add_class::<json_dump::JsonDump>()?;
+    module.add_class::<latest_records::LatestRecords>()?;
     module.add_class::<leader_epochs::LeaderEpochs>()?;
     module.add_class::<log_dump::LogDump>()?;
+    module.add_class::<state_records::OffsetCommits>()?;
     module.add_class::<offset_index::OffsetIndex>()?;
     module.add_class::<partitioner::Partitioner>()?;
     module.add_class::<producers::Producers>()?;
@@ -134,7 +139,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan::batch_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
     module.add_function(wrap_pyfunction!(state_records::embedded_json, module)?)?;
-    module.add_function(wrap_pyfunction!(state_records::offset_commits, module)?)?;
     module.add_function(wrap_pyfunction!(state_records::state_records, module)?)?;
     Ok(())
 }

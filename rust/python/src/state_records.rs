@@ -1,5 +1,6 @@
 //! The records of Kafka's own topics as Arrow.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -35,17 +36,32 @@ pub(crate) fn state_records<'py>(
         .to_pyarrow(py)
 }
 
-#[pyfunction]
-#[pyo3(signature = (keys, values))]
-pub(crate) fn offset_commits<'py>(
-    py: Python<'py>,
-    keys: Bound<'py, PyAny>,
-    values: Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let records = Records::new(py, keys, values)?;
-    py.detach(|| commits(&records))
-        .map_err(|error| to_py(py, error))?
-        .to_pyarrow(py)
+/// A decoder of offset commits, which remembers the last offset of each key.
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug, Default)]
+pub(crate) struct OffsetCommits {
+    last: HashMap<Box<[u8]>, i64>,
+}
+
+#[pymethods]
+impl OffsetCommits {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    #[pyo3(signature = (keys, values))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: Bound<'py, PyAny>,
+        values: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let records = Records::new(py, keys, values)?;
+        py.detach(|| commits(&records, &mut self.last))
+            .map_err(|error| to_py(py, error))?
+            .to_pyarrow(py)
+    }
 }
 
 #[pyfunction]
@@ -136,9 +152,10 @@ fn decoded(topic: InternalTopic, records: &Records) -> Result<RecordBatch> {
     ])
 }
 
-fn commits(records: &Records) -> Result<RecordBatch> {
+fn commits(records: &Records, last: &mut HashMap<Box<[u8]>, i64>) -> Result<RecordBatch> {
     let (mut rows, mut partitions) = (Int32Builder::new(), Int32Builder::new());
     let (mut offsets, mut epochs) = (Int64Builder::new(), Int32Builder::new());
+    let mut previous = Int64Builder::new();
     let mut removed = BooleanBuilder::new();
     let time = || TimestampMillisecondBuilder::new().with_timezone("UTC");
     let (mut times, mut expire_times) = (time(), time());
@@ -155,6 +172,15 @@ fn commits(records: &Records) -> Result<RecordBatch> {
         topics.push(Some(&commit.topic))?;
         partitions.append_value(commit.partition);
         let committed = commit.committed.as_ref();
+        let key = key.unwrap_or_default();
+        previous.append_option(last.get(key).copied());
+        match committed {
+            None => drop(last.remove(key)),
+            Some(value) => match last.get_mut(key) {
+                Some(known) => *known = value.offset,
+                None => drop(last.insert(key.into(), value.offset)),
+            },
+        }
         removed.append_value(committed.is_none());
         offsets.append_option(committed.map(|value| value.offset));
         epochs.append_option(
@@ -174,6 +200,7 @@ fn commits(records: &Records) -> Result<RecordBatch> {
         ("partition", Arc::new(partitions.finish())),
         ("is_removed", Arc::new(removed.finish())),
         ("offset", Arc::new(offsets.finish())),
+        ("previous_offset", Arc::new(previous.finish())),
         ("leader_epoch", Arc::new(epochs.finish())),
         ("metadata", metadata),
         ("commit_time", Arc::new(times.finish())),

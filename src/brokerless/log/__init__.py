@@ -6,6 +6,7 @@ Modules:
     split.py                   a read divided into ranges of files
     reader.py                  splits decoded into Arrow
     offsets_for_times.py       offsets for times: the time index, and the broker's rules
+    end_offsets.py             the log end offset at past times
     aborted_transactions.py    aborted and open transactions, found by their markers
     damage.py                  sound and damaged ranges of a segment, and the offsets lost between them
     expected_records.py        records that a log should have according to the files around it

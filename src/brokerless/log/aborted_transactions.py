@@ -66,9 +66,17 @@ class Doubt(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """The transactions that a read needs: aborted ones, the start of the first open one (or None), those in doubt."""
+    """The transactions that a read needs.
+
+    Attributes:
+        aborted: the aborted ones.
+        open: those without a marker: (producer_id, first_offset).
+        first_unstable_offset: the start of the first open one; None if there is none.
+        doubts: those in doubt.
+    """
 
     aborted: list[Aborted]
+    open: list[tuple[int, int]]
     first_unstable_offset: int | None
     doubts: list[Doubt]
 
@@ -94,7 +102,7 @@ def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool =
     still_open = at_end.open if log.root.is_clean and not verify else walked.open + at_end.open
     doubts = {(doubt.producer_id, doubt.first_offset): doubt for doubt in at_end.doubts + walked.doubts}
     found = [doubt for doubt in doubts.values() if doubt.end_offset is None or doubt.end_offset > start_offset]
-    return Transactions(walked.aborted, _first_unstable(log, still_open), found)
+    return Transactions(walked.aborted, still_open, _first_unstable(log, still_open), found)
 
 
 def first_unstable_offset(log: Log, end_offset: int, *, skips: bool = False) -> int | None:

@@ -102,7 +102,7 @@ def bounds(
     is_to_end = end_timestamp is None and not isinstance(end_offset, int)
     if is_committed:
         end = visible_end(log.whole, end_offset)
-        aborted, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
+        aborted, _, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
         # A marker after the log end would let the read continue.
         is_to_end |= unstable is not None and unstable < min(limits, default=NO_END)
         limits += [] if unstable is None else [unstable]

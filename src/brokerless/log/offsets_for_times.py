@@ -232,7 +232,7 @@ def _epoch_of(log: Log, offset: int) -> int | None:
 def _find(
     log: Log, segment: Segment, file: File, end: int, timestamp: int, start_offset: int, *, exact: bool
 ) -> OffsetAndTimestamp:
-    earlier = _entry_before(segment, file, timestamp)
+    earlier = entry_before(segment, file, timestamp)
     skip = max(start_offset, segment.base_offset if earlier is None else earlier)
     start = segment.position_before(file, skip)
     order = segment.base_offset, _limit(log, segment)
@@ -289,7 +289,7 @@ def _is_first(
     return first is None or (found is not None and first.offset == found.offset)
 
 
-def _entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
+def entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
     """Return an offset up to which all batches are earlier than `timestamp`, from a confirmed time index entry."""
     index = time_index(segment)
     if index is None or not len(index):

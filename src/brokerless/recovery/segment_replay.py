@@ -12,10 +12,11 @@ from brokerless.layout import file_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.recovery.file_changes import Changes, View
+    from brokerless.io.file_window import Readable
+    from brokerless.recovery.file_changes import Changes
 
 
-def headers(file: View) -> Iterator[dict[str, Any]]:
+def headers(file: Readable) -> Iterator[dict[str, Any]]:
     """Yield `position`, `base_offset`, `last_offset` and `max_timestamp` of each whole batch.
 
     The base offset of a wrapper (magic 0 and 1) is None where its payload cannot be decompressed.
@@ -45,13 +46,22 @@ def replay(changes: Changes, base_offset: int, start_offset: int, producers: _na
 
 
 def feed(
-    walk: _native.SegmentRecovery | _native.SegmentEnd | _native.ProducerReplay, file: View, position: int = 0
-) -> None:
-    """Feed a native walk with a file from `position` on, until the walk ends or needs more than the file has."""
-    window = Window(file, position, file.size())
+    walk: _native.SegmentRecovery | _native.SegmentEnd | _native.ProducerReplay,
+    file: Readable,
+    position: int = 0,
+    end: int | None = None,
+) -> int:
+    """Feed a native walk with a file from `position` to `end`, until the walk ends or needs more than the file has.
+
+    Returns:
+        The position up to which it took the file.
+    """
+    end = file.size() if end is None else end
+    window = Window(file, position, end)
     window.fill(0)
     while walk.ended is None:
-        consumed = walk.feed(window.data, window.position, file.size())
+        consumed = walk.feed(window.data, window.position, end)
         window.advance(consumed)
         if walk.ended is None and not window.fill(walk.needed):
-            return
+            break
+    return window.position

@@ -1,0 +1,11 @@
+"""What a cluster knew, as tables: from the topics that Kafka keeps its own state in, and from producer snapshots.
+
+Modules:
+    internal_topic.py      the records of such a topic that count for a coordinator
+    groups.py              groups of all types, with their members
+    offset_commits.py      what groups committed, and their lag
+    producers.py           the producers of each partition
+    transactions.py        transactional ids; open and hanging transactions
+    schema.py              the types of the tables
+    topic_names.py         the names of topics by their ids
+"""

@@ -1,0 +1,284 @@
+"""Groups of all types, with their state, their members and what the members are assigned."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.arguments import to_ms
+from brokerless.errors import BrokerlessError
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.internal_topic import OFFSETS_TOPIC, latest_rows, logs_of, state_records
+from brokerless.state.schema import TIME, schema, structs
+from brokerless.state.topic_names import TopicNames
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from brokerless.arguments import Time
+    from brokerless.log.log import Log
+    from brokerless.state.internal_topic import StateRecord
+
+_PARTITIONS = structs(topic=pa.string(), partitions=pa.list_(pa.int32()))
+_MEMBERS = structs(
+    member_id=pa.string(),
+    instance_id=pa.string(),
+    client_id=pa.string(),
+    client_host=pa.string(),
+    epoch=pa.int32(),
+    topics=pa.list_(pa.string()),
+    assignment=_PARTITIONS,
+)
+SCHEMA = schema(
+    group=pa.string(),
+    type=pa.string(),
+    state=pa.string(),
+    protocol_type=pa.string(),
+    protocol=pa.string(),
+    epoch=pa.int32(),
+    assignment_epoch=pa.int32(),
+    leader=pa.string(),
+    members=_MEMBERS,
+    updated=TIME,
+    coordinator_partition=pa.int32(),
+)
+# The first two bytes of the keys of offset commits.
+_COMMIT_TYPES = pa.array([b"\0\0", b"\0\1"], pa.binary())
+# MemberState.STABLE of the new protocols.
+_STABLE = 0
+_KINDS = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
+# Of these, the assignment of a member lists tasks of subtopologies.
+_TASKS = ("activeTasks", "standbyTasks", "warmupTasks")
+
+
+def groups(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
+    """Return the groups of log directories, as their coordinators would describe them after a start.
+
+    Columns: `group`; `type` ("classic", "consumer", "share", "streams"); `state` as Kafka names it; `protocol_type` and
+    `protocol` (of a new group: the assignor that its members ask for, null if none does); `epoch` (of a classic group:
+    the generation); `assignment_epoch`; `leader`; `members`, a list of `member_id`, `instance_id`, `client_id`,
+    `client_host`, `epoch`, `topics` and `assignment`, a list of `topic` and `partitions`; `updated`, the time of the
+    last change; `coordinator_partition`, the partition of `__consumer_offsets`.
+
+    A group that only commits offsets is an empty classic group. Where no metadata have a topic's name, `topic` is the
+    id.
+
+    Args:
+        paths: log directories, or partition directories of `__consumer_offsets`.
+        at: the groups at this time, as far as compaction left records of it; None: at the end.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory.
+
+    >>> import brokerless as bl
+    >>> bl.groups(SAMPLE_DIR).num_rows
+    0
+    """
+    directories = LogDirs(*paths)
+    until = None if at is None else to_ms("at", at)
+    names = TopicNames(directories)
+    rows = [row for log in logs_of(directories, OFFSETS_TOPIC) for row in groups_of(log, names, at=until)]
+    return pa.Table.from_pylist(rows, SCHEMA).sort_by("group")
+
+
+def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dict[str, Any]]:
+    """Return the groups of one partition of `__consumer_offsets`, as rows of `SCHEMA`.
+
+    Args:
+        log: the partition. A group is in one only.
+        names: the names of topics.
+        at: the time in ms; None: the end.
+    """
+    found: dict[str, _Group] = {}
+    committing: dict[str, int] = {}
+    for rows in latest_rows(log, at=at):
+        is_commit = pc.is_in(pc.binary_slice(rows["key"], 0, 2), value_set=_COMMIT_TYPES)
+        commits = rows.filter(is_commit)
+        for group, timestamp in _newest_commits(commits):
+            committing[group] = max(timestamp, committing.get(group, -1))
+        for record in state_records(log, rows.filter(pc.invert(is_commit))):
+            # Older types of records call it group.
+            name = record.key.get("group", record.key.get("groupId", ""))
+            found.setdefault(name, _Group(name, log.partition or 0, names)).add(record)
+    described = {name: group.row() for name, group in found.items()}
+    for name, timestamp in committing.items():
+        if described.get(name) is None:
+            described[name] = {
+                "group": name,
+                "type": "classic",
+                "state": "Empty",
+                "members": [],
+                "updated": timestamp,
+                "coordinator_partition": log.partition,
+            }
+    return [row for row in described.values() if row is not None]
+
+
+def _newest_commits(rows: pa.RecordBatch) -> Iterator[tuple[str, int]]:
+    """Yield each group that committed offsets, and the time of its newest commit."""
+    commits = _native.OffsetCommits().decode(rows["key"], rows["value"])
+    table = pa.table({"group": commits["group"], "timestamp": rows["timestamp"].take(commits["row"])})
+    newest = table.group_by("group").aggregate([("timestamp", "max")])
+    yield from zip(newest["group"].to_pylist(), newest["timestamp_max"].to_pylist(), strict=True)
+
+
+class _Group:
+    """A group from its records. Each type of record adds what it says."""
+
+    def __init__(self, name: str, partition: int, names: TopicNames) -> None:
+        self._name, self._partition, self._names = name, partition, names
+        self._records: dict[str, StateRecord] = {}
+        self._of_members: dict[str, dict[str, StateRecord]] = {}
+
+    def add(self, record: StateRecord) -> None:
+        """Take a record. One of a member is kept with the member."""
+        member = record.key.get("memberId")
+        if member is None:
+            self._records[record.name] = record
+        else:
+            self._of_members.setdefault(record.name, {})[member] = record
+
+    def row(self) -> dict[str, Any] | None:
+        """Return the group as a row; None if its records say that there is none."""
+        for prefix, kind in _KINDS.items():
+            metadata = self._records.get(f"{prefix}Metadata")
+            if metadata is not None:
+                return self._new(prefix, kind, metadata)
+        metadata = self._records.get("GroupMetadata")
+        return None if metadata is None else self._classic(metadata)
+
+    def _row(self, **columns: object) -> dict[str, Any]:
+        records = [*self._records.values()]
+        records += [record for of_type in self._of_members.values() for record in of_type.values()]
+        updated = max(record.timestamp for record in records)
+        return {"group": self._name, "updated": updated, "coordinator_partition": self._partition, **columns}
+
+    def _classic(self, metadata: StateRecord) -> dict[str, Any]:
+        value = metadata.value
+        is_consumer = value["protocolType"] == "consumer"
+        members = [
+            {
+                "member_id": member["memberId"],
+                "instance_id": member.get("groupInstanceId"),
+                "client_id": member["clientId"],
+                "client_host": member["clientHost"],
+                "epoch": value["generation"],
+                "topics": _subscription(member["subscription"]) if is_consumer else None,
+                "assignment": _assignment(member["assignment"]) if is_consumer else None,
+            }
+            for member in value["members"]
+        ]
+        return self._row(
+            type="classic",
+            state="Stable" if members else "Empty",
+            protocol_type=value["protocolType"],
+            protocol=value["protocol"],
+            epoch=value["generation"],
+            leader=value["leader"],
+            members=members,
+        )
+
+    def _new(self, prefix: str, kind: str, metadata: StateRecord) -> dict[str, Any]:
+        epoch = metadata.value["epoch"]
+        target = self._records.get(f"{prefix}TargetAssignmentMetadata")
+        assignment_epoch = 0 if target is None else target.value["assignmentEpoch"]
+        current = self._of_members.get(f"{prefix}CurrentMemberAssignment", {})
+        known = self._of_members.get(f"{prefix}MemberMetadata", {})
+        members = [self._member(member, record.value, current.get(member)) for member, record in known.items()]
+        assignors = Counter(record.value.get("serverAssignor") for record in known.values())
+        assignors.pop(None, None)
+        state = "Empty"
+        if members:
+            state = "Stable" if kind == "share" else self._progress(epoch, assignment_epoch, known, current)
+        if kind == "streams" and members and "StreamsGroupTopology" not in self._records:
+            state = "NotReady"
+        return self._row(
+            type=kind,
+            state=state,
+            protocol_type="consumer" if kind == "consumer" else kind,
+            protocol=next((name for name, _ in assignors.most_common(1)), None),
+            epoch=epoch,
+            assignment_epoch=assignment_epoch,
+            members=members,
+        )
+
+    @staticmethod
+    def _progress(epoch: int, assignment_epoch: int, known: Iterable[str], current: dict[str, StateRecord]) -> str:
+        """Return how far a group with members is (`ConsumerGroup.maybeUpdateGroupState`)."""
+        if epoch > assignment_epoch:
+            return "Assigning"
+        values = [current[member].value if member in current else {} for member in known]
+        are_there = all(
+            value.get("state") == _STABLE and value.get("memberEpoch") == assignment_epoch for value in values
+        )
+        return "Stable" if are_there else "Reconciling"
+
+    def _member(self, member: str, value: dict[str, Any], current: StateRecord | None) -> dict[str, Any]:
+        assigned = {} if current is None else current.value
+        topics = value.get("subscribedTopicNames")
+        if value.get("subscribedTopicRegex"):
+            topics = [*(topics or []), value["subscribedTopicRegex"]]
+        return {
+            "member_id": member,
+            "instance_id": value.get("instanceId"),
+            "client_id": value.get("clientId"),
+            "client_host": value.get("clientHost"),
+            "epoch": assigned.get("memberEpoch"),
+            "topics": topics,
+            "assignment": self._assigned(assigned),
+        }
+
+    def _assigned(self, assigned: dict[str, Any]) -> list[dict[str, Any]]:
+        found = [
+            {"topic": self._names.of(one["topicId"]), "partitions": sorted(one["partitions"])}
+            for one in assigned.get("assignedPartitions", ())
+        ]
+        for kind in _TASKS:
+            found += [
+                {
+                    "topic": f"{kind.removesuffix('Tasks')} {one['subtopologyId']}",
+                    "partitions": sorted(one["partitions"]),
+                }
+                for one in assigned.get(kind, ())
+            ]
+        return sorted(found, key=lambda one: one["topic"])
+
+
+def _subscription(text: str | None) -> list[str] | None:
+    subscribed = _embedded("ConsumerProtocolSubscription", text)
+    return None if subscribed is None else sorted(subscribed["topics"])
+
+
+def _assignment(text: str | None) -> list[dict[str, Any]] | None:
+    assigned = _embedded("ConsumerProtocolAssignment", text)
+    if assigned is None:
+        return None
+    partitions = [
+        {"topic": one["topic"], "partitions": sorted(one["partitions"])} for one in assigned["assignedPartitions"]
+    ]
+    return sorted(partitions, key=lambda one: one["topic"])
+
+
+def _embedded(name: str, text: str | None) -> dict[str, Any] | None:
+    """Decode a message that a client put into a record; None: there is none, or it is the client's own."""
+    data = base64.b64decode(text or "")
+    if not data:
+        return None
+    # As in Kafka, a later version begins with the fields of the newest known one.
+    version = min(int.from_bytes(data[:2], signed=True), _NEWEST)
+    try:
+        return json.loads(_native.embedded_json(name, data[2:], version))  # type: ignore[no-any-return]
+    except (BrokerlessError, ValueError):
+        return None
+
+
+# ConsumerProtocolSubscription.HIGHEST_SUPPORTED_VERSION
+_NEWEST = 3

@@ -1,0 +1,117 @@
+"""The records of a topic that Kafka keeps its own state in, as a coordinator that loads them takes them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.log.aborted_transactions import transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.log.log import Log
+    from brokerless.log_dir.log_dirs import LogDirs
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+
+class StateRecord(NamedTuple):
+    """The latest record of a key.
+
+    Attributes:
+        name: the name of its type: `GroupMetadata`, `TransactionLog`.
+        key: the key, as Kafka's JSON converters give it.
+        value: the value, in the same way.
+        partition: the partition of the topic that has it.
+        timestamp: of the record, in ms.
+    """
+
+    name: str
+    key: dict[str, Any]
+    value: dict[str, Any]
+    partition: int
+    timestamp: int
+
+
+def logs_of(directories: LogDirs, topic: str) -> list[Log]:
+    """Return the partitions of a topic; none if the directories do not have it."""
+    return directories.logs([topic]) if topic in directories.topics() else []
+
+
+def committed_rows(log: Log, *, at: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the records that count: those outside of transactions, and those of committed ones.
+
+    A coordinator loads a topic up to its end. So an open transaction hides its own records only, not those behind it.
+    A warning tells what damage leaves out.
+
+    Args:
+        log: a partition of the topic.
+        at: only records up to this time, in ms; None: all.
+
+    Yields:
+        Rows with the columns `key value offset timestamp`, the last as int64 in ms.
+    """
+    columns = ["key", "value", "offset", "timestamp", "producerId", "isTransactional"]
+    end = None if at is None else at + 1
+    reader = log.read(end_timestamp=end, on_corrupt="skip", columns=columns)
+    hidden: list[tuple[int, int, int]] | None = None
+    for rows in reader:
+        kept = rows
+        if pc.any(rows["isTransactional"]).as_py() is True:
+            if hidden is None:
+                hidden = _hidden(log)
+            kept = rows.filter(_counts(rows, hidden))
+        offsets, timestamps = kept["offset"], kept["timestamp"].view(pa.int64())
+        yield pa.RecordBatch.from_arrays(
+            [kept["key"], kept["value"], offsets, timestamps], ["key", "value", "offset", "timestamp"]
+        )
+    for lost in reader.lost:
+        warnings.warn(f"{log.name}: what these records say is not known: {lost}", stacklevel=2)
+
+
+def _hidden(log: Log) -> list[tuple[int, int, int]]:
+    """Return the transactions that do not count: producer id, first and last offset."""
+    found = transactions(log, log.log_start_offset, log.log_end_offset)
+    return found.aborted + [(producer, first, log.log_end_offset) for producer, first in found.open]
+
+
+def _counts(rows: pa.RecordBatch, hidden: list[tuple[int, int, int]]) -> pa.Array[Any]:
+    first, last = rows["offset"][0].as_py(), rows["offset"][-1].as_py()
+    counts = pa.repeat(pa.scalar(True), rows.num_rows)
+    for producer, begin, end in hidden:
+        if begin <= last and end >= first:
+            is_within = pc.and_(
+                pc.greater_equal(rows["offset"], pa.scalar(begin)), pc.less_equal(rows["offset"], pa.scalar(end))
+            )
+            is_of = pc.and_(pc.equal(rows["producerId"], pa.scalar(producer)), rows["isTransactional"])
+            # Rows without a producer have null.
+            counts = pc.and_not(counts, pc.fill_null(pc.and_(is_within, is_of), pa.scalar(False)))
+    return counts
+
+
+def latest_rows(log: Log, *, at: int | None) -> list[pa.RecordBatch]:
+    """Return the latest record of each key that is not removed: `key value offset timestamp`."""
+    latest = _native.LatestRecords()
+    for rows in committed_rows(log, at=at):
+        latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
+    return latest.take()
+
+
+def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:
+    """Decode rows. A warning names each type and version that is not known."""
+    decoded = _native.state_records(log.topic or "", rows["key"], rows["value"])
+    unknown = pc.drop_null(decoded["unknown"])
+    for why, count in Counter(unknown.to_pylist()).items():
+        warnings.warn(f"{log.name}: {count} records are not understood: {why}", stacklevel=2)
+    known = zip(*(decoded[name].to_pylist() for name in ("name", "key", "value", "unknown")), strict=True)
+    for (name, key, value, why), timestamp in zip(known, rows["timestamp"].to_pylist(), strict=True):
+        if why is None:
+            yield StateRecord(name, json.loads(key), json.loads(value or "null"), log.partition or 0, timestamp or 0)

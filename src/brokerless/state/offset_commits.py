@@ -1,0 +1,192 @@
+"""The offsets that groups committed: each commit that is still in the log, and how far it was behind the log's end."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.arguments import check_several, to_ms
+from brokerless.errors import BrokerlessError
+from brokerless.log.end_offsets import end_offsets
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_rows, logs_of
+from brokerless.state.schema import TIME, schema
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from brokerless.arguments import Time
+    from brokerless.log.log import Log
+
+SCHEMA = schema(
+    group=pa.string(),
+    topic=pa.string(),
+    partition=pa.int32(),
+    offset=pa.int64(),
+    leader_epoch=pa.int32(),
+    metadata=pa.string(),
+    commit_time=TIME,
+    expire_time=TIME,
+    topic_id=pa.string(),
+    is_removed=pa.bool_(),
+    previous_offset=pa.int64(),
+    is_back=pa.bool_(),
+    lag_then=pa.int64(),
+    lag=pa.int64(),
+    coordinator_partition=pa.int32(),
+    coordinator_offset=pa.int64(),
+    coordinator_time=TIME,
+)
+
+
+def commits(
+    *paths: str | os.PathLike[str],
+    groups: Iterable[str] | None = None,
+    topics: Iterable[str] | None = None,
+    at: Time | None = None,
+    history: bool = True,
+    lag: bool = True,
+) -> pa.RecordBatchReader:
+    """Read the offset commits of groups: every one that compaction left, or only the latest of each partition.
+
+    Columns: `group topic partition`; `offset`, the next offset to read; `leader_epoch metadata commit_time expire_time
+    topic_id`; `is_removed`, whether the record removes the offset, which leaves the columns from `offset` on null;
+    `previous_offset`, what the group committed before; `is_back`, whether the commit goes back behind it;
+    `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to its end now, or at `at`;
+    `coordinator_partition coordinator_offset coordinator_time`, the record's own place and time.
+
+    A commit in a transaction counts once the transaction is committed. Lag is null where the directories do not have
+    the partition. The end of a log at a time comes from the times of its records: see `end_offsets`.
+
+    Args:
+        paths: log directories.
+        groups: only these groups; None: all.
+        topics: only commits for these topics; None: all.
+        at: only commits up to this time; None: all.
+        history: whether to return all commits, or the latest that are not removed.
+        lag: whether to compute lags. It needs the logs' indexes, and batch headers at each commit's time.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory.
+
+    >>> import brokerless as bl
+    >>> bl.commits(SAMPLE_DIR).read_all().num_rows
+    0
+    """
+    check_several("groups", groups)
+    check_several("topics", topics)
+    chosen = (("group", groups), ("topic", topics))
+    wanted = [(name, pa.array(sorted(set(values)), pa.string())) for name, values in chosen if values is not None]
+    directories = LogDirs(*paths)
+    until = None if at is None else to_ms("at", at)
+    lags = _Lags(directories, until) if lag else None
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for log in logs_of(directories, OFFSETS_TOPIC):
+            for batch in commits_of(log, at=until, history=history):
+                kept = batch
+                for name, values in wanted:
+                    kept = kept.filter(pc.is_in(kept[name], value_set=values))
+                if kept.num_rows:
+                    yield kept if lags is None else lags.of(kept)
+
+    return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+
+
+def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iterator[pa.RecordBatch]:
+    """Yield the offset commits in one partition of `__consumer_offsets`, with the schema `SCHEMA` and null lags.
+
+    Args:
+        log: the partition.
+        at: only commits up to this time in ms; None: all.
+        history: whether to return all commits, or the latest that are not removed.
+    """
+    decoder = _native.OffsetCommits()
+    for rows in committed_rows(log, at=at) if history else latest_rows(log, at=at):
+        found = decoder.decode(rows["key"], rows["value"])
+        count = found.num_rows
+        columns = {
+            **{name: found[name] for name in found.schema.names},
+            "is_back": pc.less(found["offset"], found["previous_offset"]),
+            "lag_then": pa.nulls(count, pa.int64()),
+            "lag": pa.nulls(count, pa.int64()),
+            "coordinator_partition": pa.repeat(pa.scalar(log.partition, pa.int32()), count),
+            "coordinator_offset": rows["offset"].take(found["row"]),
+            "coordinator_time": rows["timestamp"].take(found["row"]).cast(TIME),
+        }
+        yield pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+class _Lags:
+    """The lags of commits, from the logs of their partitions.
+
+    Args:
+        directories: the log directories with the logs.
+        at: the time that counts as now, in ms; None: the end of the logs.
+    """
+
+    def __init__(self, directories: LogDirs, at: int | None) -> None:
+        self._at = at
+        self._logs = {(log.topic, log.partition): log for log in directories.logs()}
+        self._ends: dict[tuple[str, int], int | None] = {}
+
+    def of(self, commits: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the commits with their lags."""
+        places = pa.table({"topic": commits["topic"], "partition": commits["partition"]})
+        places = places.append_column("row", pa.array(range(commits.num_rows), pa.int64()))
+        grouped = places.group_by(["topic", "partition"]).aggregate([("row", "list")])
+        order, then, now = [], [], []
+        for number, rows in enumerate(_lists(grouped["row_list"])):
+            key = (str(grouped["topic"][number]), int(grouped["partition"][number]))
+            offsets, times = commits["offset"].take(rows), commits["commit_time"].take(rows).cast(pa.int64())
+            end = pa.repeat(pa.scalar(self._end(key), pa.int64()), len(rows))
+            order.append(rows)
+            then.append(_behind(offsets, self._ends_at(key, times)))
+            now.append(_behind(offsets, end))
+        back = pc.sort_indices(pa.concat_arrays(order))
+        columns = {name: commits[name] for name in commits.schema.names}
+        columns.update(lag_then=pa.concat_arrays(then).take(back), lag=pa.concat_arrays(now).take(back))
+        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+    def _end(self, key: tuple[str, int]) -> int | None:
+        """Return the end of a log now; None if it is not known."""
+        if key not in self._ends:
+            log = self._logs.get(key)
+            if log is None:
+                self._ends[key] = None
+            elif self._at is None:
+                self._ends[key] = log.log_end_offset
+            else:
+                self._ends[key] = self._ends_at(key, pa.array([self._at], pa.int64()))[0].as_py()
+        return self._ends[key]
+
+    def _ends_at(self, key: tuple[str, int], times: pa.Array[Any]) -> pa.Array[Any]:
+        """Return the ends of a log at these times; null where they are not known."""
+        log = self._logs.get(key)
+        known = pc.unique(pc.drop_null(times)).sort()
+        if log is None or not len(known):
+            return pa.nulls(len(times), pa.int64())
+        try:
+            ends = end_offsets(log, known)
+        except BrokerlessError as error:
+            warnings.warn(f"the lag of commits for {log.name} is not known: {error}", stacklevel=2)
+            return pa.nulls(len(times), pa.int64())
+        return ends.take(pc.index_in(times, value_set=known))
+
+
+def _lists(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
+    for chunk in column.chunks:
+        for number in range(len(chunk)):
+            yield chunk[number].values
+
+
+def _behind(offsets: pa.Array[Any], ends: pa.Array[Any]) -> pa.Array[Any]:
+    """Return by how much offsets are behind ends; not less than 0, since a record's time is its producer's."""
+    behind: pa.Array[Any] = pc.max_element_wise(pc.subtract(ends, offsets), pa.scalar(0, pa.int64()), skip_nulls=False)
+    return behind

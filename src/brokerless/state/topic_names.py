@@ -1,0 +1,48 @@
+"""The names of topics by their ids."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from brokerless.errors import BrokerlessError
+from brokerless.log_dir.cluster_metadata import cluster_image
+
+if TYPE_CHECKING:
+    from brokerless.log_dir.log_dirs import LogDirs
+
+
+class TopicNames:
+    """The topic names by topic id: those of metadata logs, then those of the partitions' own files.
+
+    They are read when the first name is asked for.
+
+    Args:
+        directories: the log directories.
+    """
+
+    def __init__(self, directories: LogDirs) -> None:
+        self._directories = directories
+
+    def of(self, topic_id: str) -> str:
+        """Return the name of a topic, or else its id."""
+        return self._in_metadata.get(topic_id) or self._in_partitions.get(topic_id) or topic_id
+
+    @cached_property
+    def _in_metadata(self) -> dict[str, str]:
+        names: dict[str, str] = {}
+        for root in self._directories.roots:
+            with suppress(BrokerlessError, OSError):
+                image = cluster_image(root.path)
+                names.update(image.names if image is not None else {})
+        return names
+
+    @cached_property
+    def _in_partitions(self) -> dict[str, str]:
+        names: dict[str, str] = {}
+        for log in self._directories.logs(all_replicas=True):
+            with suppress(BrokerlessError, OSError):
+                if log.topic is not None and log.topic_id is not None:
+                    names[log.topic_id] = log.topic
+        return names

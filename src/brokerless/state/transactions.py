@@ -1,0 +1,154 @@
+"""Transactions as their coordinators know them, and as the data partitions have them: open ones, and hanging ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless.arguments import to_ms
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.internal_topic import TRANSACTIONS_TOPIC, latest_rows, logs_of, state_records
+from brokerless.state.producers import producers_of
+from brokerless.state.schema import TIME, schema, structs
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from brokerless.arguments import Time
+    from brokerless.log.log import Log
+
+_OPEN = structs(
+    topic=pa.string(),
+    partition=pa.int32(),
+    producer_epoch=pa.int16(),
+    first_offset=pa.int64(),
+    last_offset=pa.int64(),
+    last_time=TIME,
+    coordinator_epoch=pa.int32(),
+    is_hanging=pa.bool_(),
+)
+SCHEMA = schema(
+    transactional_id=pa.string(),
+    producer_id=pa.int64(),
+    producer_epoch=pa.int16(),
+    state=pa.string(),
+    timeout_ms=pa.int32(),
+    started=TIME,
+    updated=TIME,
+    partitions=structs(topic=pa.string(), partition=pa.int32()),
+    open=_OPEN,
+    is_hanging=pa.bool_(),
+    coordinator_partition=pa.int32(),
+)
+# TransactionState, by the number that a record has.
+_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+
+
+def transactions(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
+    """Return the transactional ids of log directories, and the transactions that are open in the data partitions.
+
+    Columns: `transactional_id producer_id producer_epoch`; `state` as Kafka names it; `timeout_ms`; `started`, null
+    without a transaction; `updated`; `partitions`, those that the coordinator still has to end: a list of `topic` and
+    `partition`; `open`, where the data have the producer's transaction open: a list of `topic partition producer_epoch
+    first_offset last_offset last_time coordinator_epoch is_hanging`; `is_hanging`, whether any of them hangs;
+    `coordinator_partition`, the partition of `__transaction_state`.
+
+    A transaction hangs in a partition if its coordinator will not end it there: it does not know the producer, or not
+    the partition (KIP-664). `kafka-transactions.sh find-hanging` finds the same ones, once they are older than the
+    longest timeout. An open transaction of a producer that no coordinator knows has its own row, without a
+    transactional id.
+
+    Args:
+        paths: log directories.
+        at: the coordinators' knowledge at this time, as far as compaction left records of it; `open` is then null.
+            None: at the end.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory.
+
+    >>> import brokerless as bl
+    >>> bl.transactions(SAMPLE_DIR).num_rows
+    0
+    """
+    directories = LogDirs(*paths)
+    until = None if at is None else to_ms("at", at)
+    rows = [row for log in logs_of(directories, TRANSACTIONS_TOPIC) for row in transactions_of(log, at=until)]
+    if until is None:
+        found = [one for log in directories.logs() for one in open_in(log)]
+        rows += _with_open(rows, found, has_coordinators=TRANSACTIONS_TOPIC in directories.topics())
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    return table.sort_by([("transactional_id", "ascending"), ("producer_id", "ascending")])
+
+
+def transactions_of(log: Log, *, at: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the transactional ids of one partition of `__transaction_state`, as rows of `SCHEMA` without `open`."""
+    for rows in latest_rows(log, at=at):
+        for record in state_records(log, rows):
+            value = record.value
+            number = value["transactionStatus"]
+            yield {
+                "transactional_id": record.key["transactionalId"],
+                "producer_id": value["producerId"],
+                "producer_epoch": value["producerEpoch"],
+                "state": _STATES[number] if 0 <= number < len(_STATES) else str(number),
+                "timeout_ms": value["transactionTimeoutMs"],
+                "started": _time(value["transactionStartTimestampMs"]),
+                "updated": _time(value["transactionLastUpdateTimestampMs"]),
+                "partitions": [
+                    {"topic": one["topic"], "partition": partition}
+                    for one in value["transactionPartitions"] or ()
+                    for partition in sorted(one["partitionIds"])
+                ],
+                "coordinator_partition": record.partition,
+            }
+
+
+def open_in(log: Log) -> list[dict[str, Any]]:
+    """Return the transactions that are open in a partition, as elements of `open` with their `producer_id`."""
+    found = producers_of(log).to_pylist()
+    return [
+        {**producer, "first_offset": producer["transaction_start_offset"]}
+        for producer in found
+        if producer["transaction_start_offset"] is not None
+    ]
+
+
+def _time(ms: int) -> int | None:
+    return None if ms < 0 else ms
+
+
+def _with_open(
+    rows: list[dict[str, Any]], found: list[dict[str, Any]], *, has_coordinators: bool
+) -> list[dict[str, Any]]:
+    """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
+
+    Without `__transaction_state`, nobody knows what hangs.
+    """
+    by_producer = {row["producer_id"]: row for row in rows}
+    unknown: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        row.update(open=[], is_hanging=False)
+    for one in found:
+        producer = one["producer_id"]
+        if producer in by_producer:
+            row = by_producer[producer]
+            is_hanging: bool | None = {"topic": one["topic"], "partition": one["partition"]} not in row["partitions"]
+        else:
+            new = {"producer_id": producer, "producer_epoch": one["producer_epoch"], "open": []}
+            row = unknown.setdefault(producer, new)
+            is_hanging = True if has_coordinators else None
+        row["open"].append({**one, "is_hanging": is_hanging})
+        row["is_hanging"] = row.get("is_hanging") or is_hanging
+    return list(unknown.values())

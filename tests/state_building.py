@@ -1,0 +1,86 @@
+"""Records of Kafka's own topics made by hand, for what no golden log holds."""
+
+import struct
+
+from building import NOW, batch, marker, write_segment
+
+FLEXIBLE_END = b"\0"
+
+
+def text(value):
+    """A string as messages without tagged fields have it."""
+    data = b"" if value is None else value.encode()
+    return struct.pack(">h", -1 if value is None else len(data)) + data
+
+
+def data(value):
+    """Bytes behind their length."""
+    return struct.pack(">i", len(value)) + value
+
+
+def commit_key(group, topic, partition):
+    return struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition)
+
+
+def commit_value(offset, time=NOW, metadata=""):
+    return struct.pack(">hqi", 3, offset, -1) + text(metadata) + struct.pack(">q", time)
+
+
+def group_key(group):
+    return struct.pack(">h", 2) + text(group)
+
+
+def group_value(generation, members=()):
+    """A classic group of consumers: members are (member id, topics, {topic: partitions})."""
+    value = struct.pack(">h", 3) + text("consumer") + struct.pack(">i", generation)
+    leader = members[0][0] if members else None
+    value += text("range" if members else None) + text(leader) + struct.pack(">q", NOW)
+    value += struct.pack(">i", len(members))
+    for member, topics, assigned in members:
+        value += text(member) + text(None) + text(f"client-{member}") + text("/10.0.0.1") + struct.pack(">ii", 1, 2)
+        subscription = struct.pack(">hi", 0, len(topics)) + b"".join(map(text, topics)) + struct.pack(">i", -1)
+        assignment = struct.pack(">hi", 0, len(assigned))
+        for topic, partitions in assigned.items():
+            assignment += text(topic) + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
+        value += data(subscription) + data(assignment + struct.pack(">i", -1))
+    return value
+
+
+def transaction_key(transactional_id):
+    return struct.pack(">h", 0) + text(transactional_id)
+
+
+def transaction_value(producer_id, status, partitions=(), *, epoch=0, started=NOW):
+    """The state of a transactional id: partitions are (topic, partition)."""
+    value = struct.pack(">hqhib", 0, producer_id, epoch, 60_000, status)
+    value += struct.pack(">i", len(partitions))
+    for topic, partition in partitions:
+        value += text(topic) + struct.pack(">ii", 1, partition)
+    return value + struct.pack(">qq", started, started)
+
+
+def write_records(directory, topic, records, *, partition=0, time=NOW):
+    """Write a log with a batch for each (key, value), at consecutive offsets and milliseconds."""
+    batches = [
+        batch(offset, [value], keys=[key], timestamp=time + offset) for offset, (key, value) in enumerate(records)
+    ]
+    return write_segment(directory / f"{topic}-{partition}", 0, batches)
+
+
+def in_transaction(offset, producer_id, records, *, commit, time=NOW):
+    """Batches of a transaction that ends behind its records; `commit` None leaves it open."""
+    batches = [
+        batch(
+            offset,
+            [value for _, value in records],
+            keys=[key for key, _ in records],
+            timestamp=time + offset,
+            producer_id=producer_id,
+            base_sequence=0,
+            transactional=True,
+            step=0,
+        )
+    ]
+    if commit is not None:
+        batches.append(marker(offset + len(records), producer_id, commit=commit, timestamp=time + offset))
+    return batches

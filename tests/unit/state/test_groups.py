@@ -1,0 +1,127 @@
+"""Groups as tables: those of a real broker, and what only handmade records hold."""
+
+import pytest
+
+import brokerless as bl
+from building import NOW, batch, write_segment
+from state_building import commit_key, commit_value, group_key, group_value, in_transaction, write_records
+
+
+def by_name(*paths, **options):
+    return {row.pop("group"): row for row in bl.groups(*paths, **options).to_pylist()}
+
+
+def test_groups_of_a_broker(golden):
+    """Of both protocols, all closed before the broker was; one has only commits of transactions."""
+    found = by_name(golden / "logs/kafka-4.1")
+    assert list(found) == ["group-classic", "group-consumer", "group-txn", "gruppe-ü"]
+    assert {name: (row["type"], row["state"]) for name, row in found.items()} == {
+        "group-classic": ("classic", "Empty"),
+        "group-consumer": ("consumer", "Empty"),
+        "group-txn": ("classic", "Empty"),
+        "gruppe-ü": ("classic", "Empty"),
+    }
+    assert (found["group-consumer"]["epoch"], found["group-consumer"]["assignment_epoch"]) == (2, 1)
+    assert found["group-classic"]["epoch"] == 2
+
+
+def test_a_group_of_the_new_protocol_while_it_had_a_member(golden):
+    """Before its member left; the partitions of the topic come by topic id."""
+    (_, before, _) = [time for _, time in _times(golden, "group-consumer")][-3:]
+    row = by_name(golden / "logs/kafka-4.1", at=before)["group-consumer"]
+    assert (row["state"], row["epoch"], row["assignment_epoch"]) == ("Stable", 1, 1)
+    (member,) = row["members"]
+    assert member["topics"] == ["headers", "multi-partition"]
+    assert member["assignment"] == [
+        {"topic": "headers", "partitions": [0]},
+        {"topic": "multi-partition", "partitions": [0, 1, 2, 3]},
+    ]
+    assert (member["client_host"], member["epoch"]) == ("/127.0.0.1", 1)
+
+
+def _times(golden, group):
+    commits = bl.commits(golden / "logs/kafka-4.1", groups=[group], lag=False).read_all()
+    return zip(commits["coordinator_offset"].to_pylist(), commits["coordinator_time"].to_pylist(), strict=True)
+
+
+def test_a_classic_group_with_members(tmp_path):
+    members = [("b", ["t", "s"], {"t": [1, 0], "s": [3]}), ("a", ["t"], {})]
+    write_records(tmp_path, "__consumer_offsets", [(group_key("g"), group_value(7, members))])
+    row = by_name(tmp_path)["g"]
+    assert (row["state"], row["protocol"], row["leader"], row["epoch"]) == ("Stable", "range", "b", 7)
+    assert [member["member_id"] for member in row["members"]] == ["b", "a"]
+    assert row["members"][0]["topics"] == ["s", "t"]
+    assert row["members"][0]["assignment"] == [{"topic": "s", "partitions": [3]}, {"topic": "t", "partitions": [0, 1]}]
+    assert row["members"][1]["assignment"] == []
+    assert row["updated"].timestamp() * 1000 == NOW
+
+
+def test_the_latest_record_counts_and_a_removed_group_is_gone(tmp_path):
+    records = [
+        (group_key("kept"), group_value(1, [("m", ["t"], {})])),
+        (group_key("removed"), group_value(1)),
+        (commit_key("only-commits", "t", 0), commit_value(5)),
+        (commit_key("expired", "t", 0), commit_value(5)),
+        (group_key("kept"), group_value(2)),
+        (group_key("removed"), None),
+        (commit_key("expired", "t", 0), None),
+    ]
+    write_records(tmp_path, "__consumer_offsets", records)
+    found = by_name(tmp_path)
+    assert {name: (row["state"], row["epoch"]) for name, row in found.items()} == {
+        "kept": ("Empty", 2),
+        "only-commits": ("Empty", None),
+    }
+    early = by_name(tmp_path, at=NOW + 4 - 1)
+    assert {name: row["epoch"] for name, row in early.items()} == {
+        "kept": 1,
+        "removed": 1,
+        "only-commits": None,
+        "expired": None,
+    }
+
+
+def test_an_open_transaction_hides_its_own_commits_only(tmp_path):
+    batches = [
+        *in_transaction(0, 5, [(commit_key("open", "t", 0), commit_value(1))], commit=None),
+        *in_transaction(1, 6, [(commit_key("aborted", "t", 0), commit_value(1))], commit=False),
+        *in_transaction(3, 7, [(commit_key("committed", "t", 0), commit_value(1))], commit=True),
+        batch(5, [commit_value(1)], keys=[commit_key("plain", "t", 0)]),
+    ]
+    write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
+    assert list(by_name(tmp_path)) == ["committed", "plain"]
+
+
+def test_types_that_are_not_known_are_said_and_the_others_are_there(tmp_path):
+    records = [(b"\0\x63\0\0", b"\0\0"), (group_key("g"), group_value(1)), (b"\0\2\0\x09", b"\0\3")]
+    write_records(tmp_path, "__consumer_offsets", records)
+    with pytest.warns(UserWarning, match="are not understood") as warned:
+        assert list(by_name(tmp_path)) == ["g"]
+    said = sorted(str(one.message) for one in warned)
+    assert said == [
+        "__consumer_offsets-0: 1 records are not understood: key: group: 9 bytes needed, 0 left",
+        "__consumer_offsets-0: 1 records are not understood: unknown type 99",
+    ]
+
+
+def test_damage_hides_only_what_it_holds(tmp_path):
+    records = [(group_key(name), group_value(1)) for name in ("a", "b", "c")]
+    path = write_records(tmp_path, "__consumer_offsets", records)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\0\1b") + 2] ^= 1
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="__consumer_offsets-0: what these records say is not known: .*offsets 1 to 1"):
+        assert list(by_name(tmp_path)) == ["a", "c"]
+
+
+def test_several_directories_are_one_view(tmp_path):
+    for number, group in enumerate(("a", "b")):
+        records = [(group_key(group), group_value(1))]
+        write_records(tmp_path / str(number), "__consumer_offsets", records, partition=number)
+    found = by_name(tmp_path / "0", tmp_path / "1")
+    assert {name: row["coordinator_partition"] for name, row in found.items()} == {"a": 0, "b": 1}
+
+
+def test_a_directory_without_groups(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"])])
+    assert bl.groups(tmp_path).num_rows == 0

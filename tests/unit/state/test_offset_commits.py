@@ -1,0 +1,118 @@
+"""Offset commits as a table: history, steps back, and lag then and now."""
+
+import random
+import struct
+
+import pyarrow as pa
+import pytest
+
+import brokerless as bl
+from brokerless.log.end_offsets import end_offsets
+from building import NOW, batch, write_segment
+from state_building import commit_key, commit_value, write_records
+
+
+def rows(*paths, **options):
+    return bl.commits(*paths, **options).read_all().to_pylist()
+
+
+def test_commits_of_a_broker(golden):
+    found = rows(golden / "logs/kafka-4.1")
+    assert len(found) == 21
+    assert [row["coordinator_offset"] for row in found if row["is_removed"]] == [39]
+    back = [row for row in found if row["is_back"]]
+    assert {(row["group"], row["topic"]) for row in back} == {
+        (group, "headers") for group in ("group-consumer", "gruppe-ü")
+    }
+    assert all(row["offset"] + row["lag"] == 120 for row in back)
+    assert [row["offset"] for row in found if row["group"] == "group-txn"] == [20, 22]
+
+
+def test_only_the_latest(golden):
+    found = rows(golden / "logs/kafka-4.1", history=False)
+    assert not any(row["is_removed"] for row in found)
+    places = [(row["group"], row["topic"], row["partition"]) for row in found]
+    assert len(places) == len(set(places)) == 15
+    assert [row["offset"] for row in found if row["group"] == "group-txn"] == [22]
+
+
+def log_of(path, count=10, size=1, step=1000):
+    """A data partition with a batch of `size` records each `step` ms."""
+    batches = [batch(i * size, [b"x"] * size, timestamp=NOW + i * step, step=0) for i in range(count)]
+    write_segment(path / "t-0", 0, batches)
+
+
+def test_lag_is_what_was_behind_the_commit(tmp_path):
+    log_of(tmp_path)
+    commits = [(3, NOW + 4500), (3, NOW - 1), (10, NOW + 20_000), (2, NOW + 2000)]
+    records = [(commit_key("g", "t", 0), commit_value(offset, time)) for offset, time in commits]
+    write_records(tmp_path, "__consumer_offsets", [*records, (commit_key("g", "t", 0), None)])
+    found = rows(tmp_path)
+    assert [row["lag_then"] for row in found] == [2, 0, 0, 1, None]
+    assert [row["lag"] for row in found] == [7, 7, 0, 8, None]
+    assert [row["is_back"] for row in found] == [None, False, False, True, None]
+    assert [row["previous_offset"] for row in found] == [None, 3, 3, 10, 2]
+
+
+def test_lag_at_a_time_counts_the_records_of_then(tmp_path):
+    log_of(tmp_path)
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1, NOW + 1500))], time=NOW)
+    (row,) = rows(tmp_path, at=NOW + 3000)
+    assert (row["lag_then"], row["lag"]) == (1, 3)
+
+
+def test_lag_of_a_partition_that_is_not_there_is_not_known(tmp_path):
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 5), commit_value(1))])
+    (row,) = rows(tmp_path)
+    assert (row["offset"], row["lag_then"], row["lag"]) == (1, None, None)
+
+
+def test_lag_of_a_damaged_partition_is_not_known_and_said(tmp_path):
+    log_of(tmp_path)
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    struct.pack_into(">i", content, 8, 3)
+    path.write_bytes(content)
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1))])
+    with pytest.warns(UserWarning, match="the lag of commits for t-0 is not known"):
+        (row,) = rows(tmp_path)
+    assert row["lag_then"] is None
+
+
+def test_groups_and_topics_can_be_chosen(tmp_path):
+    names = [("g", "t"), ("g", "s"), ("h", "t")]
+    write_records(tmp_path, "__consumer_offsets", [(commit_key(*name, 0), commit_value(1)) for name in names])
+    chosen = rows(tmp_path, groups=["g"], topics=["t"])
+    assert [(row["group"], row["topic"]) for row in chosen] == [("g", "t")]
+    assert rows(tmp_path, groups=[]) == []
+    with pytest.raises(TypeError, match="groups: several are expected"):
+        bl.commits(tmp_path, groups="g")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_end_offsets_are_those_of_a_walk(tmp_path, seed):
+    """Timestamps also go backwards; indexes are there, wrong, or missing; several segments."""
+    chooser = random.Random(seed)
+    offset, headers = 0, []
+    for _ in range(4):
+        base, batches = offset, []
+        for _ in range(chooser.randint(1, 40)):
+            count = chooser.randint(1, 5)
+            time = NOW + chooser.randint(0, 30) * 100 + offset * 50
+            batches.append(batch(offset, [b"x" * chooser.choice((1, 3000))] * count, timestamp=time, step=0))
+            headers.append((time, offset + count))
+            offset += count
+        path = write_segment(tmp_path / "t-0", base, batches, indexed=seed % 3 > 0)
+        if seed % 3 == 1:
+            index = path.with_suffix(".timeindex")
+            index.write_bytes(bytes(chooser.randrange(256) for _ in index.read_bytes()))
+    times = sorted(chooser.randint(NOW - 100, NOW + 3100 + offset * 50) for _ in range(200))
+    expected = []
+    for time in times:
+        end = 0
+        for latest, behind in headers:
+            if latest > time:
+                break
+            end = behind
+        expected.append(end)
+    assert end_offsets(bl.Log(tmp_path / "t-0"), pa.array(times)).to_pylist() == expected

@@ -1,0 +1,111 @@
+"""Producers and transactions as tables: open and hanging ones."""
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from building import NOW, write_segment
+from state_building import in_transaction, transaction_key, transaction_value, write_records
+
+ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4
+
+
+def by_id(*paths, **options):
+    return {row["transactional_id"]: row for row in bl.transactions(*paths, **options).to_pylist()}
+
+
+def test_transactions_of_a_broker(golden):
+    found = by_id(golden / "logs/kafka-4.1")
+    is_open = {name: row for name, row in found.items() if row["open"]}
+    assert {name: (row["state"], row["is_hanging"]) for name, row in is_open.items()} == {
+        "open-1": ("Ongoing", False),
+        "open-2": ("Ongoing", False),
+    }
+    (place,) = is_open["open-2"]["open"]
+    assert (place["topic"], place["partition"], place["first_offset"], place["last_offset"]) == ("txn-open", 0, 32, 41)
+    assert {row["state"] for row in found.values()} == {"CompleteAbort", "CompleteCommit", "Empty", "Ongoing"}
+    assert found["inter-2"]["started"] is None
+
+
+def test_without_coordinators_nobody_knows_what_hangs(copied):
+    directory = copied("kafka-4.1", "txn-open-0", "txn-empty-0")
+    found = bl.transactions(directory).to_pylist()
+    assert [(row["producer_id"], row["transactional_id"], row["is_hanging"]) for row in found] == [
+        (1002, None, None),
+        (1003, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_hanging"),
+    [
+        ((9, ONGOING, [("t", 0)]), False),
+        ((9, ONGOING, [("t", 1)]), True),  # the coordinator does not know the partition
+        ((9, PREPARE_COMMIT, [("t", 0)]), False),  # the marker is still to come
+        ((9, COMPLETE_COMMIT), True),  # it has written all markers
+        ((8, ONGOING, [("t", 0)]), True),  # another producer has the id now
+        (None, True),  # it has forgotten the id
+    ],
+)
+def test_what_hangs(tmp_path, state, is_hanging):
+    records = [(transaction_key("x"), transaction_value(*state))] if state else []
+    records.append((transaction_key("other"), transaction_value(1, COMPLETE_COMMIT)))
+    write_records(tmp_path, "__transaction_state", records)
+    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    row = next(row for row in bl.transactions(tmp_path).to_pylist() if row["producer_id"] == 9)
+    assert row["transactional_id"] == ("x" if state and state[0] == 9 else None)
+    assert row["is_hanging"] is is_hanging
+    assert [place["is_hanging"] for place in row["open"]] == [is_hanging]
+
+
+def test_states_at_a_time(tmp_path):
+    states = [(ONGOING, [("t", 0)]), (PREPARE_COMMIT, [("t", 0)]), (COMPLETE_COMMIT, [])]
+    records = [(transaction_key("x"), transaction_value(9, *state)) for state in states]
+    write_records(tmp_path, "__transaction_state", [*records, (transaction_key("x"), None)])
+    found = [by_id(tmp_path, at=NOW + ms) for ms in range(-1, 4)]
+    assert [row.get("x", {}).get("state") for row in found] == [
+        None,
+        "Ongoing",
+        "PrepareCommit",
+        "CompleteCommit",
+        None,
+    ]
+    assert found[1]["x"]["open"] is None
+    assert found[1]["x"]["partitions"] == [{"topic": "t", "partition": 0}]
+
+
+def test_producers_are_those_of_the_snapshot(golden):
+    """A clean shutdown writes one at the end of the log."""
+    log = bl.Log(golden / "logs/kafka-4.1/txn-interleaved-0")
+    content = (Path(log.path) / f"{log.log_end_offset:020d}.snapshot").read_bytes()
+    snapshot = _native.producer_snapshot(content)
+    found = bl.producers(golden / "logs/kafka-4.1", topics=["txn-interleaved"])
+    assert found["producer_id"].to_pylist() == snapshot["producer_id"].to_pylist() != []
+    for name in ("producer_epoch", "last_sequence", "last_offset"):
+        assert [-1 if value is None else value for value in found[name].to_pylist()] == snapshot[name].to_pylist()
+
+
+def test_without_snapshots_the_log_says_the_same(golden, tmp_path):
+    whole = bl.producers(golden / "logs/kafka-4.1")
+    copy = tmp_path / "copy"
+    shutil.copytree(golden / "logs/kafka-4.1", copy, ignore=shutil.ignore_patterns("*.snapshot"))
+    replayed = bl.producers(copy)
+    # Compaction and retention leave batches out, and a snapshot still has their producers.
+    is_plain = [not topic.startswith(("compact", "trimmed", "retention")) for topic in whole["topic"].to_pylist()]
+    expected = [row for row, plain in zip(whole.to_pylist(), is_plain, strict=True) if plain]
+    found = [row for row in replayed.to_pylist() if not row["topic"].startswith(("compact", "trimmed", "retention"))]
+    assert found == expected
+
+
+def test_a_damaged_log_gives_the_producers_before_the_damage(tmp_path):
+    batches = [*in_transaction(0, 8, [(b"k", b"v")], commit=True), *in_transaction(2, 9, [(b"k", b"v")], commit=None)]
+    path = write_segment(tmp_path / "t-0", 0, batches)
+    content = bytearray(path.read_bytes())
+    struct.pack_into(">i", content, len(content) - len(batches[2]) + 8, 3)
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="the producers of t-0 may not be all: .* is damaged: length 3 is below"):
+        assert bl.producers(tmp_path)["producer_id"].to_pylist() == [8]
