@@ -21,13 +21,16 @@ from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
 from brokerless.cli.exit_codes import DAMAGE, FAILURE, Ended, of_interrupt
 from brokerless.cli.explain import explain
+from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
 from brokerless.cli.offsets import offsets
 from brokerless.cli.produce import produce
+from brokerless.cli.producers import producers
 from brokerless.cli.read import read
 from brokerless.cli.recover import recover
 from brokerless.cli.retain import retain
 from brokerless.cli.spark import spark
+from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 
@@ -52,6 +55,9 @@ def cli() -> None:
     brokerless read /var/lib/kafka/data/orders-0         its records, as JSON lines
     brokerless offsets orders-0 --timestamp 2024-05-01   where a day begins
     brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
+    brokerless groups data --offsets                     consumer groups, what they committed, lag
+    brokerless transactions data --open                  transactions under way, and hanging ones
+    brokerless producers data --topic orders             who writes to a topic
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
     brokerless retain data --topic T --retention-ms N    delete old segments
@@ -66,7 +72,10 @@ def cli() -> None:
     """
 
 
-for command in (ls, read, offsets, dump, produce, recover, retain, truncate, compact, explain, convert, erase, spark):
+for command in (
+    *(ls, read, offsets, dump, groups, transactions, producers),
+    *(produce, recover, retain, truncate, compact, explain, convert, erase, spark),
+):
     cli.add_command(command)
 
 

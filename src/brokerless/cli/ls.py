@@ -6,7 +6,6 @@ import contextlib
 import json
 import warnings
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, as_json, paths
-from brokerless.cli.table import print_table
+from brokerless.cli.table import moment, print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -234,8 +233,8 @@ def _row(description: dict[str, Any]) -> list[str]:
             "-" if description[name] is None else str(description[name])
             for name in ("segments", "bytes", "log_start_offset", "log_end_offset")
         ),
-        _moment(description["first_record_timestamp"]),
-        _moment(description["max_timestamp"]),
+        moment(description["first_record_timestamp"]),
+        moment(description["max_timestamp"]),
         _several(description["magics"]),
         _several(description["compressions"]),
         "; ".join(notes),
@@ -244,13 +243,3 @@ def _row(description: dict[str, Any]) -> list[str]:
 
 def _several(names: list[Any] | None) -> str:
     return "-" if names is None else ",".join(map(str, names))
-
-
-def _moment(timestamp: int | None) -> str:
-    if timestamp is None:
-        return "-"
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp)
-    except OverflowError:
-        return str(timestamp)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

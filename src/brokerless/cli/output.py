@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
 
-from brokerless._native import json_lines
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from io import BufferedWriter
 
     Write = Callable[[pa.RecordBatch], None]
+    Lines = Callable[[pa.RecordBatch], bytes]
 
 _OPENED = re.compile(r"/dev/stdout|/dev/stderr|(?:/dev|/proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -39,14 +39,21 @@ _WriterT = TypeVar("_WriterT", bound=_Closable)
 
 
 @contextmanager
-def open_sink(form: str, output: str | None, bytes_as: str, schema: pa.Schema) -> Iterator[Write]:
-    """Return a context manager whose value is a function that writes rows."""
+def open_sink(form: str, output: str | None, lines: Lines, schema: pa.Schema) -> Iterator[Write]:
+    """Return a context manager whose value is a function that writes rows.
+
+    Args:
+        form: "json", "arrow" or "parquet".
+        output: the file; None or "-" for stdout.
+        lines: makes JSON lines of rows.
+        schema: of the rows.
+    """
     if output is None or (output, form) == ("-", "json"):
-        yield _json_writer(sys.stdout.buffer, bytes_as)
+        yield _json_writer(sys.stdout.buffer, lines)
         return
     with _whole_file("/dev/stdout" if output == "-" else output) as file:
         if form == "json":
-            yield _json_writer(file, bytes_as)
+            yield _json_writer(file, lines)
         elif form == "arrow":
             with _finished(pa.ipc.new_file(file, schema)) as writer:
                 yield writer.write_batch
@@ -55,9 +62,9 @@ def open_sink(form: str, output: str | None, bytes_as: str, schema: pa.Schema) -
                 yield write
 
 
-def _json_writer(file: BinaryIO, bytes_as: str) -> Write:
+def _json_writer(file: BinaryIO, lines: Lines) -> Write:
     def write(rows: pa.RecordBatch) -> None:
-        file.write(json_lines(rows, bytes_as))
+        file.write(lines(rows))
 
     return write
 

@@ -115,6 +115,7 @@ def read(
     """
     import pyarrow as pa
 
+    from brokerless._native import json_lines
     from brokerless.cli.output import open_sink
     from brokerless.log.reader import Reader
     from brokerless.log_dir.cluster_metadata import Uncommitted
@@ -154,7 +155,7 @@ def read(
 
     with (
         Progress(prints=output in (None, "-")) as progress,
-        open_sink(form, output, bytes_as, schema) as write,
+        open_sink(form, output, lambda rows: json_lines(rows, bytes_as), schema) as write,
     ):
         met: list[LostRange] = []
         for rows, known in _limited(_ahead(rows_of_all(progress)), limit):

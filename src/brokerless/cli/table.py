@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -24,3 +25,18 @@ def print_table(
             for heading, text, width in zip(headings, row, widths, strict=True)
         )
         click.echo("  ".join(cells).rstrip(), err=err, color=True)
+
+
+def moment(timestamp: int | None) -> str:
+    """Return a time in ms as text; "-" for none.
+
+    >>> moment(1_700_000_000_000)
+    '2023-11-14T22:13:20Z'
+    """
+    if timestamp is None:
+        return "-"
+    try:
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return str(timestamp)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,101 @@
+"""`brokerless groups`: consumer groups, their members, what they committed and how far they lag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.state import at_time, form_of, of_state, print_rows, telling
+from brokerless.cli.table import moment, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GROUPS = ("GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "UPDATED")
+_MEMBERS = ("GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "TOPICS", "ASSIGNMENT")
+_COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOTE", "METADATA")
+
+
+@click.command(short_help="List consumer groups, members, offsets and lag.")
+@of_state
+@click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
+@click.option("--members", "shown", flag_value="members", help="Show the members, with what they are assigned.")
+@click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
+@click.option("--history", "shown", flag_value="history", help="Show all commits that the log still has.")
+@at_time
+def groups(
+    paths: tuple[str, ...],
+    form: str,
+    file_form: str | None,
+    output: str | None,
+    names: tuple[str, ...],
+    shown: str | None,
+    at: int | None,
+) -> None:
+    """List the groups that the log directories of a cluster know: classic, consumer, share and streams groups.
+
+    With --offsets, what each group committed last. LAG THEN is the number of records that were behind the commit when
+    it was made, LAG that of records behind it now, or at --at. With --history, all commits that compaction left; the
+    note marks commits that go back, and offsets that were removed. A partition that is not in PATH has no lag.
+
+    Compaction removes old commits, so the past is known as far as it has not run. Exit 1 if damage hides something.
+
+    \b
+    brokerless groups /var/lib/kafka/data
+    brokerless groups data --offsets --group billing
+    brokerless groups broker1 broker2 broker3 --history --group billing --json
+    brokerless groups data --offsets --at 2024-05-01T12:00
+    """
+    from brokerless.state import groups as of_groups
+    from brokerless.state import offset_commits
+
+    printed = form_of(form, file_form, output)
+    with telling():
+        if shown in ("offsets", "history"):
+            commits = offset_commits.commits(*paths, groups=names or None, at=at, history=shown == "history")
+            numbers = ("OFFSET", "LAG THEN", "LAG")
+            print_rows(commits, commits.schema, printed, output, _COMMITS, _commit, numbers=numbers)
+            return
+        table = of_groups.groups(*paths, at=at)
+        if names:
+            table = table.filter([name in names for name in table["group"].to_pylist()])
+        if shown == "members" and printed == "text":
+            members = [_member(row, member) for row in table.to_pylist() for member in row["members"]]
+            print_table(_MEMBERS, members, numbers=("EPOCH",))
+            return
+        print_rows(table.to_batches(), table.schema, printed, output, _GROUPS, _group, numbers=("EPOCH", "MEMBERS"))
+
+
+def _group(row: dict[str, Any]) -> Sequence[object]:
+    names = [row[name] for name in ("group", "type", "state", "protocol", "epoch")]
+    return [*names, len(row["members"]), moment(row["updated"])]
+
+
+def _member(group: dict[str, Any], member: dict[str, Any]) -> list[str]:
+    assigned = [one for one in member["assignment"] or () if one["partitions"]]
+    cells = [
+        group["group"],
+        member["member_id"],
+        member["client_id"],
+        member["client_host"],
+        member["epoch"],
+        ",".join(member["topics"] or ()),
+        " ".join(f"{one['topic']}-{','.join(map(str, one['partitions']))}" for one in assigned),
+    ]
+    return ["-" if cell in (None, "") else str(cell) for cell in cells]
+
+
+def _commit(row: dict[str, Any]) -> Sequence[object]:
+    note = "removed" if row["is_removed"] else f"back from {row['previous_offset']}" if row["is_back"] else ""
+    when = row["coordinator_time"] if row["is_removed"] else row["commit_time"]
+    return [
+        row["group"],
+        f"{row['topic']}-{row['partition']}",
+        row["offset"],
+        row["lag_then"],
+        row["lag"],
+        moment(when),
+        note,
+        row["metadata"] or "",
+    ]

@@ -1,0 +1,66 @@
+"""`brokerless producers`: the producers of each partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.options import int_from
+from brokerless.cli.state import form_of, of_state, print_rows, telling
+from brokerless.cli.table import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HEADINGS = (
+    "PARTITION",
+    "PRODUCER",
+    "EPOCH",
+    "LAST SEQUENCE",
+    "LAST OFFSET",
+    "LAST TIME",
+    "COORDINATOR EPOCH",
+    "OPEN SINCE OFFSET",
+)
+_NUMBERS = (*_HEADINGS[1:5], *_HEADINGS[6:])
+
+
+@click.command(short_help="List the producers of partitions.")
+@of_state
+@click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable.")
+@click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
+def producers(
+    paths: tuple[str, ...],
+    form: str,
+    file_form: str | None,
+    output: str | None,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+) -> None:
+    """List the idempotent and transactional producers of partitions, as kafka-transactions.sh describe-producers does.
+
+    They come from the newest producer snapshot and the batches behind it. OPEN SINCE OFFSET is the first offset of an
+    open transaction.
+
+    \b
+    brokerless producers /var/lib/kafka/data --topic orders
+    brokerless producers orders-0 --json
+    """
+    from brokerless.state import producers as of_producers
+
+    printed = form_of(form, file_form, output)
+    with telling():
+        table = of_producers.producers(*paths, topics=topics or None, partitions=partitions or None)
+        print_rows(table.to_batches(), table.schema, printed, output, _HEADINGS, _row, numbers=_NUMBERS)
+
+
+def _row(row: dict[str, Any]) -> Sequence[object]:
+    names = ("producer_id", "producer_epoch", "last_sequence", "last_offset")
+    return [
+        f"{row['topic']}-{row['partition']}",
+        *(row[name] for name in names),
+        moment(row["last_time"]),
+        row["coordinator_epoch"],
+        row["transaction_start_offset"],
+    ]

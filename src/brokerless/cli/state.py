@@ -1,0 +1,137 @@
+"""What the verbs that show a cluster's state share: the forms in which they print a table."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.options import Progress, as_json, existing_path, format_of, moment
+from brokerless.cli.table import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def of_state(function: _Command) -> _Command:
+    """Add PATH... and the options for the form of the output."""
+    for decorate in (
+        click.option(
+            "--output",
+            type=click.Path(dir_okay=False, allow_dash=True),
+            help="Write to this file, which appears when it is finished; - for stdout.",
+        ),
+        click.option(
+            "--format",
+            "file_form",
+            type=click.Choice(["json", "arrow", "parquet"]),
+            help="Format of the output.  [default: by its name, else text]",
+        ),
+        as_json,
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path),
+    ):
+        function = decorate(function)
+    return function
+
+
+at_time = click.option("--at", type=moment(), help="As it was at this time, as far as the logs still say.")
+
+
+def form_of(form: str, file_form: str | None, output: str | None) -> str:
+    """Return the form of the output: "text", "json", "arrow" or "parquet"."""
+    if form == "json" and file_form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {file_form} contradict each other")
+    return format_of(output, file_form or ("json" if form == "json" else None)) if output or file_form else form
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Show progress, and end with the exit code of damage if a warning said what is not known."""
+    shown, warned = warnings.showwarning, []
+
+    def show(*warning: Any, **more: Any) -> None:  # noqa: ANN401 - as Python calls it
+        warned.append(warning)
+        shown(*warning, **more)
+
+    warnings.showwarning = show
+    try:
+        with Progress(prints=True) as progress:
+            progress("reading")
+            yield
+    finally:
+        warnings.showwarning = shown
+    if warned:
+        raise SystemExit(DAMAGE)
+
+
+def print_rows(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    form: str,
+    output: str | None,
+    headings: Sequence[str],
+    row: Callable[[dict[str, Any]], Sequence[object]],
+    *,
+    numbers: Sequence[str] = (),
+) -> None:
+    """Print a table.
+
+    Args:
+        batches: its rows.
+        schema: of the rows.
+        form: "text", "json", "arrow" or "parquet".
+        output: a file; None for stdout.
+        headings: those of the text.
+        row: returns the cells of a row of the text.
+        numbers: the headings of columns with numbers.
+    """
+    from brokerless.cli.output import open_sink
+
+    if form != "text":
+        with open_sink(form, output, _json_lines, schema) as write:
+            for batch in batches:
+                write(batch)
+        return
+    is_first = True
+    for batch in batches:
+        cells = [["-" if cell is None else str(cell) for cell in row(one)] for one in _dicts(batch)]
+        if cells or is_first:
+            print_table(headings, cells, numbers=numbers)
+            is_first = False
+    if is_first:
+        print_table(headings, [], numbers=numbers)
+
+
+def _json_lines(batch: pa.RecordBatch) -> bytes:
+    lines = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in _dicts(batch))
+    return "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape")
+
+
+def _dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows with times in ms: a record may have a time that Python has no date for."""
+    import pyarrow as pa
+
+    columns = [_in_ms(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names).to_pylist()
+
+
+def _in_ms(array: pa.Array[Any]) -> pa.Array[Any]:
+    import pyarrow as pa
+
+    if isinstance(array, pa.TimestampArray):
+        return array.view(pa.int64())
+    if isinstance(array, pa.ListArray):
+        return pa.ListArray.from_arrays(array.offsets, _in_ms(array.values), mask=array.is_null())
+    if isinstance(array, pa.StructArray):
+        names = [field.name for field in array.type]
+        fields = [_in_ms(array.field(name)) for name in names]
+        return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
+    return array
