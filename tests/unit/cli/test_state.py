@@ -1,0 +1,108 @@
+"""`groups`, `transactions` and `producers`: text, JSON and files of what a cluster knew."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from damage import overwrite
+from state_building import commit_key, commit_value, group_key, group_value, write_records
+
+
+@pytest.fixture
+def broker(golden):
+    return golden / "logs/kafka-4.1"
+
+
+def lines(result):
+    assert (result.code, result.err) == (0, "")
+    return [line.split() for line in result.out.splitlines()]
+
+
+def test_groups(broker, run):
+    heading, *rows = lines(run("groups", broker))
+    assert heading == ["GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "UPDATED"]
+    assert [row[:5] for row in rows] == [
+        ["group-classic", "classic", "Empty", "-", "2"],
+        ["group-consumer", "consumer", "Empty", "-", "2"],
+        ["group-txn", "classic", "Empty", "-", "-"],
+        ["gruppe-ü", "classic", "Empty", "-", "2"],
+    ]
+    found = [json.loads(line) for line in run("groups", broker, "--json", "--group", "gruppe-ü").out.splitlines()]
+    assert [(row["group"], row["members"]) for row in found] == [("gruppe-ü", [])]
+    assert isinstance(found[0]["updated"], int)
+
+
+def test_offsets_and_their_history(broker, run):
+    _, *rows = lines(run("groups", broker, "--history", "--group", "gruppe-ü"))
+    assert [row[1:5] for row in rows if row[1] == "headers-0"] == [
+        ["headers-0", "120", "0", "0"],
+        ["headers-0", "9", "111", "111"],
+    ]
+    assert next(row for row in rows if "back" in row)[-4:] == ["back", "from", "120", "metadata-2"]
+    assert rows[-1][1:5] == ["multi-partition-1", "-", "-", "-"]
+    assert rows[-1][-1] == "removed"
+    _, *latest = lines(run("groups", broker, "--offsets", "--group", "gruppe-ü"))
+    assert [row[1] for row in latest] == ["multi-partition-0", "multi-partition-3", "multi-partition-2", "headers-0"]
+
+
+def test_members_at_a_time(broker, run):
+    heading, row = lines(run("groups", broker, "--members", "--at", "2026-11-20T21:27:50.1Z"))
+    assert heading == ["GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "TOPICS", "ASSIGNMENT"]
+    assert row[2:] == [
+        *("consumer-group-consumer-2", "/127.0.0.1", "1", "headers,multi-partition"),
+        *("headers-0", "multi-partition-0,1,2,3"),
+    ]
+
+
+def test_transactions(broker, run):
+    _, *rows = lines(run("transactions", broker, "--open"))
+    assert [(row[0], row[3], row[-1]) for row in rows] == [
+        ("open-1", "Ongoing", "txn-open-0@22"),
+        ("open-2", "Ongoing", "txn-open-0@32"),
+    ]
+    assert len(lines(run("transactions", broker))) > 10
+    assert len(lines(run("transactions", broker, "--hanging"))) == 1
+    found = [json.loads(line) for line in run("transactions", broker, "--open", "--json").out.splitlines()]
+    assert [place["last_time"] for row in found for place in row["open"]] == [1701000186110, 1701000186342]
+
+
+def test_producers(broker, run, tmp_path):
+    _, *rows = lines(run("producers", broker, "--topic", "txn-open"))
+    assert [(row[0], row[-1]) for row in rows] == [("txn-open-0", offset) for offset in ("-", "-", "22", "32")]
+    to = tmp_path / "producers.parquet"
+    assert lines(run("producers", broker, "--output", to)) == []
+    assert pq.read_table(to).num_rows == 28
+
+
+def test_what_damage_hides_is_said(tmp_path, run):
+    path = write_records(
+        tmp_path, "__consumer_offsets", [(group_key(name), group_value(1)) for name in ("a", "b", "c")]
+    )
+    size = path.stat().st_size // 3
+    overwrite(path, size + 70, b"\xff")
+    result = run("groups", tmp_path)
+    assert result.code == 1
+    assert [line.split()[0] for line in result.out.splitlines()] == ["GROUP", "a", "c"]
+    assert result.err.startswith("warning: __consumer_offsets-0: what these records say is not known: ")
+
+
+def test_a_time_without_a_date_is_a_number(tmp_path, run):
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1, 2**62))])
+    _, row = lines(run("groups", tmp_path, "--offsets"))
+    assert str(2**62) in row
+    assert json.loads(run("groups", tmp_path, "--offsets", "--json").out)["commit_time"] == 2**62
+
+
+def test_forms_that_contradict(broker, run, tmp_path):
+    result = run("groups", broker, "--json", "--format", "parquet", "--output", tmp_path / "x")
+    assert result.code == 2
+    assert "--json and --format parquet contradict each other" in result.err
+    assert run("groups", broker, "--output", tmp_path / "x.csv").code == 2
+
+
+def test_a_directory_that_is_none(run, tmp_path):
+    assert run("groups", tmp_path / "missing").code == 2
+    (tmp_path / "empty").mkdir()
+    result = run("groups", tmp_path / "empty")
+    assert (result.code, result.out) == (2, "")
