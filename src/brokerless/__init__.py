@@ -38,6 +38,7 @@ __all__ = [
     "Split",
     "TopicConfig",
     "TruncateTo",
+    "cluster",
     "commits",
     "create_log_dir",
     "errors",

@@ -32,6 +32,7 @@ from brokerless.log_dir.writer import (
 )
 from brokerless.produce.producer import Producer as Producer
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite
+from brokerless.state.cluster import cluster as cluster
 from brokerless.state.groups import groups as groups
 from brokerless.state.offset_commits import commits as commits
 from brokerless.state.producers import producers as producers

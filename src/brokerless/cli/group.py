@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.cluster import cluster
 from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
@@ -58,6 +59,7 @@ def cli() -> None:
     brokerless groups data --offsets                     consumer groups, what they committed, lag
     brokerless transactions data --open                  transactions under way, and hanging ones
     brokerless producers data --topic orders             who writes to a topic
+    brokerless cluster topics data                       topics, settings, access rights, ...; what changed
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
     brokerless retain data --topic T --retention-ms N    delete old segments
@@ -73,7 +75,7 @@ def cli() -> None:
 
 
 for command in (
-    *(ls, read, offsets, dump, groups, transactions, producers),
+    *(ls, read, offsets, dump, groups, transactions, producers, cluster),
     *(produce, recover, retain, truncate, compact, explain, convert, erase, spark),
 ):
     cli.add_command(command)

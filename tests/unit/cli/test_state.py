@@ -75,6 +75,23 @@ def test_producers(broker, run, tmp_path):
     assert pq.read_table(to).num_rows == 28
 
 
+def test_cluster(broker, run):
+    """In text as columns that fit a line, in JSON all of them; and what changed."""
+    heading, *rows = lines(run("cluster", "topics", broker))
+    assert heading == ["TOPIC", "TOPIC", "ID", "PARTITIONS", "REPLICATION", "FACTOR"]
+    assert len(rows) == 39
+    assert len(lines(run("cluster", "topics", broker, "--as-of", "offset:30"))) == 5
+    (found,) = [json.loads(line) for line in run("cluster", "brokers", broker, "--json").out.splitlines()]
+    assert (found["broker_id"], found["epoch"]) == (1, 544)
+    assert max(map(len, run("cluster", "partitions", broker).out.splitlines())) <= 100
+    _, *changes = lines(run("cluster", "diff", broker, "--since", "offset:30"))
+    assert ["topics", "retention-all", "added"] in changes
+    assert len(lines(run("cluster", "diff", broker, broker))) == 1
+    assert run("cluster", "diff", broker).code == 2
+    assert run("cluster", "diff", broker, broker, "--since", "offset:3").code == 2
+    assert run("cluster", "topics", broker, "--as-of", "x").code == 2
+
+
 def test_what_damage_hides_is_said(tmp_path, run):
     path = write_records(
         tmp_path, "__consumer_offsets", [(group_key(name), group_value(1)) for name in ("a", "b", "c")]

@@ -131,6 +131,7 @@ RETURNED = {
     "rewriting.retain.RetainReport",
     "rewriting.truncate_to.TruncateReport",
     "spark.jobs.export.Exported",
+    "state.cluster.ClusterState",
     "spark.jobs.export.PartitionReport",
     "spark.jobs.restore.Restored",
 }

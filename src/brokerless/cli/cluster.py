@@ -1,0 +1,183 @@
+"""`brokerless cluster`: the metadata of a cluster by subject, as of any point, and what changed between two points."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from brokerless.cli.options import existing_path, moment
+from brokerless.cli.state import form_of, of_state, print_rows, telling
+from brokerless.cli.table import moment as moment_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from brokerless.state.cluster import ClusterState
+
+_HELP = {
+    "brokers": "brokers: endpoints, racks, and whether they are fenced",
+    "controllers": "controllers that registered",
+    "topics": "topics with their ids, partitions and replicas",
+    "partitions": "partitions: leader, epochs, replicas, in-sync and eligible ones",
+    "configs": "settings of topics, brokers and groups that were set",
+    "acls": "access rights",
+    "quotas": "quotas of users, clients and addresses",
+    "users": "SCRAM users: mechanism and iterations",
+    "features": "features and their levels, metadata.version too",
+    "tokens": "delegation tokens, without their secrets",
+    "voters": "voters of the metadata quorum, and the leader",
+}
+_SECRETS = ("salt", "stored_key", "server_key")
+# What a line of text leaves out.
+_ONLY_IN_FILES = {
+    "brokers": ("epoch", "incarnation_id", "log_dirs"),
+    "controllers": ("incarnation_id",),
+    "partitions": ("partition_epoch", "last_known_elr", "adding_replicas", "removing_replicas", "directories"),
+    "configs": ("is_sensitive",),
+    "acls": ("id",),
+    "tokens": ("requester", "max_time"),
+}
+
+
+class _Point(NamedTuple):
+    """A point in the metadata log: a time in ms, or an offset."""
+
+    at: int | None = None
+    at_offset: int | None = None
+
+
+def _point(text: str) -> _Point:
+    """Parse a time, or "offset:N"."""
+    word, _, number = text.partition(":")
+    if word == "offset":
+        if not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is no offset: give offset:N")
+        return _Point(at_offset=int(number))
+    return _Point(at=moment()(text))
+
+
+as_of = click.option(
+    "--as-of", "point", type=_point, metavar="POINT", help="As of a time, or of an offset of the log: offset:N."
+)
+
+
+@click.group(short_help="Show brokers, topics, settings, access rights, users, ...; and what changed.")
+def cluster() -> None:
+    """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
+
+    PATH is the log directory of a controller or a broker that has it: the one that metadata.log.dir names, or else the
+    first of log.dirs. Secrets are not shown unless --secrets asks for them.
+
+    \b
+    brokerless cluster topics data
+    brokerless cluster configs data --as-of 2024-05-01T12:00
+    brokerless cluster acls data --json
+    brokerless cluster diff data --since 2024-05-01
+    brokerless cluster diff before after
+    """
+
+
+def _subject_command(subject: str) -> click.Command:
+    @click.command(name=subject, short_help=f"List {_HELP[subject]}.", help=f"List {_HELP[subject]}.")
+    @of_state
+    @as_of
+    def command(
+        paths: tuple[str, ...],
+        form: str,
+        file_form: str | None,
+        output: str | None,
+        point: _Point | None,
+        secrets: bool = False,
+    ) -> None:
+        printed = form_of(form, file_form, output)
+        with telling():
+            table = _state(paths, point, secrets=secrets).table(subject)
+            hidden = {*(() if secrets else _SECRETS)}
+            hidden |= {*_ONLY_IN_FILES.get(subject, ())} if printed == "text" else set()
+            names = [name for name in table.schema.names if name not in hidden]
+            table = table.select(names)
+            headings = [name.upper().replace("_", " ") for name in names]
+            numbers = [heading for heading, field in zip(headings, table.schema, strict=True) if _is_number(field.type)]
+            print_rows(
+                table.to_batches(), table.schema, printed, output, headings, _row_of(table.schema), numbers=numbers
+            )
+
+    if subject in ("users", "configs"):
+        help_text = "Show salts and keys too." if subject == "users" else "Show the values of sensitive settings too."
+        command = click.option("--secrets", is_flag=True, help=help_text)(command)
+    return command
+
+
+for _subject in _HELP:
+    cluster.add_command(_subject_command(_subject))
+
+
+@cluster.command(short_help="Show what changed between two points or two directories.")
+@click.argument("paths", metavar="PATH [PATH]", nargs=-1, required=True, type=existing_path)
+@click.option("--since", type=_point, metavar="POINT", help="With one PATH: the earlier point, a time or offset:N.")
+@as_of
+@click.option("--json", "is_json", is_flag=True, help="Print JSON lines.")
+def diff(paths: tuple[str, ...], since: _Point | None, point: _Point | None, *, is_json: bool) -> None:
+    """Show what changed: with one PATH since a point, with two PATHs from the first to the second.
+
+    \b
+    brokerless cluster diff data --since 2024-05-01T11:00 --as-of 2024-05-01T12:00
+    brokerless cluster diff data --since offset:4000
+    brokerless cluster diff backup data
+    """
+    if len(paths) > 2:
+        raise click.UsageError("name one PATH, or two to compare")
+    if (len(paths) == 1) != (since is not None):
+        raise click.UsageError("with one PATH, --since says what it is compared with; with two, leave it out")
+    with telling():
+        before = _state(paths[:1], since if len(paths) == 1 else point, secrets=False)
+        changes = before.diff(_state(paths[-1:], point, secrets=False))
+        headings = ("SUBJECT", "KEY", "CHANGE", "COLUMN", "BEFORE", "AFTER")
+        form = "json" if is_json else "text"
+        print_rows(changes.to_batches(), changes.schema, form, None, headings, _change)
+
+
+def _state(paths: Sequence[str], point: _Point | None, *, secrets: bool) -> ClusterState:
+    from brokerless.state.cluster import cluster as state_of
+
+    wanted = point or _Point()
+    return state_of(*paths, at=wanted.at, at_offset=wanted.at_offset, secrets=secrets)
+
+
+def _change(row: dict[str, Any]) -> Sequence[object]:
+    names = ("subject", "key", "change", "column", "before", "after")
+    return ["" if row[name] is None else row[name] for name in names]
+
+
+def _is_number(kind: Any) -> bool:  # noqa: ANN401 - an Arrow type, imported late
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _row_of(schema: Any) -> Callable[[dict[str, Any]], Sequence[object]]:  # noqa: ANN401 - as above
+    import pyarrow as pa
+
+    times = {field.name for field in schema if pa.types.is_timestamp(field.type)}
+
+    def row(cells: dict[str, Any]) -> list[object]:
+        return [moment_text(cell) if name in times else _cell(cell) for name, cell in cells.items()]
+
+    return row
+
+
+def _cell(value: object) -> object:
+    """Return a cell of the text: lists and endpoints in short."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(str(_cell(one)) for one in value) or None
+    if isinstance(value, dict):
+        if "host" in value:
+            return f"{value['name']}://{value['host']}:{value['port']}"
+        if "type" in value:
+            return f"{value['type']}={value['name'] or '<default>'}"
+        return json.dumps(value)
+    return value

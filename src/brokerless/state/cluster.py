@@ -1,0 +1,348 @@
+"""The cluster's metadata as tables, at the end of its log or as of an earlier offset or time."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.arguments import to_ms
+from brokerless.errors import CorruptRecordError, located
+from brokerless.io import storage
+from brokerless.layout.file_names import METADATA_TOPIC
+from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.metadata_image import SCHEMAS, MetadataImage
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from brokerless.arguments import Time
+    from brokerless.log.log import Log
+
+_SNAPSHOT = re.compile(r"(\d{20})-\d{10}\.checkpoint")
+
+
+class ClusterState:
+    """The metadata of a cluster at one point.
+
+    Attributes:
+        path: the directory of the metadata log, or the file that a new cluster starts with.
+        offset: the offset after the last record that counts; None for a cluster that has not started.
+        time: the time of that record in ms; None if it is not known.
+    """
+
+    def __init__(self, path: str, image: MetadataImage) -> None:
+        self.path, self._image = path, image
+        self.offset, self.time = image.offset, image.time
+
+    def __repr__(self) -> str:
+        return f"<ClusterState at offset {self.offset} of {self.path!r}>"
+
+    def table(self, subject: str) -> pa.Table:
+        """Return a table of one subject.
+
+        Args:
+            subject: `brokers`, `controllers`, `topics`, `partitions`, `configs`, `acls`, `quotas`, `users`, `features`,
+                `tokens` or `voters`.
+
+        Raises:
+            ValueError: there is no such subject.
+        """
+        if subject not in SCHEMAS:
+            raise ValueError(f"unknown subject {subject!r}: there is {', '.join(SCHEMAS)}")
+        return self._image.table(subject)
+
+    @property
+    def brokers(self) -> pa.Table:
+        """`broker_id epoch incarnation_id is_fenced in_controlled_shutdown rack endpoints log_dirs`."""
+        return self.table("brokers")
+
+    @property
+    def controllers(self) -> pa.Table:
+        """`controller_id incarnation_id endpoints`, of those that registered."""
+        return self.table("controllers")
+
+    @property
+    def topics(self) -> pa.Table:
+        """`topic topic_id partitions replication_factor`."""
+        return self.table("topics")
+
+    @property
+    def partitions(self) -> pa.Table:
+        """The partitions. A leader of -1 is none.
+
+        `topic partition leader leader_epoch partition_epoch replicas isr elr last_known_elr adding_replicas
+        removing_replicas directories`.
+        """
+        return self.table("partitions")
+
+    @property
+    def configs(self) -> pa.Table:
+        """`resource_type resource name value is_sensitive`: what was set; a broker's "" stands for all brokers."""
+        return self.table("configs")
+
+    @property
+    def acls(self) -> pa.Table:
+        """`id resource_type resource pattern_type principal host operation permission`."""
+        return self.table("acls")
+
+    @property
+    def quotas(self) -> pa.Table:
+        """`entity name value`: an entity is a list of `type` and `name`, with null for the default one."""
+        return self.table("quotas")
+
+    @property
+    def users(self) -> pa.Table:
+        """`user mechanism iterations`, and with secrets `salt stored_key server_key` in base64."""
+        return self.table("users")
+
+    @property
+    def features(self) -> pa.Table:
+        """`feature level`."""
+        return self.table("features")
+
+    @property
+    def tokens(self) -> pa.Table:
+        """`token_id owner requester renewers issued expires max_time`. Their secrets are not in the metadata."""
+        return self.table("tokens")
+
+    @property
+    def voters(self) -> pa.Table:
+        """`voter_id directory_id is_leader endpoints`, of the metadata quorum."""
+        return self.table("voters")
+
+    def diff(self, later: ClusterState) -> pa.Table:
+        """Return what changed from this point to another one, or from this cluster to another.
+
+        Columns: `subject`, `key` of the row, `change` ("added", "removed", "changed"), and for a change `column`,
+        `before` and `after`, as JSON.
+        """
+        rows = [row for subject in SCHEMAS for row in _changes(subject, self.table(subject), later.table(subject))]
+        return pa.Table.from_pylist(rows, DIFF_SCHEMA)
+
+
+DIFF_SCHEMA = pa.schema([(name, pa.string()) for name in ("subject", "key", "change", "column", "before", "after")])
+# The columns that tell the rows of a subject apart.
+_KEYS = {
+    "brokers": ("broker_id",),
+    "controllers": ("controller_id",),
+    "topics": ("topic",),
+    "partitions": ("topic", "partition"),
+    "configs": ("resource_type", "resource", "name"),
+    "acls": ("id",),
+    "quotas": ("entity", "name"),
+    "users": ("user", "mechanism"),
+    "features": ("feature",),
+    "tokens": ("token_id",),
+    "voters": ("voter_id",),
+}
+
+
+def cluster(
+    *paths: str | os.PathLike[str], at: Time | None = None, at_offset: int | None = None, secrets: bool = False
+) -> ClusterState:
+    """Return the metadata of a cluster: brokers, topics, settings, access rights, users, features and the quorum.
+
+    They come from the newest snapshot before the wanted point, and the metadata log behind it.
+
+    Args:
+        paths: log directories, of which one at least has the metadata log; or the metadata log's own directory.
+        at: the metadata as of this time; None: at the end.
+        at_offset: the metadata before this offset of the metadata log.
+        secrets: whether to show the salts and keys of users, and the values of sensitive settings.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: no path has metadata of a cluster, or they begin after the wanted point.
+        CorruptRecordError: the snapshot that is needed is damaged.
+
+    >>> import brokerless as bl
+    >>> with bl.create_log_dir(NEW) as directory:
+    ...     topic_id = directory.create_topic("orders", partitions=3)
+    >>> bl.cluster(NEW).topics.select(["topic", "partitions"]).to_pylist()
+    [{'topic': 'orders', 'partitions': 3}]
+    """
+    if at is not None and at_offset is not None:
+        raise ValueError("at and at_offset are two points: give one")
+    until = None if at is None else to_ms("at", at)
+    image = MetadataImage(secrets=secrets)
+    directories = LogDirs(*paths)
+    log = next((log for log in directories.logs() if log.topic == METADATA_TOPIC and _is_started(log)), None)
+    if log is not None:
+        _replay(log, image, until, at_offset)
+        _tell_left_out(log.path, image)
+        return ClusterState(log.path, image)
+    for root in directories.roots:
+        file = bootstrap_file(root.path, None)
+        if storage.exists(file):
+            with located(file):
+                _replay_snapshot(storage.read_all(file), image)
+            image.offset = None
+            _tell_left_out(file, image)
+            return ClusterState(file, image)
+    raise ValueError(
+        f"no {METADATA_TOPIC}-0 in {', '.join(map(str, paths))}: the directory that metadata.log.dir of a broker or a "
+        "controller names, or else the first of its log.dirs, has it. A cluster with ZooKeeper has none"
+    )
+
+
+def _is_started(log: Log) -> bool:
+    return has_metadata_log(log.root.path)
+
+
+def _tell_left_out(path: str, image: MetadataImage) -> None:
+    for name, count in image.left_out.items():
+        warnings.warn(f"{path}: {count} records {name} of a preview release are left out", stacklevel=3)
+
+
+def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | None) -> None:
+    start = log.local_log_start_offset
+    end = min(log.log_end_offset, log.log_end_offset if at_offset is None else at_offset)
+    snapshot = _snapshot_before(log, at, end)
+    if snapshot is None and start > 0:
+        point = f"offset {at_offset}" if at is None else f"time {at}"
+        raise ValueError(f"{log.path} begins at offset {start}, and has no snapshot up to {point}")
+    image.offset = 0
+    if snapshot is not None:
+        start, content = snapshot
+        _replay_snapshot(content, image)
+        image.offset = start
+    _replay_log(log, image, start, end, at)
+
+
+def _snapshot_before(log: Log, at: int | None, end: int) -> tuple[int, bytes] | None:
+    """Return the newest snapshot that is not after the wanted point: the offset after it, and its content.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+    """
+    first = formatted_snapshot(log.root.path).rpartition("/")[2]
+    names = sorted(name for name in storage.list_directory(log.path) if _SNAPSHOT.fullmatch(name) and name != first)
+    for name in reversed(names):
+        offset, path = int(name[:20]), f"{log.path}/{name}"
+        if offset > end and offset > log.local_log_start_offset:
+            continue
+        with located(path):
+            content = storage.read_all(path)
+            if at is None or _last_time(content) <= at:
+                return offset, content
+    return None
+
+
+def _last_time(snapshot: bytes) -> int:
+    """Return the time of the last record in a snapshot."""
+    for control_type, value in _control_records(snapshot):
+        if control_type == "SNAPSHOT_HEADER":
+            return int(value["lastContainedLogTimestamp"])
+    raise CorruptRecordError("no snapshot: it has no header")
+
+
+def _replay_snapshot(content: bytes, image: MetadataImage) -> None:
+    for control_type, value in _control_records(content):
+        image.replay_control(control_type, value)
+        if control_type == "SNAPSHOT_HEADER":
+            image.time = value["lastContainedLogTimestamp"]
+    decoder, position = _native.Decoder(["key", "value"]), 0
+    while position < len(content):
+        rows, consumed = decoder.decode(memoryview(content)[position:], position)
+        if not consumed:
+            raise CorruptRecordError("metadata snapshot is cut: no whole batch", position=position)
+        if rows is not None:
+            _replay_rows(rows, image, "the snapshot")
+        position += consumed
+
+
+def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the type and the value of each control record in batches."""
+    batches, _ = _native.scan(content, position)
+    for start, size, is_control in zip(
+        *(batches[name].to_pylist() for name in ("position", "size", "is_control")), strict=True
+    ):
+        if is_control:
+            begin = start - position
+            lines, _ = _native.JsonDump(records=True).feed(memoryview(content)[begin : begin + size], start)
+            for record in json.loads(lines)["records"] or ():
+                if isinstance(record["value"], dict):
+                    yield record["control_type"], record["value"]
+
+
+def _replay_log(log: Log, image: MetadataImage, start: int, end: int, at: int | None) -> None:
+    """Apply the records in [start, end) that are not after a time. Damage ends the log, as it does for a broker."""
+    try:
+        for segment in log.segments:
+            if segment.end_offset(log.log_end_offset) > start:
+                _replay_controls(segment, image, end, at)
+        stop = None if at is None else at + 1
+        for rows in log.read(start, end, end_timestamp=stop, columns=["key", "value", "offset", "timestamp"]):
+            _replay_rows(rows, image, log.name)
+            image.offset = rows["offset"][-1].as_py() + 1
+            image.time = rows["timestamp"].view(pa.int64())[-1].as_py()
+    except CorruptRecordError as error:
+        warnings.warn(
+            f"the cluster's metadata are known up to damage at {error.path}:{error.position} ({error.args[0]}): a "
+            "broker cuts them there",
+            stacklevel=4,
+        )
+
+
+def _replay_controls(segment: Any, image: MetadataImage, end: int, at: int | None) -> None:  # noqa: ANN401 - a Segment
+    with segment.open() as file:
+        for batches in segment.scan():
+            columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
+            for position, size, offset, time, is_control in zip(
+                *(batches[name].to_pylist() for name in columns), strict=True
+            ):
+                if is_control and offset < end and (at is None or time <= at):
+                    for control_type, value in _control_records(file.read(position, size), position):
+                        image.replay_control(control_type, value)
+
+
+def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, where: str) -> None:
+    decoded = _native.state_records(METADATA_TOPIC, rows["key"], rows["value"])
+    for name, value, unknown in zip(*(decoded[name].to_pylist() for name in ("name", "value", "unknown")), strict=True):
+        if unknown is not None:
+            warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
+        elif name is not None:
+            image.replay(name, json.loads(value))
+
+
+def _changes(subject: str, before: pa.Table, after: pa.Table) -> Iterator[dict[str, Any]]:
+    keys = _KEYS[subject]
+
+    def by_key(table: pa.Table) -> dict[str, dict[str, Any]]:
+        return {_text([row[key] for key in keys]): row for row in _plain(table)}
+
+    old, new = by_key(before), by_key(after)
+    for key in sorted({*old, *new}):
+        row = {"subject": subject, "key": " ".join(map(_shown, json.loads(key)))}
+        if key not in new:
+            yield {**row, "change": "removed"}
+        elif key not in old:
+            yield {**row, "change": "added"}
+        else:
+            for column in SCHEMAS[subject].names:
+                was, now = old[key][column], new[key][column]
+                if was != now:
+                    yield {**row, "change": "changed", "column": column, "before": _text(was), "after": _text(now)}
+
+
+def _plain(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows with times as numbers."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            table = table.set_column(number, field.name, table[number].cast(pa.int64()))
+    return table.to_pylist()
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _shown(part: object) -> str:
+    return part if isinstance(part, str) else _text(part)

@@ -1,0 +1,459 @@
+"""`MetadataImage`: the metadata of a cluster after its records, as Kafka's images of the same name hold it.
+
+Each subject (topics, configs, ...) replays the records that concern it, and becomes a table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from brokerless.state.schema import schema, structs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_INTEGERS, _TEXTS = pa.list_(pa.int32()), pa.list_(pa.string())
+_ENDPOINTS = structs(name=pa.string(), host=pa.string(), port=pa.int32(), security_protocol=pa.string())
+SCHEMAS = {
+    "brokers": schema(
+        broker_id=pa.int32(),
+        epoch=pa.int64(),
+        incarnation_id=pa.string(),
+        is_fenced=pa.bool_(),
+        in_controlled_shutdown=pa.bool_(),
+        rack=pa.string(),
+        endpoints=_ENDPOINTS,
+        log_dirs=_TEXTS,
+    ),
+    "controllers": schema(controller_id=pa.int32(), incarnation_id=pa.string(), endpoints=_ENDPOINTS),
+    "topics": schema(topic=pa.string(), topic_id=pa.string(), partitions=pa.int32(), replication_factor=pa.int32()),
+    "partitions": schema(
+        topic=pa.string(),
+        partition=pa.int32(),
+        leader=pa.int32(),
+        leader_epoch=pa.int32(),
+        partition_epoch=pa.int32(),
+        replicas=_INTEGERS,
+        isr=_INTEGERS,
+        elr=_INTEGERS,
+        last_known_elr=_INTEGERS,
+        adding_replicas=_INTEGERS,
+        removing_replicas=_INTEGERS,
+        directories=_TEXTS,
+    ),
+    "configs": schema(
+        resource_type=pa.string(), resource=pa.string(), name=pa.string(), value=pa.string(), is_sensitive=pa.bool_()
+    ),
+    "acls": schema(
+        id=pa.string(),
+        resource_type=pa.string(),
+        resource=pa.string(),
+        pattern_type=pa.string(),
+        principal=pa.string(),
+        host=pa.string(),
+        operation=pa.string(),
+        permission=pa.string(),
+    ),
+    "quotas": schema(entity=structs(type=pa.string(), name=pa.string()), name=pa.string(), value=pa.float64()),
+    "users": schema(
+        user=pa.string(),
+        mechanism=pa.string(),
+        iterations=pa.int32(),
+        salt=pa.string(),
+        stored_key=pa.string(),
+        server_key=pa.string(),
+    ),
+    "features": schema(feature=pa.string(), level=pa.int16()),
+    "tokens": schema(
+        token_id=pa.string(),
+        owner=pa.string(),
+        requester=pa.string(),
+        renewers=_TEXTS,
+        issued=pa.timestamp("ms", tz="UTC"),
+        expires=pa.timestamp("ms", tz="UTC"),
+        max_time=pa.timestamp("ms", tz="UTC"),
+    ),
+    "voters": schema(voter_id=pa.int32(), directory_id=pa.string(), is_leader=pa.bool_(), endpoints=_ENDPOINTS),
+}
+"""The tables, by subject."""
+
+_CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+_ACL_RESOURCES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID", 6: "DELEGATION_TOKEN", 7: "USER"}
+_PATTERNS = {1: "ANY", 2: "MATCH", 3: "LITERAL", 4: "PREFIXED"}
+_OPERATIONS = dict(
+    enumerate(
+        (
+            *("UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION"),
+            *("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS"),
+            "TWO_PHASE_COMMIT",
+        )
+    )
+)
+_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+# Settings of type PASSWORD whose names do not say so.
+_SENSITIVE = ("sasl.jaas.config", "ssl.keystore.key", "ssl.truststore.certificates", "ssl.keystore.certificate.chain")
+_NO_LEADER_CHANGE = -2
+_NO_CHANGE = 0
+
+
+class MetadataImage:
+    """The metadata of a cluster. Each record changes it, in the order of the log.
+
+    Args:
+        secrets: whether tables show the salts and keys of users, and the values of sensitive settings.
+
+    Attributes:
+        offset: the offset after the last record; None if it is not known.
+        time: the time of the last record in ms; None if it is not known.
+        left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
+    """
+
+    def __init__(self, *, secrets: bool = False) -> None:
+        self._secrets = secrets
+        self.offset: int | None = None
+        self.time: int | None = None
+        self.left_out: Counter[str] = Counter()
+        self._brokers: dict[int, dict[str, Any]] = {}
+        self._controllers: dict[int, dict[str, Any]] = {}
+        # By topic id.
+        self._names: dict[str, str] = {}
+        self._partitions: dict[str, dict[int, dict[str, Any]]] = {}
+        self._configs: dict[tuple[int, str, str], str] = {}
+        self._acls: dict[str, dict[str, Any]] = {}
+        self._quotas: dict[tuple[tuple[tuple[str, str | None], ...], str], float] = {}
+        self._users: dict[tuple[str, int], dict[str, Any]] = {}
+        self._features: dict[str, int] = {}
+        self._tokens: dict[str, dict[str, Any]] = {}
+        self._voters: dict[int, dict[str, Any]] = {}
+        self._leader: int | None = None
+        # The records of an open metadata transaction (KIP-868): they count once it ends.
+        self._waiting: list[tuple[str, dict[str, Any]]] | None = None
+
+    def replay(self, name: str, value: dict[str, Any]) -> None:
+        """Apply a record, given the name of its type and its fields as Kafka's JSON has them.
+
+        Records of other types change nothing here.
+        """
+        if name == "BeginTransactionRecord":
+            self._waiting = []
+        elif name == "AbortTransactionRecord":
+            self._waiting = None
+        elif name == "EndTransactionRecord":
+            waiting, self._waiting = self._waiting or [], None
+            for record in waiting:
+                self._apply(*record)
+        elif self._waiting is not None:
+            self._waiting.append((name, value))
+        else:
+            self._apply(name, value)
+
+    def replay_control(self, control_type: str, value: dict[str, Any]) -> None:
+        """Apply a control record of the Raft layer, by the name that dumps give its type."""
+        if control_type == "KRAFT_VOTERS":
+            self._voters = {
+                voter["voterId"]: {
+                    "voter_id": voter["voterId"],
+                    "directory_id": voter["voterDirectoryId"],
+                    "endpoints": _endpoints(voter["endpoints"]),
+                }
+                for voter in value["voters"]
+            }
+        elif control_type == "KRAFT_VERSION":
+            self._features["kraft.version"] = value["kRaftVersion"]
+        elif control_type == "LEADER_CHANGE":
+            self._leader = value["leaderId"]
+            if not any("endpoints" in voter for voter in self._voters.values()):
+                self._voters = {voter["voterId"]: {"voter_id": voter["voterId"]} for voter in value["voters"]}
+
+    def table(self, subject: str) -> pa.Table:
+        """Return a table: one of `SCHEMAS`.
+
+        Raises:
+            KeyError: there is no such subject.
+        """
+        return pa.Table.from_pylist(list(self._TABLES[subject](self)), SCHEMAS[subject])
+
+    def _apply(self, name: str, value: dict[str, Any]) -> None:
+        replay = self._REPLAYS.get(name)
+        if replay is not None:
+            try:
+                replay(self, value)
+            except KeyError:
+                self.left_out[name] += 1
+
+    def _register_broker(self, value: dict[str, Any]) -> None:
+        self._brokers[value["brokerId"]] = {
+            "broker_id": value["brokerId"],
+            "epoch": value["brokerEpoch"],
+            "incarnation_id": value["incarnationId"],
+            "is_fenced": value.get("fenced", True),
+            "in_controlled_shutdown": value.get("inControlledShutdown", False),
+            "rack": value["rack"],
+            "endpoints": _endpoints(value["endPoints"]),
+            "log_dirs": value.get("logDirs", []),
+        }
+
+    def _unregister_broker(self, value: dict[str, Any]) -> None:
+        self._brokers.pop(value["brokerId"], None)
+
+    def _change_broker(self, value: dict[str, Any]) -> None:
+        broker = self._brokers.get(value["brokerId"])
+        if broker is None:
+            return
+        if value.get("fenced", _NO_CHANGE) != _NO_CHANGE:
+            broker["is_fenced"] = value["fenced"] > 0
+        if value.get("inControlledShutdown", _NO_CHANGE) != _NO_CHANGE:
+            broker["in_controlled_shutdown"] = value["inControlledShutdown"] > 0
+        if value.get("logDirs"):
+            broker["log_dirs"] = value["logDirs"]
+
+    def _fence_broker(self, value: dict[str, Any]) -> None:
+        self._brokers.get(value["id"], {})["is_fenced"] = True
+
+    def _unfence_broker(self, value: dict[str, Any]) -> None:
+        self._brokers.get(value["id"], {})["is_fenced"] = False
+
+    def _register_controller(self, value: dict[str, Any]) -> None:
+        self._controllers[value["controllerId"]] = {
+            "controller_id": value["controllerId"],
+            "incarnation_id": value["incarnationId"],
+            "endpoints": _endpoints(value["endPoints"]),
+        }
+
+    def _unregister_controller(self, value: dict[str, Any]) -> None:
+        self._controllers.pop(value["controllerId"], None)
+
+    def _create_topic(self, value: dict[str, Any]) -> None:
+        self._names[value["topicId"]] = value["name"]
+        self._partitions.setdefault(value["topicId"], {})
+
+    def _remove_topic(self, value: dict[str, Any]) -> None:
+        name = self._names.pop(value["topicId"], None)
+        self._partitions.pop(value["topicId"], None)
+        # A new topic of the same name starts without settings (ConfigurationsDelta).
+        for key in [key for key in self._configs if key[:2] == (2, name)]:
+            del self._configs[key]
+
+    def _create_partition(self, value: dict[str, Any]) -> None:
+        self._partitions.setdefault(value["topicId"], {})[value["partitionId"]] = {
+            "leader": value["leader"],
+            "leader_epoch": value["leaderEpoch"],
+            "partition_epoch": value["partitionEpoch"],
+            "replicas": value["replicas"],
+            "isr": value["isr"],
+            "elr": value.get("eligibleLeaderReplicas") or [],
+            "last_known_elr": value.get("lastKnownElr") or [],
+            "adding_replicas": value["addingReplicas"] or [],
+            "removing_replicas": value["removingReplicas"] or [],
+            "directories": value.get("directories") or [],
+        }
+
+    def _change_partition(self, value: dict[str, Any]) -> None:
+        partition = self._partitions.get(value["topicId"], {}).get(value["partitionId"])
+        if partition is None:
+            return
+        for field, column in _CHANGES.items():
+            if value.get(field) is not None:
+                partition[column] = value[field]
+        if value.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
+            partition["leader"] = value["leader"]
+            partition["leader_epoch"] += 1
+        partition["partition_epoch"] += 1
+
+    def _clear_elr(self, value: dict[str, Any]) -> None:
+        for topic_id, partitions in self._partitions.items():
+            if value["topicName"] in ("", self._names.get(topic_id)):
+                for partition in partitions.values():
+                    partition.update(elr=[], last_known_elr=[])
+
+    def _configure(self, value: dict[str, Any]) -> None:
+        key = (value["resourceType"], value["resourceName"], value["name"])
+        if value["value"] is None:
+            self._configs.pop(key, None)
+        else:
+            self._configs[key] = value["value"]
+
+    def _add_acl(self, value: dict[str, Any]) -> None:
+        self._acls[value["id"]] = {
+            "id": value["id"],
+            "resource_type": _name(_ACL_RESOURCES, value["resourceType"]),
+            "resource": value["resourceName"],
+            "pattern_type": _name(_PATTERNS, value["patternType"]),
+            "principal": value["principal"],
+            "host": value["host"],
+            "operation": _name(_OPERATIONS, value["operation"]),
+            "permission": _name(_PERMISSIONS, value["permissionType"]),
+        }
+
+    def _remove_acl(self, value: dict[str, Any]) -> None:
+        self._acls.pop(value["id"], None)
+
+    def _set_quota(self, value: dict[str, Any]) -> None:
+        entity = tuple(sorted((one["entityType"], one["entityName"]) for one in value["entity"]))
+        if value["remove"]:
+            self._quotas.pop((entity, value["key"]), None)
+        else:
+            self._quotas[entity, value["key"]] = value["value"]
+
+    def _set_credential(self, value: dict[str, Any]) -> None:
+        self._users[value["name"], value["mechanism"]] = value
+
+    def _remove_credential(self, value: dict[str, Any]) -> None:
+        self._users.pop((value["name"], value["mechanism"]), None)
+
+    def _set_feature(self, value: dict[str, Any]) -> None:
+        if value["featureLevel"] == 0:
+            self._features.pop(value["name"], None)
+        else:
+            self._features[value["name"]] = value["featureLevel"]
+
+    def _add_token(self, value: dict[str, Any]) -> None:
+        self._tokens[value["tokenId"]] = value
+
+    def _remove_token(self, value: dict[str, Any]) -> None:
+        self._tokens.pop(value["tokenId"], None)
+
+    def _topic_rows(self) -> Iterable[dict[str, Any]]:
+        for name, topic_id in sorted((name, topic_id) for topic_id, name in self._names.items()):
+            partitions = self._partitions[topic_id]
+            factors = {len(partition["replicas"]) for partition in partitions.values()}
+            yield {
+                "topic": name,
+                "topic_id": topic_id,
+                "partitions": len(partitions),
+                "replication_factor": max(factors, default=0),
+            }
+
+    def _partition_rows(self) -> Iterable[dict[str, Any]]:
+        for name, topic_id in sorted((name, topic_id) for topic_id, name in self._names.items()):
+            for number, partition in sorted(self._partitions[topic_id].items()):
+                yield {"topic": name, "partition": number, **partition}
+
+    def _config_rows(self) -> Iterable[dict[str, Any]]:
+        for (kind, resource, name), value in sorted(self._configs.items()):
+            is_sensitive = name.endswith("password") or name.endswith(_SENSITIVE)
+            yield {
+                "resource_type": _name(_CONFIG_RESOURCES, kind),
+                "resource": resource,
+                "name": name,
+                "value": None if is_sensitive and not self._secrets else value,
+                "is_sensitive": is_sensitive,
+            }
+
+    def _quota_rows(self) -> Iterable[dict[str, Any]]:
+        def key(item: tuple[tuple[tuple[tuple[str, str | None], ...], str], float]) -> tuple[Any, ...]:
+            return tuple((kind, name or "") for kind, name in item[0][0]), item[0][1]
+
+        for (entity, name), value in sorted(self._quotas.items(), key=key):
+            parts = [{"type": kind, "name": who} for kind, who in entity]
+            yield {"entity": parts, "name": name, "value": value}
+
+    def _user_rows(self) -> Iterable[dict[str, Any]]:
+        for (user, mechanism), value in sorted(self._users.items()):
+            secrets = {"salt": "salt", "stored_key": "storedKey", "server_key": "serverKey"} if self._secrets else {}
+            yield {
+                "user": user,
+                "mechanism": _name(_MECHANISMS, mechanism),
+                "iterations": value["iterations"],
+                **{column: value[field] for column, field in secrets.items()},
+            }
+
+    def _token_rows(self) -> Iterable[dict[str, Any]]:
+        for token_id, value in sorted(self._tokens.items()):
+            yield {
+                "token_id": token_id,
+                "owner": value["owner"],
+                "requester": value.get("requester"),
+                "renewers": value["renewers"],
+                "issued": value["issueTimestamp"],
+                "expires": value["expirationTimestamp"],
+                "max_time": value["maxTimestamp"],
+            }
+
+    def _voter_rows(self) -> Iterable[dict[str, Any]]:
+        for voter_id, voter in sorted(self._voters.items()):
+            yield {**voter, "is_leader": voter_id == self._leader}
+
+    def _broker_rows(self) -> Iterable[dict[str, Any]]:
+        return [row for _, row in sorted(self._brokers.items())]
+
+    def _controller_rows(self) -> Iterable[dict[str, Any]]:
+        return [row for _, row in sorted(self._controllers.items())]
+
+    def _acl_rows(self) -> Iterable[dict[str, Any]]:
+        return sorted(self._acls.values(), key=lambda acl: [str(acl[column]) for column in SCHEMAS["acls"].names[1:]])
+
+    def _feature_rows(self) -> Iterable[dict[str, Any]]:
+        return [{"feature": name, "level": level} for name, level in sorted(self._features.items())]
+
+    _REPLAYS: ClassVar[dict[str, Callable[[MetadataImage, dict[str, Any]], None]]] = {
+        "RegisterBrokerRecord": _register_broker,
+        "UnregisterBrokerRecord": _unregister_broker,
+        "BrokerRegistrationChangeRecord": _change_broker,
+        "FenceBrokerRecord": _fence_broker,
+        "UnfenceBrokerRecord": _unfence_broker,
+        "RegisterControllerRecord": _register_controller,
+        "UnregisterControllerRecord": _unregister_controller,
+        "TopicRecord": _create_topic,
+        "RemoveTopicRecord": _remove_topic,
+        "PartitionRecord": _create_partition,
+        "PartitionChangeRecord": _change_partition,
+        "ClearElrRecord": _clear_elr,
+        "ConfigRecord": _configure,
+        "AccessControlEntryRecord": _add_acl,
+        "RemoveAccessControlEntryRecord": _remove_acl,
+        "ClientQuotaRecord": _set_quota,
+        "UserScramCredentialRecord": _set_credential,
+        "RemoveUserScramCredentialRecord": _remove_credential,
+        "FeatureLevelRecord": _set_feature,
+        "DelegationTokenRecord": _add_token,
+        "RemoveDelegationTokenRecord": _remove_token,
+    }
+    _TABLES: ClassVar[dict[str, Callable[[MetadataImage], Iterable[dict[str, Any]]]]] = {
+        "brokers": _broker_rows,
+        "controllers": _controller_rows,
+        "topics": _topic_rows,
+        "partitions": _partition_rows,
+        "configs": _config_rows,
+        "acls": _acl_rows,
+        "quotas": _quota_rows,
+        "users": _user_rows,
+        "features": _feature_rows,
+        "tokens": _token_rows,
+        "voters": _voter_rows,
+    }
+
+
+def _endpoints(endpoints: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one["name"],
+            "host": one["host"],
+            "port": one["port"],
+            "security_protocol": (
+                _name(_SECURITY_PROTOCOLS, one["securityProtocol"]) if "securityProtocol" in one else None
+            ),
+        }
+        for one in endpoints
+    ]
+
+
+def _name(names: dict[int, str], number: int) -> str:
+    return names.get(number, str(number))
+
+
+# The fields of a PartitionChangeRecord that replace a column if they are not null.
+_CHANGES = {
+    "isr": "isr",
+    "replicas": "replicas",
+    "removingReplicas": "removing_replicas",
+    "addingReplicas": "adding_replicas",
+    "eligibleLeaderReplicas": "elr",
+    "lastKnownElr": "last_known_elr",
+    "directories": "directories",
+}
