@@ -46,6 +46,7 @@ __all__ = [
     "open_log_dir",
     "producers",
     "read_split",
+    "remote_segments",
     "rewrite",
     "transactions",
 ]

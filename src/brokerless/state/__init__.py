@@ -6,6 +6,7 @@ Modules:
     offset_commits.py      what groups committed, and their lag
     producers.py           the producers of each partition
     transactions.py        transactional ids; open and hanging transactions
+    remote_segments.py     what remote storage holds
     cluster.py             a cluster's metadata as of a point, and what changed between two
     metadata_image.py      the metadata after their records, by subject
     schema.py              the types of the tables

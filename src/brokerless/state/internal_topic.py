@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 
 
 class StateRecord(NamedTuple):
@@ -28,7 +29,7 @@ class StateRecord(NamedTuple):
 
     Attributes:
         name: the name of its type: `GroupMetadata`, `TransactionLog`.
-        key: the key, as Kafka's JSON converters give it.
+        key: the key, as Kafka's JSON converters give it; None if the type has none.
         value: the value, in the same way.
         partition: the partition of the topic that has it.
         timestamp: of the record, in ms.
@@ -114,4 +115,6 @@ def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:
     known = zip(*(decoded[name].to_pylist() for name in ("name", "key", "value", "unknown")), strict=True)
     for (name, key, value, why), timestamp in zip(known, rows["timestamp"].to_pylist(), strict=True):
         if why is None:
-            yield StateRecord(name, json.loads(key), json.loads(value or "null"), log.partition or 0, timestamp or 0)
+            yield StateRecord(
+                name, json.loads(key or "null"), json.loads(value or "null"), log.partition or 0, timestamp or 0
+            )

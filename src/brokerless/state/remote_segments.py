@@ -1,0 +1,148 @@
+"""The segments in remote storage (KIP-405), from the topic that remote log managers keep them in."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless.arguments import check_several, to_ms
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC, committed_rows, logs_of, state_records
+from brokerless.state.schema import TIME, schema, structs
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from brokerless.arguments import Time
+    from brokerless.log.log import Log
+
+SCHEMA = schema(
+    topic=pa.string(),
+    topic_id=pa.string(),
+    partition=pa.int32(),
+    segment_id=pa.string(),
+    start_offset=pa.int64(),
+    end_offset=pa.int64(),
+    bytes=pa.int64(),
+    max_time=TIME,
+    leader_epochs=structs(leader_epoch=pa.int32(), start_offset=pa.int64()),
+    has_transactions=pa.bool_(),
+    state=pa.string(),
+    broker_id=pa.int32(),
+    updated=TIME,
+    custom_metadata=pa.binary(),
+    metadata_partition=pa.int32(),
+)
+# RemoteLogSegmentState, by the number that a record has.
+_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
+_FINISHED = 3
+_OF_SEGMENTS = ("RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord")
+# RemotePartitionDeleteState: the partition and its segments are no longer there.
+_PARTITION_DELETED = 2
+
+
+def remote_segments(
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    at: Time | None = None,
+    history: bool = False,
+) -> pa.Table:
+    """Return what remote storage holds for each partition of tiered topics, by `__remote_log_metadata`.
+
+    Columns: `topic topic_id partition segment_id start_offset`; `end_offset`, its last offset; `bytes max_time`;
+    `leader_epochs`, a list of `leader_epoch` and `start_offset`; `has_transactions`, whether its transaction index has
+    entries, null if that is not known; `state` as Kafka names it; `broker_id`, of the broker that changed it last;
+    `updated`; `custom_metadata`, what the storage plug-in noted; `metadata_partition`, the partition of the topic.
+
+    Only a segment in state COPY_SEGMENT_FINISHED is read by a broker.
+
+    Args:
+        paths: log directories.
+        topics: only these topics; None: all.
+        at: what was there at this time; None: at the end.
+        history: whether to return segments too that were deleted.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory.
+
+    >>> import brokerless as bl
+    >>> bl.remote_segments(SAMPLE_DIR).num_rows
+    0
+    """
+    check_several("topics", topics)
+    directories = LogDirs(*paths)
+    until = None if at is None else to_ms("at", at)
+    wanted = None if topics is None else set(topics)
+    logs = logs_of(directories, REMOTE_LOG_METADATA_TOPIC)
+    rows = [row for log in logs for row in segments_of(log, at=until, history=history)]
+    chosen = [row for row in rows if wanted is None or row["topic"] in wanted]
+    table = pa.Table.from_pylist(chosen, SCHEMA)
+    return table.sort_by([(column, "ascending") for column in ("topic", "topic_id", "partition", "start_offset")])
+
+
+def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> Iterable[dict[str, Any]]:
+    """Return the segments in one partition of `__remote_log_metadata`, as rows of `SCHEMA`.
+
+    Args:
+        log: the partition. All segments of a partition of a topic are in one.
+        at: the time in ms; None: the end.
+        history: whether to return segments too that were deleted.
+    """
+    segments: dict[str, dict[str, Any]] = {}
+    for rows in committed_rows(log, at=at):
+        for record in state_records(log, rows):
+            value = record.value
+            if record.name == "RemotePartitionDeleteMetadataRecord":
+                if value["remotePartitionDeleteState"] == _PARTITION_DELETED:
+                    _delete_partition(segments, value)
+                continue
+            if record.name not in _OF_SEGMENTS:
+                continue
+            segment_id = value["remoteLogSegmentId"]["id"]
+            if record.name == "RemoteLogSegmentMetadataRecord":
+                segments[segment_id] = {**_segment(value), "metadata_partition": log.partition}
+            elif segment_id not in segments:
+                continue
+            row = segments[segment_id]
+            number = value["remoteLogSegmentState"]
+            row["state"] = _STATES[number] if 0 <= number < len(_STATES) else str(number)
+            row["broker_id"], row["updated"] = value["brokerId"], value["eventTimestampMs"]
+            if value.get("customMetadata") is not None:
+                row["custom_metadata"] = base64.b64decode(value["customMetadata"])
+            if number == _FINISHED and not history:
+                del segments[segment_id]
+    return segments.values()
+
+
+def _segment(value: dict[str, Any]) -> dict[str, Any]:
+    place = value["remoteLogSegmentId"]["topicIdPartition"]
+    return {
+        "topic": place["name"],
+        "topic_id": place["id"],
+        "partition": place["partition"],
+        "segment_id": value["remoteLogSegmentId"]["id"],
+        "start_offset": value["startOffset"],
+        "end_offset": value["endOffset"],
+        "bytes": value["segmentSizeInBytes"],
+        "max_time": value["maxTimestampMs"] if value["maxTimestampMs"] >= 0 else None,
+        "leader_epochs": [
+            {"leader_epoch": one["leaderEpoch"], "start_offset": one["offset"]} for one in value["segmentLeaderEpochs"]
+        ],
+        # The record has it only if it is empty: older brokers do not write it.
+        "has_transactions": False if value.get("txnIndexEmpty") else None,
+    }
+
+
+def _delete_partition(segments: dict[str, dict[str, Any]], value: dict[str, Any]) -> None:
+    place = value["topicIdPartition"]
+    gone = [
+        segment_id
+        for segment_id, row in segments.items()
+        if (row["topic_id"], row["partition"]) == (place["id"], place["partition"])
+    ]
+    for segment_id in gone:
+        del segments[segment_id]

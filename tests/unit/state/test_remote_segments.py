@@ -1,0 +1,44 @@
+"""What remote storage holds, as the topic of the remote log managers says it."""
+
+import shutil
+from pathlib import Path
+
+import brokerless as bl
+
+
+def by_partition(table):
+    found = {}
+    for row in table.to_pylist():
+        found.setdefault((row["topic"], row["partition"]), []).append(row)
+    return found
+
+
+def test_the_segments_are_those_of_the_storage(golden):
+    """Kafka's storage for tests has a file for each, named by offset and segment id."""
+    found = by_partition(bl.remote_segments(golden / "logs/kafka-4.1-tiered"))
+    assert sorted(found) == [("tiered-plain", 0), ("tiered-txn", 0), ("tiered-zstd", 0)]
+    for (topic, partition), rows in found.items():
+        log = bl.Log(golden / f"logs/kafka-4.1-tiered/{topic}-{partition}")
+        assert {row["topic_id"] for row in rows} == {log.topic_id}
+        assert {row["state"] for row in rows} == {"COPY_SEGMENT_FINISHED"}
+        assert rows[0]["start_offset"] == log.log_start_offset
+        # Each begins behind the one before.
+        ends = [row["end_offset"] + 1 for row in rows]
+        assert [row["start_offset"] for row in rows[1:]] == ends[:-1]
+        assert ends[-1] >= log.local_log_start_offset
+        assert all(row["bytes"] > 0 and row["leader_epochs"] for row in rows)
+
+
+def test_segments_at_a_time_and_of_a_topic(golden):
+    broker = golden / "logs/kafka-4.1-tiered"
+    whole = bl.remote_segments(broker)
+    times = sorted(row["updated"] for row in whole.to_pylist())
+    early = bl.remote_segments(broker, at=times[len(times) // 2])
+    assert 0 < early.num_rows < whole.num_rows
+    chosen = bl.remote_segments(broker, topics=["tiered-zstd"])
+    assert set(chosen["topic"].to_pylist()) == {"tiered-zstd"}
+
+
+def test_a_directory_without_remote_segments(golden, tmp_path):
+    shutil.copytree(Path(golden / "logs/kafka-4.1/nulls-0"), tmp_path / "nulls-0")
+    assert bl.remote_segments(tmp_path).num_rows == 0
