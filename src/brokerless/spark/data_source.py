@@ -18,7 +18,7 @@ from brokerless.arguments import unknown
 from brokerless.spark.sink import sink_options
 from brokerless.spark.sink.batch_sink import Writer, written_columns
 from brokerless.spark.sink.stream_sink import StreamWriter
-from brokerless.spark.source import batches, findings, records, sums
+from brokerless.spark.source import batches, findings, records, state, sums
 from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import keep_modules
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _View(Protocol):
-    """A value of option `view`; each is a module."""
+    """A value of option `view`; most are modules."""
 
     @property
     def SCHEMA(self) -> pa.Schema:  # noqa: N802 - a constant there
@@ -53,7 +53,13 @@ class _View(Protocol):
         """Yield the rows of a task with these columns."""
 
 
-_VIEWS: dict[str, _View] = {"records": records, "batches": batches, "findings": findings, "sums": sums}
+_VIEWS: dict[str, _View] = {
+    "records": records,
+    "batches": batches,
+    "findings": findings,
+    "sums": sums,
+    **state.VIEWS,
+}
 
 
 class BrokerlessSource(DataSource):

@@ -85,7 +85,7 @@ def commits(
     wanted = [(name, pa.array(sorted(set(values)), pa.string())) for name, values in chosen if values is not None]
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    lags = _Lags(directories, until) if lag else None
+    lags = Lags(directories, until) if lag else None
 
     def batches() -> Iterator[pa.RecordBatch]:
         for log in logs_of(directories, OFFSETS_TOPIC):
@@ -123,7 +123,7 @@ def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iter
         yield pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-class _Lags:
+class Lags:
     """The lags of commits, from the logs of their partitions.
 
     Args:

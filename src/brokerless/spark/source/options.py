@@ -11,6 +11,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from brokerless.arguments import to_ms
 from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, positive
 
 if TYPE_CHECKING:
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
     from brokerless.log.offset_range import IsolationLevel
     from brokerless.log.split import OnCorrupt
 
-VIEWS = ("records", "batches", "findings", "sums")
+_STATE_VIEWS = (
+    *("groups", "commits", "transactions", "producers", "remote_segments"),
+    *(
+        f"cluster.{subject}"
+        for subject in (
+            *("brokers", "controllers", "topics", "partitions", "configs", "acls", "quotas", "users", "features"),
+            *("tokens", "voters"),
+        )
+    ),
+)
+VIEWS = ("records", "batches", "findings", "sums", *_STATE_VIEWS)
 
 _SELECTION = ("subscribe", "subscribePattern", "assign")
 _RANGE = (
@@ -34,6 +45,8 @@ _RANGE = (
 )
 # The size of a stream's batches.
 _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+# The point of the views of a cluster's state, and whether they show what came before.
+_OF_STATE = ("asOf", "history")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
     "path",
@@ -41,6 +54,7 @@ _KNOWN = (
     "view",
     "columns",
     "onCorrupt",
+    *_OF_STATE,
     *_SELECTION,
     *_RANGE,
     *_TRIGGER,
@@ -103,6 +117,8 @@ class Options:
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay: float
+    as_of: int | None
+    history: bool
     given: frozenset[str]
 
     @property
@@ -126,6 +142,10 @@ class Options:
             for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
                 if name in given:
                     raise ValueError(f"option {name} does not apply to view {view}, which shows whole logs")
+        if view not in _STATE_VIEWS:
+            for name in _OF_STATE:
+                if name in given:
+                    raise ValueError(f"option {name} does not apply to view {view}: it is of what a cluster knew")
         start, end = _bound(given, "starting"), _bound(given, "ending")
         if "earliest" in (end.offset, *(end.offsets or {}).values()):
             raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")
@@ -152,6 +172,8 @@ class Options:
             max_offsets_per_trigger=positive(given, "maxOffsetsPerTrigger"),
             min_offsets_per_trigger=positive(given, "minOffsetsPerTrigger"),
             max_trigger_delay=_seconds(given, "maxTriggerDelay", "15m"),
+            as_of=_time(given, "asOf"),
+            history=boolean(given, "history", default=view == "commits"),
             given=frozenset(given),
         )
 
@@ -272,6 +294,14 @@ def _bound(given: dict[str, str], side: str) -> Bound:
             )
         bound = Bound(offsets={partition: _WORDS.get(number, number) for partition, number in numbers.items()})
     return bound
+
+
+def _time(given: dict[str, str], option: str) -> int | None:
+    """Parse a time: ms since 1970, or ISO 8601 text."""
+    text = given.get(option)
+    if text is None:
+        return None
+    return to_ms(option, int(text) if re.fullmatch(r"\d{1,18}", text) else text)
 
 
 def _check_times(option: str, timestamps: Iterable[int]) -> None:
