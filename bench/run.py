@@ -19,6 +19,7 @@ PARTS = {
     "jobs": "jobs",
     "scale": "scale",
     "compact": "compact",
+    "state": "state",
 }
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +22,6 @@ from brokerless.state.schema import TIME, schema, structs
 from brokerless.state.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
 
     from brokerless.arguments import Time
@@ -85,7 +87,9 @@ def groups(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
-    rows = [row for log in logs_of(directories, OFFSETS_TOPIC) for row in groups_of(log, names, at=until)]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        found = threads.map(partial(groups_of, names=names, at=until), logs_of(directories, OFFSETS_TOPIC))
+        rows = [row for of_log in found for row in of_log]
     return pa.Table.from_pylist(rows, SCHEMA).sort_by("group")
 
 
