@@ -19,7 +19,7 @@ final class TaskFailure {
         if (types.length == 5 && types[1] == Map.class) { // from Spark 4.2 on
           Map<String, String> words =
               new Map.Map2<>(
-                  "msg", "An exception was thrown from the Python worker", "traceback", message);
+                  "msg", "A task of brokerless failed in the JVM", "traceback", message);
           return (PythonException)
               constructor.newInstance("PYTHON_EXCEPTION", words, null, new QueryContext[0], "");
         }
