@@ -7,7 +7,7 @@ import re
 import time
 from typing import Any, NamedTuple
 
-from kafka import AFTER_A_KILL, Broker, OldBroker
+from kafka import AFTER_A_KILL, NEWEST, Broker, OldBroker
 
 OLD = "2.8.2"
 PATIENCE = 60
@@ -19,13 +19,14 @@ SETTINGS: dict[str, Any] = {
     "transaction_partition_verification_enable": "false",
 }
 NEW_SETTINGS = {
+    "group_streams_initial_rebalance_delay_ms": 0,
     "group_coordinator_rebalance_protocols": "classic,consumer,share,streams",
     "share_coordinator_state_topic_num_partitions": 1,
     "share_coordinator_state_topic_replication_factor": 1,
     "share_coordinator_state_topic_min_isr": 1,
     **{
         f"group_{kind}_{name}": value
-        for kind in ("consumer", "share")
+        for kind in ("consumer", "share", "streams")
         for name, value in {
             "session_timeout_ms": 600_000,
             "max_session_timeout_ms": 600_000,
@@ -117,6 +118,9 @@ class Cluster:
         self._commit("pair", 2, 20, "pair-1")
         if not self.is_old:
             self._new_members()
+        if self.release == NEWEST:
+            self._do("joinStreams", group="streaming", topic="orders", isReady=True)
+            self._do("joinStreams", group="streaming-nothing", topic="missing", isReady=False)
         self._take_moment()
         self._client.produce(self._broker, "orders", 0, 20)
         self._commit("pair", 0, 45, "pair-1", metadata="forward")

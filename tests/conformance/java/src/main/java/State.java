@@ -33,6 +33,8 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.ShareGroupDescription;
 import org.apache.kafka.clients.admin.ShareMemberDescription;
+import org.apache.kafka.clients.admin.StreamsGroupDescription;
+import org.apache.kafka.clients.admin.StreamsGroupMemberDescription;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
@@ -47,12 +49,15 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.message.JoinGroupRequestData;
 import org.apache.kafka.common.message.JoinGroupResponseData;
 import org.apache.kafka.common.message.OffsetCommitRequestData;
 import org.apache.kafka.common.message.ProduceRequestData;
+import org.apache.kafka.common.message.StreamsGroupHeartbeatRequestData;
+import org.apache.kafka.common.message.StreamsGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.SyncGroupRequestData;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.record.MemoryRecords;
@@ -63,6 +68,7 @@ import org.apache.kafka.common.requests.JoinGroupRequest;
 import org.apache.kafka.common.requests.OffsetCommitRequest;
 import org.apache.kafka.common.requests.ProduceRequest;
 import org.apache.kafka.common.requests.RequestHeader;
+import org.apache.kafka.common.requests.StreamsGroupHeartbeatRequest;
 import org.apache.kafka.common.requests.SyncGroupRequest;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -82,6 +88,7 @@ class State {
             case "commitAs" -> MEMBERS.get(command.get("member").asText()).commit(offsets(command));
             case "dropAll" -> dropAll();
             case "joinRaw" -> joinRaw(command);
+            case "joinStreams" -> joinStreams(command);
             case "commitRaw" -> commitRaw(command);
             case "alterOffsets" -> alterOffsets(command);
             case "deleteOffsets" -> deleteOffsets(command);
@@ -251,6 +258,35 @@ class State {
         send(command, new SyncGroupRequest(sync, (short) 2));
     }
 
+    /**
+     * group, topic: a member of a streams group of one subtopology, until it owns its tasks, or if it cannot get any
+     * (isReady), after its first heartbeat. It is never heard of again.
+     */
+    static void joinStreams(JsonNode command) throws Exception {
+        StreamsGroupHeartbeatRequestData data = new StreamsGroupHeartbeatRequestData()
+            .setGroupId(command.get("group").asText()).setMemberId(Uuid.randomUuid().toString()).setMemberEpoch(0)
+            .setProcessId("process").setRebalanceTimeoutMs(1_000_000).setClientTags(List.of())
+            .setTopology(new StreamsGroupHeartbeatRequestData.Topology().setEpoch(0).setSubtopologies(List.of(
+                new StreamsGroupHeartbeatRequestData.Subtopology()
+                    .setSubtopologyId("sub").setSourceTopics(List.of(command.get("topic").asText())))))
+            .setActiveTasks(List.of()).setStandbyTasks(List.of()).setWarmupTasks(List.of());
+        for (int owned = command.get("isReady").asBoolean() ? 0 : 1; owned < 2; ) {
+            StreamsGroupHeartbeatResponseData answer =
+                (StreamsGroupHeartbeatResponseData) send(command, new StreamsGroupHeartbeatRequest(data, (short) 0)).data();
+            data.setMemberEpoch(answer.memberEpoch()).setTopology(null).setRebalanceTimeoutMs(-1).setProcessId(null).setClientTags(null);
+            data.setActiveTasks(null).setStandbyTasks(null).setWarmupTasks(null);
+            if (owned == 1 || (answer.activeTasks() != null && !answer.activeTasks().isEmpty())) {
+                owned++;
+            }
+            if (answer.activeTasks() != null) {
+                data.setStandbyTasks(List.of()).setWarmupTasks(List.of()).setActiveTasks(answer.activeTasks().stream().map(
+                    task -> new StreamsGroupHeartbeatRequestData.TaskIds()
+                        .setSubtopologyId(task.subtopologyId()).setPartitions(task.partitions())).toList());
+            }
+            Thread.sleep(50);
+        }
+    }
+
     /** group, topic, partition, offset, retention: a commit with its own retention time, as old clients send it. */
     static void commitRaw(JsonNode command) throws Exception {
         OffsetCommitRequestData data = new OffsetCommitRequestData().setGroupId(command.get("group").asText())
@@ -384,6 +420,19 @@ class State {
                         row.put("id", member.consumerId()).put("clientId", member.clientId()).put("host", member.host());
                         row.put("epoch", member.memberEpoch());
                         assignment(row, member.assignment().topicPartitions());
+                    }
+                } else if (type == GroupType.STREAMS) {
+                    StreamsGroupDescription one = admin.describeStreamsGroups(List.of(group)).all().get().get(group);
+                    node.put("state", one.groupState().toString());
+                    node.put("epoch", one.groupEpoch()).put("assignmentEpoch", one.targetAssignmentEpoch());
+                    for (StreamsGroupMemberDescription member : one.members()) {
+                        ObjectNode row = members.addObject();
+                        row.put("id", member.memberId()).put("instance", member.instanceId().orElse(null));
+                        row.put("clientId", member.clientId()).put("host", member.clientHost());
+                        row.put("epoch", member.memberEpoch());
+                        ArrayNode tasks = row.putArray("assignment");
+                        member.assignment().activeTasks().forEach(task -> task.partitions().forEach(
+                            partition -> tasks.addArray().add("active " + task.subtopologyId()).add(partition)));
                     }
                 } else if (type == GroupType.CONSUMER) {
                     ConsumerGroupDescription one = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
