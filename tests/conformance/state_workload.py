@@ -203,8 +203,11 @@ class Cluster:
         owned = {(topic, partition) for member in members for topic, partition in member["assignment"]}
         if owned != {(topic, partition) for topic in topics for partition in range(3)}:
             return False
-        if row["type"] == "Consumer" and any(member["epoch"] != row["epoch"] for member in members):
-            return False
+        if row["type"] in ("Consumer", "Share"):
+            epochs = {row["epoch"], *(member["epoch"] for member in members)}
+            # The epoch of an empty group is not assigned.
+            if len(epochs) > 1 or (members and row["assignmentEpoch"] not in epochs):
+                return False
         return row["state"] == ("Stable" if wanted else "Empty")
 
     def _commit(self, group, partition, offset, member=None, **more):
