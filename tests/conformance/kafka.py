@@ -420,6 +420,10 @@ class Client:
         (row,) = self._call(None, "dump", arguments=["--files", ",".join(map(str, paths)), *options])
         return row["said"]
 
+    def state(self, broker, do, **arguments):
+        """Run a command of `State.java`; return the rows that it answers."""
+        return self._call(broker, do, **arguments)
+
     def _call(self, broker, do, **arguments):
         rows, error = self._answer(broker, do, **arguments)
         if error is not None:

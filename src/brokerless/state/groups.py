@@ -53,8 +53,8 @@ SCHEMA = schema(
 )
 # The first two bytes of the keys of offset commits.
 _COMMIT_TYPES = pa.array([b"\0\0", b"\0\1"], pa.binary())
-# MemberState.STABLE of the new protocols.
-_STABLE = 0
+# MemberState.STABLE of each protocol that has such states.
+_STABLE = {"consumer": 0, "streams": 1}
 _KINDS = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
 # Of these, the assignment of a member lists tasks of subtopologies.
 _TASKS = ("activeTasks", "standbyTasks", "warmupTasks")
@@ -69,7 +69,8 @@ def groups(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
     `client_host`, `epoch`, `topics` and `assignment`, a list of `topic` and `partitions`; `updated`, the time of the
     last change; `coordinator_partition`, the partition of `__consumer_offsets`.
 
-    A group that only commits offsets is an empty classic group. Where no metadata have a topic's name, `topic` is the
+    A group that only commits offsets is an empty classic group, also if its transaction is still open. Kafka may list
+    a group without any offset or member a while longer. Where no metadata have a topic's name, `topic` is the
     id.
 
     Args:
@@ -103,7 +104,8 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
     """
     found: dict[str, _Group] = {}
     committing: dict[str, int] = {}
-    for rows in latest_rows(log, at=at):
+    pending: list[pa.RecordBatch] = []
+    for rows in latest_rows(log, at=at, pending=pending):
         is_commit = pc.is_in(pc.binary_slice(rows["key"], 0, 2), value_set=_COMMIT_TYPES)
         commits = rows.filter(is_commit)
         for group, timestamp in _newest_commits(commits):
@@ -112,6 +114,9 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
             # Older types of records call it group.
             name = record.key.get("group", record.key.get("groupId", ""))
             found.setdefault(name, _Group(name, log.partition or 0, names)).add(record)
+    for rows in pending:
+        for group, timestamp in _newest_commits(rows):
+            committing.setdefault(group, timestamp)
     described = {name: group.row() for name, group in found.items()}
     for name, timestamp in committing.items():
         if described.get(name) is None:
@@ -201,9 +206,13 @@ class _Group:
         assignors.pop(None, None)
         state = "Empty"
         if members:
-            state = "Stable" if kind == "share" else self._progress(epoch, assignment_epoch, known, current)
-        if kind == "streams" and members and "StreamsGroupTopology" not in self._records:
-            state = "NotReady"
+            stable = _STABLE.get(kind)
+            progress = self._progress(epoch, assignment_epoch, [current.get(member) for member in known], stable)
+            state = "Stable" if stable is None else progress
+        if kind == "streams" and members:
+            topology = self._records.get("StreamsGroupTopology")
+            if topology is None or topology.value["epoch"] != metadata.value.get("validatedTopologyEpoch", -1):
+                state = "NotReady"
         return self._row(
             type=kind,
             state=state,
@@ -215,13 +224,13 @@ class _Group:
         )
 
     @staticmethod
-    def _progress(epoch: int, assignment_epoch: int, known: Iterable[str], current: dict[str, StateRecord]) -> str:
+    def _progress(epoch: int, assignment_epoch: int, assigned: Iterable[StateRecord | None], stable: int | None) -> str:
         """Return how far a group with members is (`ConsumerGroup.maybeUpdateGroupState`)."""
         if epoch > assignment_epoch:
             return "Assigning"
-        values = [current[member].value if member in current else {} for member in known]
+        values = [{} if record is None else record.value for record in assigned]
         are_there = all(
-            value.get("state") == _STABLE and value.get("memberEpoch") == assignment_epoch for value in values
+            value.get("state") == stable and value.get("memberEpoch") == assignment_epoch for value in values
         )
         return "Stable" if are_there else "Reconciling"
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
+from brokerless.errors import CorruptRecordError
 from brokerless.log.aborted_transactions import transactions
+from brokerless.log.end_offsets import end_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
     from brokerless.log_dir.log_dirs import LogDirs
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+_ROW = ["key", "value", "offset", "timestamp"]
 
 
 class StateRecord(NamedTuple):
@@ -47,7 +52,9 @@ def logs_of(directories: LogDirs, topic: str) -> list[Log]:
     return directories.logs([topic]) if topic in directories.topics() else []
 
 
-def committed_rows(log: Log, *, at: int | None) -> Iterator[pa.RecordBatch]:
+def committed_rows(
+    log: Log, *, at: int | None = None, pending: list[pa.RecordBatch] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the records that count: those outside of transactions, and those of committed ones.
 
     A coordinator loads a topic up to its end. So an open transaction hides its own records only, not those behind it.
@@ -55,53 +62,73 @@ def committed_rows(log: Log, *, at: int | None) -> Iterator[pa.RecordBatch]:
 
     Args:
         log: a partition of the topic.
-        at: only records up to this time, in ms; None: all.
+        at: only records up to this time in ms, and the transactions that were committed by then; None: all.
+        pending: gets the rows of open transactions.
 
     Yields:
         Rows with the columns `key value offset timestamp`, the last as int64 in ms.
     """
-    columns = ["key", "value", "offset", "timestamp", "producerId", "isTransactional"]
     end = None if at is None else at + 1
-    reader = log.read(end_timestamp=end, on_corrupt="skip", columns=columns)
-    hidden: list[tuple[int, int, int]] | None = None
+    reader = log.read(end_timestamp=end, on_corrupt="skip", columns=[*_ROW, "producerId", "isTransactional"])
+    unsettled: _Unsettled | None = None
     for rows in reader:
         kept = rows
         if pc.any(rows["isTransactional"]).as_py() is True:
-            if hidden is None:
-                hidden = _hidden(log)
-            kept = rows.filter(_counts(rows, hidden))
-        offsets, timestamps = kept["offset"], kept["timestamp"].view(pa.int64())
-        yield pa.RecordBatch.from_arrays(
-            [kept["key"], kept["value"], offsets, timestamps], ["key", "value", "offset", "timestamp"]
-        )
+            unsettled = unsettled or _Unsettled.of(log, at)
+            is_open = _is_in(rows, unsettled.open)
+            if pending is not None and pc.any(is_open).as_py():
+                pending.append(_plain(rows.filter(is_open)))
+            kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.aborted))))
+        yield _plain(kept)
     for lost in reader.lost:
         warnings.warn(f"{log.name}: what these records say is not known: {lost}", stacklevel=2)
 
 
-def _hidden(log: Log) -> list[tuple[int, int, int]]:
-    """Return the transactions that do not count: producer id, first and last offset."""
-    found = transactions(log, log.log_start_offset, log.log_end_offset)
-    return found.aborted + [(producer, first, log.log_end_offset) for producer, first in found.open]
+class _Unsettled(NamedTuple):
+    """The transactions of a log that do not count: producer id, first and last offset."""
+
+    aborted: list[Aborted]
+    open: list[Aborted]
+
+    @classmethod
+    def of(cls, log: Log, at: int | None) -> _Unsettled:
+        end = log.log_end_offset
+        # Where damage hides the end of then, what was committed later counts.
+        with suppress(CorruptRecordError):
+            end = end if at is None else end_offsets(log, pa.array([at], pa.int64()))[0].as_py()
+        found = transactions(log, log.log_start_offset, end)
+        return cls(found.aborted, [(producer, first, log.log_end_offset) for producer, first in found.open])
 
 
-def _counts(rows: pa.RecordBatch, hidden: list[tuple[int, int, int]]) -> pa.Array[Any]:
+def _is_in(rows: pa.RecordBatch, transactions: list[Aborted]) -> pa.Array[Any]:
+    """Return for each row whether it belongs to one of the transactions."""
     first, last = rows["offset"][0].as_py(), rows["offset"][-1].as_py()
-    counts = pa.repeat(pa.scalar(True), rows.num_rows)
-    for producer, begin, end in hidden:
+    found = pa.repeat(pa.scalar(False), rows.num_rows)
+    for producer, begin, end in transactions:
         if begin <= last and end >= first:
             is_within = pc.and_(
                 pc.greater_equal(rows["offset"], pa.scalar(begin)), pc.less_equal(rows["offset"], pa.scalar(end))
             )
             is_of = pc.and_(pc.equal(rows["producerId"], pa.scalar(producer)), rows["isTransactional"])
             # Rows without a producer have null.
-            counts = pc.and_not(counts, pc.fill_null(pc.and_(is_within, is_of), pa.scalar(False)))
-    return counts
+            found = pc.or_(found, pc.fill_null(pc.and_(is_within, is_of), pa.scalar(False)))
+    return found
 
 
-def latest_rows(log: Log, *, at: int | None) -> list[pa.RecordBatch]:
-    """Return the latest record of each key that is not removed: `key value offset timestamp`."""
+def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    times = rows["timestamp"].view(pa.int64())
+    return pa.RecordBatch.from_arrays([rows["key"], rows["value"], rows["offset"], times], _ROW)
+
+
+def latest_rows(
+    log: Log, *, at: int | None = None, pending: list[pa.RecordBatch] | None = None
+) -> list[pa.RecordBatch]:
+    """Return the latest record of each key that is not removed: `key value offset timestamp`.
+
+    See `committed_rows` for the arguments.
+    """
     latest = _native.LatestRecords()
-    for rows in committed_rows(log, at=at):
+    for rows in committed_rows(log, at=at, pending=pending):
         latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
     return latest.take()
 

@@ -3,7 +3,7 @@
 import pytest
 
 import brokerless as bl
-from building import NOW, batch, write_segment
+from building import NOW, batch, marker, write_segment
 from state_building import commit_key, commit_value, group_key, group_value, in_transaction, write_records
 
 
@@ -89,7 +89,20 @@ def test_an_open_transaction_hides_its_own_commits_only(tmp_path):
         batch(5, [commit_value(1)], keys=[commit_key("plain", "t", 0)]),
     ]
     write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
-    assert list(by_name(tmp_path)) == ["committed", "plain"]
+    # A coordinator knows the group of an open transaction, but no offset of it.
+    assert list(by_name(tmp_path)) == ["committed", "open", "plain"]
+    committed = bl.commits(tmp_path, history=False).read_all()
+    assert committed["group"].to_pylist() == ["committed", "plain"]
+
+
+def test_a_commit_counts_from_the_time_of_its_marker(tmp_path):
+    records = [(commit_key("late", "t", 0), commit_value(9))]
+    batches = in_transaction(0, 5, records, commit=None)
+    batches.append(marker(1, 5, commit=True, timestamp=NOW + 100))
+    write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
+    found = [bl.commits(tmp_path, at=NOW + ms).read_all().num_rows for ms in (-1, 0, 99, 100)]
+    assert found == [0, 0, 0, 1]
+    assert [len(by_name(tmp_path, at=NOW + ms)) for ms in (-1, 0, 100)] == [0, 1, 1]
 
 
 def test_types_that_are_not_known_are_said_and_the_others_are_there(tmp_path):

@@ -62,7 +62,7 @@ public class Client {
                     case "produce" -> produce(command);
                     case "consume" -> consume(command);
                     case "commit" -> commit(command);
-                    default -> throw new IllegalArgumentException(line);
+                    default -> State.call(command);
                 }
                 last.put("done", true);
             } catch (Exception error) {
