@@ -959,6 +959,12 @@ class LatestRecords:
             ValueError: the arrays are not of one length, or of other types.
         """
 
+    def take_commit_groups(self) -> dict[str, int]:
+        """Remove the offset commits of `__consumer_offsets`, and return their groups with the newest timestamp of each.
+
+        Commits that do not decode stay.
+        """
+
     def take(self) -> list[pa.RecordBatch]:
         """Return the records in the order of the log, and forget them: one batch at least.
 

@@ -1,5 +1,6 @@
 //! `LatestRecords`: the latest record of each key.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -73,6 +74,10 @@ impl LatestRecords {
         };
         py.detach(|| (0..rows).try_for_each(&mut push))
             .map_err(|error| to_py(py, error))
+    }
+
+    fn take_commit_groups(&mut self, py: Python<'_>) -> HashMap<String, i64> {
+        py.detach(|| self.latest.take_commit_groups())
     }
 
     fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from brokerless.cli.options import existing_path, moment
-from brokerless.cli.state import form_of, of_state, print_rows, telling
+from brokerless.cli.state import TableForm, form_of, of_state, telling
 from brokerless.cli.table import moment as moment_text
 
 if TYPE_CHECKING:
@@ -100,9 +100,8 @@ def _subject_command(subject: str) -> click.Command:
             table = table.select(names)
             headings = [name.upper().replace("_", " ") for name in names]
             numbers = [heading for heading, field in zip(headings, table.schema, strict=True) if _is_number(field.type)]
-            print_rows(
-                table.to_batches(), table.schema, printed, output, headings, _row_of(table.schema), numbers=numbers
-            )
+            shown = TableForm(table.schema, printed, output, headings, _row_of(table.schema), numbers)
+            shown.print_batches(table.to_batches())
 
     if subject in ("users", "configs"):
         help_text = "Show salts and keys too." if subject == "users" else "Show the values of sensitive settings too."
@@ -136,7 +135,7 @@ def diff(paths: tuple[str, ...], since: _Point | None, point: _Point | None, *, 
         changes = before.diff(_state(paths[-1:], point, secrets=False))
         headings = ("SUBJECT", "KEY", "CHANGE", "COLUMN", "BEFORE", "AFTER")
         form = "json" if is_json else "text"
-        print_rows(changes.to_batches(), changes.schema, form, None, headings, _change)
+        TableForm(changes.schema, form, None, headings, _change).print_batches(changes.to_batches())
 
 
 def _state(paths: Sequence[str], point: _Point | None, *, secrets: bool) -> ClusterState:

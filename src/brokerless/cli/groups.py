@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.state import at_time, form_of, of_state, print_rows, telling
+from brokerless.cli.state import TableForm, at_time, form_of, of_state, telling
 from brokerless.cli.table import moment, print_table
 
 if TYPE_CHECKING:
@@ -55,16 +55,14 @@ def groups(
         if shown in ("offsets", "history"):
             commits = offset_commits.commits(*paths, groups=names or None, at=at, history=shown == "history")
             numbers = ("OFFSET", "LAG THEN", "LAG")
-            print_rows(commits, commits.schema, printed, output, _COMMITS, _commit, numbers=numbers)
+            TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(commits)
             return
-        table = of_groups.groups(*paths, at=at)
-        if names:
-            table = table.filter([name in names for name in table["group"].to_pylist()])
+        rows = [row for row in of_groups.group_rows(*paths, at=at) if not names or row["group"] in names]
         if shown == "members" and printed == "text":
-            members = [_member(row, member) for row in table.to_pylist() for member in row["members"]]
+            members = [_member(row, member) for row in rows for member in row["members"]]
             print_table(_MEMBERS, members, numbers=("EPOCH",))
             return
-        print_rows(table.to_batches(), table.schema, printed, output, _GROUPS, _group, numbers=("EPOCH", "MEMBERS"))
+        TableForm(of_groups.SCHEMA, printed, output, _GROUPS, _group, ("EPOCH", "MEMBERS")).print_rows(rows)
 
 
 def _group(row: dict[str, Any]) -> Sequence[object]:

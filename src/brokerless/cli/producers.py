@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import int_from
-from brokerless.cli.state import form_of, of_state, print_rows, telling
+from brokerless.cli.state import TableForm, form_of, of_state, telling
 from brokerless.cli.table import moment
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def producers(
     printed = form_of(form, file_form, output)
     with telling():
         table = of_producers.producers(*paths, topics=topics or None, partitions=partitions or None)
-        print_rows(table.to_batches(), table.schema, printed, output, _HEADINGS, _row, numbers=_NUMBERS)
+        TableForm(table.schema, printed, output, _HEADINGS, _row, _NUMBERS).print_batches(table.to_batches())
 
 
 def _row(row: dict[str, Any]) -> Sequence[object]:

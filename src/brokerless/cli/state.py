@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -72,20 +72,10 @@ def telling() -> Iterator[None]:
         raise SystemExit(DAMAGE)
 
 
-def print_rows(
-    batches: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
-    form: str,
-    output: str | None,
-    headings: Sequence[str],
-    row: Callable[[dict[str, Any]], Sequence[object]],
-    *,
-    numbers: Sequence[str] = (),
-) -> None:
-    """Print a table.
+class TableForm(NamedTuple):
+    """How a table is printed.
 
-    Args:
-        batches: its rows.
+    Attributes:
         schema: of the rows.
         form: "text", "json", "arrow" or "parquet".
         output: a file; None for stdout.
@@ -93,25 +83,49 @@ def print_rows(
         row: returns the cells of a row of the text.
         numbers: the headings of columns with numbers.
     """
-    from brokerless.cli.output import open_sink
 
-    if form != "text":
-        with open_sink(form, output, _json_lines, schema) as write:
+    schema: pa.Schema
+    form: str
+    output: str | None
+    headings: Sequence[str]
+    row: Callable[[dict[str, Any]], Sequence[object]]
+    numbers: Sequence[str] = ()
+
+    def print_batches(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Print rows that come in batches."""
+        from brokerless.cli.output import open_sink
+
+        if self.form == "text":
+            self._print_text(map(_dicts, batches))
+            return
+        with open_sink(self.form, self.output, lambda batch: _lines(_dicts(batch)), self.schema) as write:
             for batch in batches:
                 write(batch)
-        return
-    is_first = True
-    for batch in batches:
-        cells = [["-" if cell is None else str(cell) for cell in row(one)] for one in _dicts(batch)]
-        if cells or is_first:
-            print_table(headings, cells, numbers=numbers)
-            is_first = False
-    if is_first:
-        print_table(headings, [], numbers=numbers)
+
+    def print_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Print rows with times in ms. Text and JSON lines need no Arrow then, which is slow to import."""
+        if self.form == "text":
+            self._print_text([rows])
+        elif self.form == "json" and self.output is None:
+            click.echo(_lines({name: one.get(name) for name in self.schema.names} for one in rows), nl=False)
+        else:
+            import pyarrow as pa
+
+            self.print_batches(pa.Table.from_pylist(rows, self.schema).to_batches())
+
+    def _print_text(self, pieces: Iterable[list[dict[str, Any]]]) -> None:
+        is_first = True
+        for rows in pieces:
+            cells = [["-" if cell is None else str(cell) for cell in self.row(one)] for one in rows]
+            if cells or is_first:
+                print_table(self.headings, cells, numbers=self.numbers)
+                is_first = False
+        if is_first:
+            print_table(self.headings, [], numbers=self.numbers)
 
 
-def _json_lines(batch: pa.RecordBatch) -> bytes:
-    lines = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in _dicts(batch))
+def _lines(rows: Iterable[dict[str, Any]]) -> bytes:
+    lines = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in rows)
     return "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.state import at_time, form_of, of_state, print_rows, telling
+from brokerless.cli.state import TableForm, at_time, form_of, of_state, telling
 from brokerless.cli.table import moment
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def transactions(
             ]
             table = table.filter(pa.array(kept, pa.bool_()))
         numbers = ("PRODUCER", "EPOCH", "PARTITIONS")
-        print_rows(table.to_batches(), table.schema, printed, output, _HEADINGS, _row, numbers=numbers)
+        TableForm(table.schema, printed, output, _HEADINGS, _row, numbers).print_batches(table.to_batches())
 
 
 def _counts(table: Any) -> list[int | None]:  # noqa: ANN401 - a table, imported late

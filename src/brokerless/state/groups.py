@@ -11,18 +11,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import OFFSETS_TOPIC, latest_rows, logs_of, state_records
+from brokerless.state.internal_topic import OFFSETS_TOPIC, latest_records, logs_of, state_records
 from brokerless.state.schema import TIME, schema, structs
 from brokerless.state.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
@@ -51,8 +50,6 @@ SCHEMA = schema(
     updated=TIME,
     coordinator_partition=pa.int32(),
 )
-# The first two bytes of the keys of offset commits.
-_COMMIT_TYPES = pa.array([b"\0\0", b"\0\1"], pa.binary())
 # MemberState.STABLE of each protocol that has such states.
 _STABLE = {"consumer": 0, "streams": 1}
 _KINDS = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
@@ -85,13 +82,18 @@ def groups(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
     >>> bl.groups(SAMPLE_DIR).num_rows
     0
     """
+    return pa.Table.from_pylist(group_rows(*paths, at=at), SCHEMA)
+
+
+def group_rows(*paths: str | os.PathLike[str], at: Time | None = None) -> list[dict[str, Any]]:
+    """Return the rows of `groups`, with times in ms."""
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         found = threads.map(partial(groups_of, names=names, at=until), logs_of(directories, OFFSETS_TOPIC))
         rows = [row for of_log in found for row in of_log]
-    return pa.Table.from_pylist(rows, SCHEMA).sort_by("group")
+    return sorted(rows, key=lambda row: str(row["group"]))
 
 
 def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dict[str, Any]]:
@@ -102,21 +104,18 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
         names: the names of topics.
         at: the time in ms; None: the end.
     """
-    found: dict[str, _Group] = {}
-    committing: dict[str, int] = {}
     pending: list[pa.RecordBatch] = []
-    for rows in latest_rows(log, at=at, pending=pending):
-        is_commit = pc.is_in(pc.binary_slice(rows["key"], 0, 2), value_set=_COMMIT_TYPES)
-        commits = rows.filter(is_commit)
-        for group, timestamp in _newest_commits(commits):
-            committing[group] = max(timestamp, committing.get(group, -1))
-        for record in state_records(log, rows.filter(pc.invert(is_commit))):
+    latest = latest_records(log, at=at, pending=pending)
+    committing = latest.take_commit_groups()
+    for rows in pending:
+        for group, timestamp in _committing(rows).items():
+            committing.setdefault(group, timestamp)
+    found: dict[str, _Group] = {}
+    for rows in latest.take():
+        for record in state_records(log, rows):
             # Older types of records call it group.
             name = record.key.get("group", record.key.get("groupId", ""))
             found.setdefault(name, _Group(name, log.partition or 0, names)).add(record)
-    for rows in pending:
-        for group, timestamp in _newest_commits(rows):
-            committing.setdefault(group, timestamp)
     described = {name: group.row() for name, group in found.items()}
     for name, timestamp in committing.items():
         if described.get(name) is None:
@@ -124,6 +123,9 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
                 "group": name,
                 "type": "classic",
                 "state": "Empty",
+                "protocol_type": None,
+                "protocol": None,
+                "epoch": None,
                 "members": [],
                 "updated": timestamp,
                 "coordinator_partition": log.partition,
@@ -131,12 +133,11 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
     return [row for row in described.values() if row is not None]
 
 
-def _newest_commits(rows: pa.RecordBatch) -> Iterator[tuple[str, int]]:
-    """Yield each group that committed offsets, and the time of its newest commit."""
-    commits = _native.OffsetCommits().decode(rows["key"], rows["value"])
-    table = pa.table({"group": commits["group"], "timestamp": rows["timestamp"].take(commits["row"])})
-    newest = table.group_by("group").aggregate([("timestamp", "max")])
-    yield from zip(newest["group"].to_pylist(), newest["timestamp_max"].to_pylist(), strict=True)
+def _committing(rows: pa.RecordBatch) -> dict[str, int]:
+    """Return the groups whose offset commits are among rows, with the newest timestamp of each."""
+    latest = _native.LatestRecords()
+    latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
+    return latest.take_commit_groups()
 
 
 class _Group:

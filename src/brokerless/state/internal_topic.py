@@ -120,17 +120,14 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([rows["key"], rows["value"], rows["offset"], times], _ROW)
 
 
-def latest_rows(
+def latest_records(
     log: Log, *, at: int | None = None, pending: list[pa.RecordBatch] | None = None
-) -> list[pa.RecordBatch]:
-    """Return the latest record of each key that is not removed: `key value offset timestamp`.
-
-    See `committed_rows` for the arguments.
-    """
+) -> _native.LatestRecords:
+    """Return the latest record of each key that is not removed. See `committed_rows` for the arguments."""
     latest = _native.LatestRecords()
     for rows in committed_rows(log, at=at, pending=pending):
         latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
-    return latest.take()
+    return latest
 
 
 def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:

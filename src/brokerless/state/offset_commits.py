@@ -13,7 +13,7 @@ from brokerless.arguments import check_several, to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_rows, logs_of
+from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of
 from brokerless.state.schema import TIME, schema
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iter
         history: whether to return all commits, or the latest that are not removed.
     """
     decoder = _native.OffsetCommits()
-    for rows in committed_rows(log, at=at) if history else latest_rows(log, at=at):
+    for rows in committed_rows(log, at=at) if history else latest_records(log, at=at).take():
         found = decoder.decode(rows["key"], rows["value"])
         count = found.num_rows
         columns = {

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from brokerless.arguments import to_ms
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import TRANSACTIONS_TOPIC, latest_rows, logs_of, state_records
+from brokerless.state.internal_topic import TRANSACTIONS_TOPIC, latest_records, logs_of, state_records
 from brokerless.state.producers import producers_of
 from brokerless.state.schema import TIME, schema, structs
 
@@ -94,7 +94,7 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.T
 
 def transactions_of(log: Log, *, at: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the transactional ids of one partition of `__transaction_state`, as rows of `SCHEMA` without `open`."""
-    for rows in latest_rows(log, at=at):
+    for rows in latest_records(log, at=at).take():
         for record in state_records(log, rows):
             value = record.value
             number = value["transactionStatus"]

@@ -10,6 +10,7 @@ import pytest
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from building import batch
 
 GOLDEN = [
     json.loads(line) for line in (Path(__file__).parents[2] / "data/state-records.jsonl").read_text().splitlines()
@@ -121,7 +122,7 @@ def test_offset_commits_are_those_of_the_records():
     pairs = [bytes_of(record) for record in records]
     pairs += [(key, None) for key, _ in pairs]
     keys, values = (pa.array([pair[part] for pair in pairs], pa.binary()) for part in (0, 1))
-    commits = pa.Table.from_batches([_native.offset_commits(keys, values)])
+    commits = pa.Table.from_batches([_native.OffsetCommits().decode(keys, values)])
     # Any number is a time here, also one that Python has no date for.
     types = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in commits.schema]
     commits = commits.cast(pa.schema(zip(commits.schema.names, types, strict=True))).to_pylist()
@@ -163,3 +164,61 @@ def test_messages_inside_of_records():
         _native.embedded_json("ConsumerProtocolAssignment", assignment, 9)
     with pytest.raises(ValueError, match='no message "Orders"'):
         _native.embedded_json("Orders", b"")
+
+
+def pushed(*records):
+    """`LatestRecords` after (key, value) at offsets from 0."""
+    latest = _native.LatestRecords()
+    keys, values = (pa.array([record[part] for record in records], pa.binary()) for part in (0, 1))
+    numbers = pa.array(range(len(records)), pa.int64())
+    latest.push(keys, values, numbers, numbers)
+    return latest
+
+
+def test_the_latest_record_of_each_key():
+    latest = pushed((b"a", b"1"), (b"b", b"2"), (b"a", b"33"), (None, b"4"), (b"c", b""), (b"b", None))
+    (batch,) = latest.take()
+    assert batch.to_pydict() == {"key": [b"a", b"c"], "value": [b"33", b""], "offset": [2, 4], "timestamp": [2, 4]}
+    assert [batch.num_rows for batch in latest.take()] == [0]
+    many = pushed(*((b"%d" % number, b"") for number in range(70_000))).take()
+    assert [batch.num_rows for batch in many] == [65_536, 4_464]
+    assert many[1]["offset"][0].as_py() == 65_536
+
+
+def test_the_groups_of_commits():
+    def key(group, partition):
+        return b"\0\1" + len(group).to_bytes(2) + group + b"\0\1t" + partition.to_bytes(4)
+
+    value = b"\0\3" + bytes(8) + b"\xff" * 4 + b"\0\0" + bytes(8)
+    others = [(b"\0\2\0\1g", b"x"), (key(b"g", 5)[:-1], value), (key(b"g", 6), b"\0\x63")]
+    latest = pushed((key(b"g", 0), value), (key(b"h", 0), value), (key(b"g", 1), value), *others)
+    assert latest.take_commit_groups() == {"g": 2, "h": 1}
+    (batch,) = latest.take()
+    assert list(zip(*(batch[name].to_pylist() for name in ("key", "value")), strict=True)) == others
+
+
+def test_records_that_are_not_of_one_length_are_refused():
+    texts, numbers = pa.array([b"a"]), pa.array([1], pa.int64())
+    with pytest.raises(ValueError, match="are not of one length"):
+        _native.LatestRecords().push(texts, texts, numbers, pa.array([], pa.int64()))
+    with pytest.raises(ValueError, match="timestamp"):
+        _native.LatestRecords().push(texts, texts, numbers, pa.array(["x"]))
+
+
+def test_end_offsets_of_batches():
+    content = b"".join(batch(number * 2, [b"x"] * 2, timestamp=100 * number, step=0) for number in range(3))
+    size = len(content) // 3
+    search = _native.EndOffsets(pa.array([-5, 0, 99, 150, 999], pa.int64()))
+    search.seek(0)
+    assert search.next_time == -5
+    # A batch that is not whole waits for the rest.
+    assert search.feed(content[: size + 10], 0) == size
+    assert search.next_time == 0
+    assert search.feed(content[size:], size) == 2 * size
+    assert search.finish(7).to_pylist() == [0, 2, 2, 4, 7]
+    for times in ([2, 1], [None]):
+        with pytest.raises(ValueError, match="times are null, or fall"):
+            _native.EndOffsets(pa.array(times, pa.int64()))
+    search = _native.EndOffsets(pa.array([1], pa.int64()))
+    with pytest.raises(CorruptRecordError):
+        search.feed(bytes(61), 0)

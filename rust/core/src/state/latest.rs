@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::state::offset_commit::OffsetCommit;
+
 /// A record: its value, its place and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatestRecord {
@@ -50,6 +52,24 @@ impl LatestRecords {
                 );
             }
         }
+    }
+
+    /// Removes the offset commits of `__consumer_offsets`, and returns their groups: the newest timestamp of each.
+    ///
+    /// Commits that do not decode stay.
+    pub fn take_commit_groups(&mut self) -> HashMap<String, i64> {
+        let mut groups: HashMap<String, i64> = HashMap::new();
+        self.by_key.retain(|key, record| {
+            let Ok(Some(commit)) = OffsetCommit::decode(Some(key), Some(&record.value)) else {
+                return true;
+            };
+            match groups.get_mut(commit.group.as_ref()) {
+                Some(newest) => *newest = record.timestamp.max(*newest),
+                None => drop(groups.insert(commit.group.into_owned(), record.timestamp)),
+            }
+            false
+        });
+        groups
     }
 
     /// Returns the keys and their records, in the order of the log.
