@@ -62,6 +62,8 @@ public class Client {
                     case "produce" -> produce(command);
                     case "consume" -> consume(command);
                     case "commit" -> commit(command);
+                    case "changeMetadata" -> Metadata.change(command);
+                    case "metadata" -> Metadata.ask(command);
                     default -> State.call(command);
                 }
                 last.put("done", true);
