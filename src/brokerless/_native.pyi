@@ -690,11 +690,15 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
 class OffsetCommits:
     """A decoder of the offset commits among records of `__consumer_offsets`. It takes memory for each key."""
 
+    @property
+    def failed(self) -> tuple[int, str] | None:
+        """How many commits did not decode, and why the first did not; None: all did."""
+
     def __new__(cls) -> Self: ...
     def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
         """Decode records that come after all others.
 
-        Other records, and those that `state_records` shows as bytes, are left out.
+        Other records are left out, and commits that do not decode: see `failed`.
 
         Returns:
             One row a commit: `row group topic partition is_removed offset previous_offset leader_epoch metadata

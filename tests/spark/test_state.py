@@ -82,5 +82,13 @@ def test_options_that_do_not_apply(golden, load):
         load(broker, asOf="1")
     with pytest.raises(Exception, match="option startingOffsets does not apply to view groups"):
         load(broker, view="groups", startingOffsets="earliest")
-    with pytest.raises(Exception, match="option subscribe does not apply to view groups"):
-        load(broker, view="groups", subscribe="t").collect()
+    for view, option in (
+        ("groups", {"subscribe": "t"}),
+        ("commits", {"subscribePattern": "t"}),
+        ("producers", {"asOf": "1"}),
+        ("groups", {"history": "true"}),
+        ("cluster.topics", {"onCorrupt": "skip"}),
+    ):
+        (name,) = option
+        with pytest.raises(Exception, match=f"option {name} does not apply to view {view}"):
+            load(broker, view=view, **option)

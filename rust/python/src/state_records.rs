@@ -41,6 +41,8 @@ pub(crate) fn state_records<'py>(
 #[derive(Debug, Default)]
 pub(crate) struct OffsetCommits {
     last: HashMap<Box<[u8]>, i64>,
+    /// How many commits did not decode, and why the first did not.
+    failed: Option<(u64, String)>,
 }
 
 #[pymethods]
@@ -48,6 +50,11 @@ impl OffsetCommits {
     #[new]
     fn new() -> Self {
         Self::default()
+    }
+
+    #[getter]
+    fn failed(&self) -> Option<(u64, String)> {
+        self.failed.clone()
     }
 
     #[pyo3(signature = (keys, values))]
@@ -58,7 +65,7 @@ impl OffsetCommits {
         values: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let records = Records::new(py, keys, values)?;
-        py.detach(|| commits(&records, &mut self.last))
+        py.detach(|| commits(&records, self))
             .map_err(|error| to_py(py, error))?
             .to_pyarrow(py)
     }
@@ -152,7 +159,8 @@ fn decoded(topic: InternalTopic, records: &Records) -> Result<RecordBatch> {
     ])
 }
 
-fn commits(records: &Records, last: &mut HashMap<Box<[u8]>, i64>) -> Result<RecordBatch> {
+fn commits(records: &Records, decoder: &mut OffsetCommits) -> Result<RecordBatch> {
+    let OffsetCommits { last, failed } = decoder;
     let (mut rows, mut partitions) = (Int32Builder::new(), Int32Builder::new());
     let (mut offsets, mut epochs) = (Int64Builder::new(), Int32Builder::new());
     let mut previous = Int64Builder::new();
@@ -162,9 +170,13 @@ fn commits(records: &Records, last: &mut HashMap<Box<[u8]>, i64>) -> Result<Reco
     let mut texts: [Texts; 4] = Default::default();
     for row in 0..records.rows {
         let (key, value) = (records.keys.get(row)?, records.values.get(row)?);
-        // What does not decode is told of by `state_records`.
-        let Ok(Some(commit)) = OffsetCommit::decode(key, value) else {
-            continue;
+        let commit = match OffsetCommit::decode(key, value) {
+            Ok(Some(commit)) => commit,
+            Ok(None) => continue,
+            Err(error) => {
+                failed.get_or_insert((0, error.message)).0 += 1;
+                continue;
+            }
         };
         rows.append_value(row as i32);
         let [groups, topics, metadata, topic_ids] = &mut texts;

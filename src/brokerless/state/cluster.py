@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.metadata_image import SCHEMAS, MetadataImage
+from brokerless.state.internal_topic import logs_of
+from brokerless.state.metadata_image import SCHEMAS, SECRETS, MetadataImage
 
 if TYPE_CHECKING:
     import os
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
 
 _SNAPSHOT = re.compile(r"(\d{20})-\d{10}\.checkpoint")
 
@@ -121,9 +124,12 @@ class ClusterState:
         """Return what changed from this point to another one, or from this cluster to another.
 
         Columns: `subject`, `key` of the row, `change` ("added", "removed", "changed"), and for a change `column`,
-        `before` and `after`, as JSON.
+        `before` and `after`, as JSON. Of what is not shown, these two are null.
         """
-        rows = [row for subject in SCHEMAS for row in _changes(subject, self.table(subject), later.table(subject))]
+        rows: list[dict[str, Any]] = []
+        for subject in SCHEMAS:
+            before, after = (state._image.table(subject, secrets=True) for state in (self, later))  # noqa: SLF001
+            rows += _changes(subject, before, after, secrets=self._image.secrets and later._image.secrets)
         return pa.Table.from_pylist(rows, DIFF_SCHEMA)
 
 
@@ -173,7 +179,7 @@ def cluster(
     until = None if at is None else to_ms("at", at)
     image = MetadataImage(secrets=secrets)
     directories = LogDirs(*paths)
-    log = next((log for log in directories.logs() if log.topic == METADATA_TOPIC and _is_started(log)), None)
+    log = next((log for log in logs_of(directories, METADATA_TOPIC) if has_metadata_log(log.root.path)), None)
     if log is not None:
         _replay(log, image, until, at_offset)
         _tell_left_out(log.path, image)
@@ -192,31 +198,28 @@ def cluster(
     )
 
 
-def _is_started(log: Log) -> bool:
-    return has_metadata_log(log.root.path)
-
-
 def _tell_left_out(path: str, image: MetadataImage) -> None:
     for name, count in image.left_out.items():
         warnings.warn(f"{path}: {count} records {name} of a preview release are left out", stacklevel=3)
 
 
 def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | None) -> None:
-    start = log.local_log_start_offset
-    end = min(log.log_end_offset, log.log_end_offset if at_offset is None else at_offset)
-    snapshot = _snapshot_before(log, at, end)
-    if snapshot is None and start > 0:
-        point = f"offset {at_offset}" if at is None else f"time {at}"
-        raise ValueError(f"{log.path} begins at offset {start}, and has no snapshot up to {point}")
-    image.offset = 0
+    start, image.offset = log.local_log_start_offset, 0
+    snapshot = _snapshot_before(log, at, at_offset)
     if snapshot is not None:
         start, content = snapshot
         _replay_snapshot(content, image)
         image.offset = start
-    _replay_log(log, image, start, end, at)
+    elif start > 0:
+        point = f"offset {at_offset}" if at is None else f"time {at}"
+        raise ValueError(f"{log.path} begins at offset {start}, and has no snapshot up to {point}")
+    # A broker cuts the log back to a snapshot that is beyond its end.
+    end = log.log_end_offset if at_offset is None else min(at_offset, log.log_end_offset)
+    if start < end:
+        _replay_log(log, image, start, end, at)
 
 
-def _snapshot_before(log: Log, at: int | None, end: int) -> tuple[int, bytes] | None:
+def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[int, bytes] | None:
     """Return the newest snapshot that is not after the wanted point: the offset after it, and its content.
 
     Raises:
@@ -226,7 +229,7 @@ def _snapshot_before(log: Log, at: int | None, end: int) -> tuple[int, bytes] | 
     names = sorted(name for name in storage.list_directory(log.path) if _SNAPSHOT.fullmatch(name) and name != first)
     for name in reversed(names):
         offset, path = int(name[:20]), f"{log.path}/{name}"
-        if offset > end and offset > log.local_log_start_offset:
+        if at_offset is not None and offset > at_offset:
             continue
         with located(path):
             content = storage.read_all(path)
@@ -275,30 +278,38 @@ def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator
 def _replay_log(log: Log, image: MetadataImage, start: int, end: int, at: int | None) -> None:
     """Apply the records in [start, end) that are not after a time. Damage ends the log, as it does for a broker."""
     try:
-        for segment in log.segments:
-            if segment.end_offset(log.log_end_offset) > start:
-                _replay_controls(segment, image, end, at)
-        stop = None if at is None else at + 1
-        for rows in log.read(start, end, end_timestamp=stop, columns=["key", "value", "offset", "timestamp"]):
-            _replay_rows(rows, image, log.name)
-            image.offset = rows["offset"][-1].as_py() + 1
-            image.time = rows["timestamp"].view(pa.int64())[-1].as_py()
+        # Not up to the time: to find its offset, a read would need what is behind damage.
+        for rows in log.read(start, end, columns=["key", "value", "offset", "timestamp"]):
+            times = [time or 0 for time in rows["timestamp"].view(pa.int64()).to_pylist()]
+            count = next((row for row, time in enumerate(times) if at is not None and time > at), len(times))
+            if count:
+                _replay_rows(rows.slice(0, count), image, log.name)
+                image.offset, image.time = rows["offset"][count - 1].as_py() + 1, times[count - 1]
+            if count < len(times):
+                break
     except CorruptRecordError as error:
+        end = start if image.offset is None else image.offset
         warnings.warn(
             f"the cluster's metadata are known up to damage at {error.path}:{error.position} ({error.args[0]}): a "
             "broker cuts them there",
             stacklevel=4,
         )
+    for segment in log.segments:
+        if start < segment.end_offset(log.log_end_offset) and segment.base_offset < end:
+            _replay_controls(segment, image, end, at)
 
 
-def _replay_controls(segment: Any, image: MetadataImage, end: int, at: int | None) -> None:  # noqa: ANN401 - a Segment
-    with segment.open() as file:
+def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
+    """Apply the control records of a segment, up to an offset and a time. Damage that hides some was told of."""
+    columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
+    with segment.open() as file, suppress(CorruptRecordError):
         for batches in segment.scan():
-            columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
             for position, size, offset, time, is_control in zip(
                 *(batches[name].to_pylist() for name in columns), strict=True
             ):
-                if is_control and offset < end and (at is None or time <= at):
+                if offset >= end:
+                    return
+                if is_control and (at is None or time <= at):
                     for control_type, value in _control_records(file.read(position, size), position):
                         image.replay_control(control_type, value)
 
@@ -312,7 +323,7 @@ def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, where: str) -> None
             image.replay(name, json.loads(value))
 
 
-def _changes(subject: str, before: pa.Table, after: pa.Table) -> Iterator[dict[str, Any]]:
+def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) -> Iterator[dict[str, Any]]:
     keys = _KEYS[subject]
 
     def by_key(table: pa.Table) -> dict[str, dict[str, Any]]:
@@ -329,7 +340,11 @@ def _changes(subject: str, before: pa.Table, after: pa.Table) -> Iterator[dict[s
             for column in SCHEMAS[subject].names:
                 was, now = old[key][column], new[key][column]
                 if was != now:
-                    yield {**row, "change": "changed", "column": column, "before": _text(was), "after": _text(now)}
+                    is_hidden = not secrets and (
+                        column in SECRETS or (column == "value" and new[key].get("is_sensitive"))
+                    )
+                    shown = {} if is_hidden else {"before": _text(was), "after": _text(now)}
+                    yield {**row, "change": "changed", "column": column, **shown}
 
 
 def _plain(table: pa.Table) -> list[dict[str, Any]]:

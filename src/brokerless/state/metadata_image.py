@@ -5,6 +5,7 @@ Each subject (topics, configs, ...) replays the records that concern it, and bec
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -95,8 +96,20 @@ _OPERATIONS = dict(
 _PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-# Settings of type PASSWORD whose names do not say so.
-_SENSITIVE = ("sasl.jaas.config", "ssl.keystore.key", "ssl.truststore.certificates", "ssl.keystore.certificate.chain")
+SECRETS = ("salt", "stored_key", "server_key")
+"""The columns of users that are shown only if they are asked for."""
+_SENSITIVE = re.compile(
+    r"password|secret|passphrase|credential|token|private|access\.key|jaas|(keystore|truststore)\.(key|cert)",
+    re.IGNORECASE,
+)
+# As in Kafka, a setting of a broker that is not known is sensitive: plug-ins have their own.
+_OF_BROKERS = re.compile(
+    r"(listener\.name\.[^.]+\.)?(advertised|background|compression|connections?|controlled|controller|default|delete"
+    r"|follower|group|leader|listeners?|log|max|message|metric|min|num|offsets|principal|producer|queued|quota|remote"
+    r"|replica|sasl|share|socket|ssl|transaction|transactional|unclean)\b.*|auto\..*|broker\..*|request\..*"
+)
+# ConfigResource.Type: brokers, and their loggers.
+_BROKERS = (4, 8)
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = 0
 
@@ -108,13 +121,14 @@ class MetadataImage:
         secrets: whether tables show the salts and keys of users, and the values of sensitive settings.
 
     Attributes:
+        secrets: as given.
         offset: the offset after the last record; None if it is not known.
         time: the time of the last record in ms; None if it is not known.
         left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
-        self._secrets = secrets
+        self.secrets = secrets
         self.offset: int | None = None
         self.time: int | None = None
         self.left_out: Counter[str] = Counter()
@@ -123,7 +137,8 @@ class MetadataImage:
         # By topic id.
         self._names: dict[str, str] = {}
         self._partitions: dict[str, dict[int, dict[str, Any]]] = {}
-        self._configs: dict[tuple[int, str, str], str] = {}
+        # By type and name of the resource.
+        self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._acls: dict[str, dict[str, Any]] = {}
         self._quotas: dict[tuple[tuple[tuple[str, str | None], ...], str], float] = {}
         self._users: dict[tuple[str, int], dict[str, Any]] = {}
@@ -170,13 +185,15 @@ class MetadataImage:
             if not any("endpoints" in voter for voter in self._voters.values()):
                 self._voters = {voter["voterId"]: {"voter_id": voter["voterId"]} for voter in value["voters"]}
 
-    def table(self, subject: str) -> pa.Table:
-        """Return a table: one of `SCHEMAS`.
+    def table(self, subject: str, *, secrets: bool | None = None) -> pa.Table:
+        """Return a table: one of `SCHEMAS`. `secrets` may override that of the image.
 
         Raises:
             KeyError: there is no such subject.
         """
-        return pa.Table.from_pylist(list(self._TABLES[subject](self)), SCHEMAS[subject])
+        shows = self.secrets if secrets is None else secrets
+        rows = list(self._TABLES[subject](self))
+        return pa.Table.from_pylist(rows if shows else list(map(_without_secrets, rows)), SCHEMAS[subject])
 
     def _apply(self, name: str, value: dict[str, Any]) -> None:
         replay = self._REPLAYS.get(name)
@@ -236,8 +253,7 @@ class MetadataImage:
         name = self._names.pop(value["topicId"], None)
         self._partitions.pop(value["topicId"], None)
         # A new topic of the same name starts without settings (ConfigurationsDelta).
-        for key in [key for key in self._configs if key[:2] == (2, name)]:
-            del self._configs[key]
+        self._configs.pop((2, name or ""), None)
 
     def _create_partition(self, value: dict[str, Any]) -> None:
         self._partitions.setdefault(value["topicId"], {})[value["partitionId"]] = {
@@ -262,8 +278,8 @@ class MetadataImage:
                 partition[column] = value[field]
         if value.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
             partition["leader"] = value["leader"]
-            partition["leader_epoch"] += 1
-        partition["partition_epoch"] += 1
+            partition["leader_epoch"] = _next(partition["leader_epoch"])
+        partition["partition_epoch"] = _next(partition["partition_epoch"])
 
     def _clear_elr(self, value: dict[str, Any]) -> None:
         for topic_id, partitions in self._partitions.items():
@@ -272,11 +288,11 @@ class MetadataImage:
                     partition.update(elr=[], last_known_elr=[])
 
     def _configure(self, value: dict[str, Any]) -> None:
-        key = (value["resourceType"], value["resourceName"], value["name"])
+        configs = self._configs.setdefault((value["resourceType"], value["resourceName"]), {})
         if value["value"] is None:
-            self._configs.pop(key, None)
+            configs.pop(value["name"], None)
         else:
-            self._configs[key] = value["value"]
+            configs[value["name"]] = value["value"]
 
     def _add_acl(self, value: dict[str, Any]) -> None:
         self._acls[value["id"]] = {
@@ -294,11 +310,13 @@ class MetadataImage:
         self._acls.pop(value["id"], None)
 
     def _set_quota(self, value: dict[str, Any]) -> None:
-        entity = tuple(sorted((one["entityType"], one["entityName"]) for one in value["entity"]))
+        parts = {one["entityType"]: one["entityName"] for one in value["entity"]}
+        entity = tuple(sorted(parts.items(), key=lambda part: part[0]))
         if value["remove"]:
             self._quotas.pop((entity, value["key"]), None)
         else:
-            self._quotas[entity, value["key"]] = value["value"]
+            # JSON has no number for infinity: it is text there.
+            self._quotas[entity, value["key"]] = float(value["value"])
 
     def _set_credential(self, value: dict[str, Any]) -> None:
         self._users[value["name"], value["mechanism"]] = value
@@ -335,13 +353,18 @@ class MetadataImage:
                 yield {"topic": name, "partition": number, **partition}
 
     def _config_rows(self) -> Iterable[dict[str, Any]]:
-        for (kind, resource, name), value in sorted(self._configs.items()):
-            is_sensitive = name.endswith("password") or name.endswith(_SENSITIVE)
+        of_all = (
+            (kind, resource, name, value)
+            for (kind, resource), configs in self._configs.items()
+            for name, value in configs.items()
+        )
+        for kind, resource, name, value in sorted(of_all):
+            is_sensitive = bool(_SENSITIVE.search(name)) or (kind in _BROKERS and not _OF_BROKERS.fullmatch(name))
             yield {
                 "resource_type": _name(_CONFIG_RESOURCES, kind),
                 "resource": resource,
                 "name": name,
-                "value": None if is_sensitive and not self._secrets else value,
+                "value": value,
                 "is_sensitive": is_sensitive,
             }
 
@@ -355,12 +378,13 @@ class MetadataImage:
 
     def _user_rows(self) -> Iterable[dict[str, Any]]:
         for (user, mechanism), value in sorted(self._users.items()):
-            secrets = {"salt": "salt", "stored_key": "storedKey", "server_key": "serverKey"} if self._secrets else {}
             yield {
                 "user": user,
                 "mechanism": _name(_MECHANISMS, mechanism),
                 "iterations": value["iterations"],
-                **{column: value[field] for column, field in secrets.items()},
+                "salt": value["salt"],
+                "stored_key": value["storedKey"],
+                "server_key": value["serverKey"],
             }
 
     def _token_rows(self) -> Iterable[dict[str, Any]]:
@@ -377,7 +401,7 @@ class MetadataImage:
 
     def _voter_rows(self) -> Iterable[dict[str, Any]]:
         for voter_id, voter in sorted(self._voters.items()):
-            yield {**voter, "is_leader": voter_id == self._leader}
+            yield {**voter, "is_leader": None if self._leader is None else voter_id == self._leader}
 
     def _broker_rows(self) -> Iterable[dict[str, Any]]:
         return [row for _, row in sorted(self._brokers.items())]
@@ -441,6 +465,16 @@ def _endpoints(endpoints: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for one in endpoints
     ]
+
+
+def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:
+    hidden = (*SECRETS, "value") if row.get("is_sensitive") else SECRETS
+    return {column: None if column in hidden else value for column, value in row.items()}
+
+
+def _next(epoch: int) -> int:
+    """Return the next int32. As in Java, the least one follows the greatest."""
+    return epoch + 1 if epoch < (1 << 31) - 1 else -(1 << 31)
 
 
 def _name(names: dict[int, str], number: int) -> str:

@@ -121,6 +121,9 @@ def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iter
             "coordinator_time": rows["timestamp"].take(found["row"]).cast(TIME),
         }
         yield pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+    if decoder.failed is not None:
+        count, why = decoder.failed
+        warnings.warn(f"{log.name}: {count} commits are not understood, and left out: {why}", stacklevel=2)
 
 
 class Lags:
@@ -133,7 +136,9 @@ class Lags:
 
     def __init__(self, directories: LogDirs, at: int | None) -> None:
         self._at = at
-        self._logs = {(log.topic, log.partition): log for log in directories.logs()}
+        self._directories = directories
+        self._topics = set(directories.topics())
+        self._logs: dict[tuple[str, int], Log | None] = {}
         self._ends: dict[tuple[str, int], int | None] = {}
 
     def of(self, commits: pa.RecordBatch) -> pa.RecordBatch:
@@ -154,10 +159,24 @@ class Lags:
         columns.update(lag_then=pa.concat_arrays(then).take(back), lag=pa.concat_arrays(now).take(back))
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
+    def _log(self, key: tuple[str, int]) -> Log | None:
+        """Return the log of a partition; None if it is not there, or damage hides which replica is the right one."""
+        if key not in self._logs:
+            self._logs[key] = None
+            if key[0] in self._topics:
+                try:
+                    self._logs[key] = self._directories.log(*key)
+                except BrokerlessError as error:
+                    warnings.warn(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}", stacklevel=2)
+                except ValueError:
+                    # The topic has no such partition here.
+                    pass
+        return self._logs[key]
+
     def _end(self, key: tuple[str, int]) -> int | None:
         """Return the end of a log now; None if it is not known."""
         if key not in self._ends:
-            log = self._logs.get(key)
+            log = self._log(key)
             if log is None:
                 self._ends[key] = None
             elif self._at is None:
@@ -168,7 +187,7 @@ class Lags:
 
     def _ends_at(self, key: tuple[str, int], times: pa.Array[Any]) -> pa.Array[Any]:
         """Return the ends of a log at these times; null where they are not known."""
-        log = self._logs.get(key)
+        log = self._log(key)
         known = pc.unique(pc.drop_null(times)).sort()
         if log is None or not len(known):
             return pa.nulls(len(times), pa.int64())

@@ -111,7 +111,8 @@ def _state(log: Log) -> _native.Producers:
 def _snapshot(log: Log) -> tuple[_native.Producers, int]:
     """Return the producers in the newest readable snapshot, and its offset; none, and 0, without one."""
     for offset in reversed(log.snapshots):
-        if log.local_log_start_offset < offset <= log.log_end_offset:
+        # Those at the start of a tiered log's local part count: what is before them is remote.
+        if log.log_start_offset < offset <= log.log_end_offset:
             try:
                 content = storage.read_all(log.snapshot_path(offset))
                 state = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)

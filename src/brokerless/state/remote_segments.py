@@ -97,7 +97,7 @@ def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> It
         for record in state_records(log, rows):
             value = record.value
             if record.name == "RemotePartitionDeleteMetadataRecord":
-                if value["remotePartitionDeleteState"] == _PARTITION_DELETED:
+                if value["remotePartitionDeleteState"] == _PARTITION_DELETED and not history:
                     _delete_partition(segments, value)
                 continue
             if record.name not in _OF_SEGMENTS:

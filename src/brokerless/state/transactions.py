@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -87,7 +88,13 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.T
     rows = [row for log in logs_of(directories, TRANSACTIONS_TOPIC) for row in transactions_of(log, at=until)]
     if until is None:
         found = [one for log in directories.logs() for one in open_in(log)]
-        rows += _with_open(rows, found, has_coordinators=TRANSACTIONS_TOPIC in directories.topics())
+        knows_all = _are_all(directories, rows)
+        if found and not knows_all:
+            warnings.warn(
+                f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}",
+                stacklevel=2,
+            )
+        rows += _with_open(rows, found, knows_all=knows_all)
     table = pa.Table.from_pylist(rows, SCHEMA)
     return table.sort_by([("transactional_id", "ascending"), ("producer_id", "ascending")])
 
@@ -125,16 +132,36 @@ def open_in(log: Log) -> list[dict[str, Any]]:
     ]
 
 
+def _are_all(directories: LogDirs, rows: list[dict[str, Any]]) -> bool:
+    """Return whether these are the partitions of all coordinators.
+
+    An id is in the partition that its hash gives (`TransactionStateManager.partitionFor`). So ids in other partitions
+    tell that there are more.
+    """
+    numbers = {log.partition for log in logs_of(directories, TRANSACTIONS_TOPIC)}
+    count = len(numbers)
+    if numbers != set(range(count)) or not count:
+        return False
+    return all(_java_hash(row["transactional_id"]) % count == row["coordinator_partition"] for row in rows)
+
+
+def _java_hash(text: str) -> int:
+    """Return the hash of a string in Java, without its sign (`Utils.abs`)."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    # The least int32 has no positive one, and counts as 0.
+    return abs(value - (1 << 32) if value >> 31 else value) % (1 << 31)
+
+
 def _time(ms: int) -> int | None:
     return None if ms < 0 else ms
 
 
-def _with_open(
-    rows: list[dict[str, Any]], found: list[dict[str, Any]], *, has_coordinators: bool
-) -> list[dict[str, Any]]:
+def _with_open(rows: list[dict[str, Any]], found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
     """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
 
-    Without `__transaction_state`, nobody knows what hangs.
+    Without all partitions of `__transaction_state`, it is not known what hangs.
     """
     by_producer = {row["producer_id"]: row for row in rows}
     unknown: dict[int, dict[str, Any]] = {}
@@ -148,7 +175,7 @@ def _with_open(
         else:
             new = {"producer_id": producer, "producer_epoch": one["producer_epoch"], "open": []}
             row = unknown.setdefault(producer, new)
-            is_hanging = True if has_coordinators else None
+            is_hanging = True if knows_all else None
         row["open"].append({**one, "is_hanging": is_hanging})
         row["is_hanging"] = row.get("is_hanging") or is_hanging
     return list(unknown.values())

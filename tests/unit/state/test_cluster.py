@@ -108,6 +108,62 @@ def test_a_damaged_log_is_known_up_to_the_damage(broker, copied):
     assert state.topics.num_rows < 39
 
 
+def with_log_from(broker, tmp_path, base):
+    """A copy of the metadata log that begins at an offset, with a snapshot of what was before."""
+    directory = tmp_path / "cut" / "__cluster_metadata-0"
+    values, batches = [], []
+    log = bl.Log(broker / "__cluster_metadata-0")
+    for found in log.read(end_offset=base, columns=["value"]):
+        values += found["value"].to_pylist()
+    content = (broker / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
+    for headers in log.scan():
+        for position, size, offset in zip(
+            *(headers[name].to_pylist() for name in ("position", "size", "base_offset")), strict=True
+        ):
+            if offset >= base:
+                batches.append(content[position : position + size])
+    directory.mkdir(parents=True)
+    (directory / f"{base:020d}.log").write_bytes(b"".join(batches))
+    shutil.copy(broker / "meta.properties", tmp_path / "cut")
+    time = 1_795_210_060_000
+    snapshot = with_header(_native.kraft_snapshot(values, time), time)
+    (directory / f"{base:020d}-{2:010d}.checkpoint").write_bytes(snapshot)
+    return tmp_path / "cut"
+
+
+def test_a_point_before_the_start_of_the_log_is_refused(broker, tmp_path):
+    """And is not answered from a later snapshot."""
+    base = next(
+        offset
+        for headers in bl.Log(broker / "__cluster_metadata-0").scan()
+        for offset in headers["base_offset"].to_pylist()
+        if offset >= 400
+    )
+    cut = with_log_from(broker, tmp_path, base)
+    assert bl.cluster(cut).diff(bl.cluster(broker)).num_rows == 0
+    assert bl.cluster(cut, at_offset=base + 50).diff(bl.cluster(broker, at_offset=base + 50)).num_rows == 0
+    with pytest.raises(ValueError, match=f"begins at offset {base}, and has no snapshot up to offset 100"):
+        bl.cluster(cut, at_offset=100)
+    # A snapshot beyond the end of the log counts: a broker cuts the log back to it.
+    for path in (cut / "__cluster_metadata-0").glob("*.log"):
+        path.unlink()
+    assert bl.cluster(cut).diff(bl.cluster(broker, at_offset=base)).num_rows <= 1
+
+
+@pytest.mark.parametrize("place", [8, 70])
+def test_damage_leaves_what_comes_before_it(broker, copied, place):
+    """A broken length or a broken record, at the end or at a time."""
+    directory = copied("kafka-4.1", "__cluster_metadata-0")
+    headers = next(bl.Log(directory).scan())
+    position, offset = (headers[name][40].as_py() for name in ("position", "base_offset"))
+    overwrite(directory / f"{0:020d}.log", position + place, b"\xff\xff")
+    expected = bl.cluster(broker, at_offset=offset)
+    for at in (None, expected.time + 1):
+        with pytest.warns(UserWarning, match="known up to damage"):
+            state = bl.cluster(directory.parent, at=at)
+        assert (state.offset, state.diff(expected).num_rows) == (expected.offset, 0)
+
+
 def test_no_metadata(tmp_path, golden):
     with pytest.raises(ValueError, match=r"no __cluster_metadata-0 in .*ZooKeeper has none"):
         bl.cluster(golden / "logs/kafka-2.8-mixed")
@@ -154,6 +210,17 @@ def test_users_and_sensitive_settings_are_hidden_unless_asked_for():
         "server_key": None,
     }
     assert [row["is_sensitive"] for row in rows(hidden, "configs")] == [True, False, True]
+    for name in ("delegation.token.secret.key", "rsm.config.s3.secret.access.key", "my.plugin.setting"):
+        config = {"resourceType": 4, "resourceName": "1", "name": name, "value": "secret"}
+        assert rows(after(("ConfigRecord", config)), "configs")[0]["value"] is None
+    for name in (
+        "log.retention.ms",
+        "listener.name.x.max.connections",
+        "auto.create.topics.enable",
+        "min.insync.replicas",
+    ):
+        config = {"resourceType": 4, "resourceName": "", "name": name, "value": "1"}
+        assert rows(after(("ConfigRecord", config)), "configs")[0]["value"] == "1"
     shown = after(*records, secrets=True)
     assert rows(shown, "users")[0]["stored_key"] == "a2s="
     assert [row["value"] for row in rows(shown, "configs")] == ["secret", "1", "secret"]
@@ -253,6 +320,39 @@ def test_every_subject_is_empty_without_records():
         assert MetadataImage().table(subject) == pa.Table.from_pylist([], schema)
     with pytest.raises(ValueError, match="unknown subject 'nothing': there is brokers, "):
         ClusterState("", MetadataImage()).table("nothing")
+
+
+def test_a_change_of_a_secret_is_told_without_the_secret():
+    user = {"name": "u", "mechanism": 1, "salt": "c2E=", "storedKey": "a2s=", "serverKey": "c2s=", "iterations": 4096}
+    config = {"resourceType": 4, "resourceName": "1", "name": "ssl.key.password", "value": "old"}
+    before = after(("UserScramCredentialRecord", user), ("ConfigRecord", config))
+    later = after(("UserScramCredentialRecord", {**user, "salt": "bmV3"}), ("ConfigRecord", {**config, "value": "new"}))
+    changes = ClusterState("", before).diff(ClusterState("", later)).to_pylist()
+    assert [(row["column"], row["before"], row["after"]) for row in changes] == [
+        ("value", None, None),
+        ("salt", None, None),
+    ]
+
+
+def test_odd_records_do_not_break_a_table():
+    entity = [{"entityType": "user", "entityName": None}, {"entityType": "user", "entityName": "a"}]
+    quota = {"entity": entity, "key": "request_percentage", "value": "Infinity", "remove": False}
+    assert rows(after(("ClientQuotaRecord", quota)), "quotas")[0]["value"] == float("inf")
+    created = {
+        "partitionId": 0,
+        "topicId": TOPIC_ID,
+        "leader": 1,
+        "leaderEpoch": 2**31 - 1,
+        "partitionEpoch": 2**31 - 1,
+        "replicas": [1],
+        "isr": [1],
+        "addingReplicas": [],
+        "removingReplicas": [],
+    }
+    changed = {"partitionId": 0, "topicId": TOPIC_ID, "leader": 1}
+    records = [("TopicRecord", {"name": "t", "topicId": TOPIC_ID}), ("PartitionRecord", created)]
+    (row,) = rows(after(*records, ("PartitionChangeRecord", changed)), "partitions")
+    assert (row["leader_epoch"], row["partition_epoch"]) == (-(2**31), -(2**31))
 
 
 def test_what_changed_between_two_points(broker):

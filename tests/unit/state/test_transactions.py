@@ -33,7 +33,8 @@ def test_transactions_of_a_broker(golden):
 
 def test_without_coordinators_nobody_knows_what_hangs(copied):
     directory = copied("kafka-4.1", "txn-open-0", "txn-empty-0")
-    found = bl.transactions(directory).to_pylist()
+    with pytest.warns(UserWarning, match="the paths do not have all partitions of __transaction_state"):
+        found = bl.transactions(directory).to_pylist()
     assert [(row["producer_id"], row["transactional_id"], row["is_hanging"]) for row in found] == [
         (1002, None, None),
         (1003, None, None),
@@ -60,6 +61,21 @@ def test_what_hangs(tmp_path, state, is_hanging):
     assert row["transactional_id"] == ("x" if state and state[0] == 9 else None)
     assert row["is_hanging"] is is_hanging
     assert [place["is_hanging"] for place in row["open"]] == [is_hanging]
+
+
+def test_without_some_coordinators_it_is_not_known_what_hangs(tmp_path):
+    """An id whose hash gives another partition tells that there are more."""
+    name = next(name for name in ("a", "b", "c", "d") if ord(name) % 2)
+    write_records(
+        tmp_path, "__transaction_state", [(transaction_key(name), transaction_value(1, COMPLETE_COMMIT))], partition=1
+    )
+    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    with pytest.warns(UserWarning, match="which transactions hang is not known"):
+        (row,) = [row for row in bl.transactions(tmp_path).to_pylist() if row["producer_id"] == 9]
+    assert row["is_hanging"] is None
+    write_records(tmp_path, "__transaction_state", [(transaction_key("b"), transaction_value(2, COMPLETE_COMMIT))])
+    (row,) = [row for row in bl.transactions(tmp_path).to_pylist() if row["producer_id"] == 9]
+    assert row["is_hanging"] is True
 
 
 def test_states_at_a_time(tmp_path):

@@ -47,6 +47,9 @@ _RANGE = (
 _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 # The point of the views of a cluster's state, and whether they show what came before.
 _OF_STATE = ("asOf", "history")
+# The views that option `subscribe` restricts to topics, and those that can show what came before.
+_WITH_TOPICS = ("commits", "remote_segments", "cluster.topics", "cluster.partitions")
+_WITH_HISTORY = ("commits", "remote_segments")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
     "path",
@@ -142,10 +145,10 @@ class Options:
             for name in (*_RANGE, "includeHeaders", "kafka.isolation.level"):
                 if name in given:
                     raise ValueError(f"option {name} does not apply to view {view}, which shows whole logs")
-        if view not in _STATE_VIEWS:
-            for name in _OF_STATE:
-                if name in given:
-                    raise ValueError(f"option {name} does not apply to view {view}: it is of what a cluster knew")
+        idle = _without_effect(view)
+        for name in given:
+            if name in idle:
+                raise ValueError(f"option {name} does not apply to view {view}")
         start, end = _bound(given, "starting"), _bound(given, "ending")
         if "earliest" in (end.offset, *(end.offsets or {}).values()):
             raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")
@@ -217,6 +220,17 @@ class Options:
         if most is not None and least is not None and least > most:
             raise ValueError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
         return self if self.start != Bound() else replace(self, start=Bound(offset="latest"))
+
+
+def _without_effect(view: str) -> set[str]:
+    """Return the options that a view does not have, beyond those that only `records` have."""
+    if view not in _STATE_VIEWS:
+        return {*_OF_STATE}
+    idle = {"onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
+    if view == "producers":
+        return {*_OF_STATE, *idle} - {*_SELECTION}
+    idle -= {"subscribe"} if view in _WITH_TOPICS else set()
+    return idle | (set() if view in _WITH_HISTORY else {"history"})
 
 
 def _paths(given: dict[str, str]) -> tuple[str, ...]:

@@ -92,9 +92,8 @@ class StateView:
                     [_cast(spark[field.name], field.type) for field in wanted], schema=wanted
                 )
 
-    def _chosen(self, batch: pa.RecordBatch, options: Options, wanted: pa.Schema) -> pa.RecordBatch:
-        if "topic" not in batch.schema.names:
-            raise ValueError(f"option subscribe does not apply to view {self.name}: its rows have no topic")
+    @staticmethod
+    def _chosen(batch: pa.RecordBatch, options: Options, wanted: pa.Schema) -> pa.RecordBatch:
         topics = pa.array(sorted(options.topics or ()), pa.string())
         return batch.filter(pc.is_in(batch["topic"], value_set=topics)).select(wanted.names)
 
