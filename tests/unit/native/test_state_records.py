@@ -110,7 +110,7 @@ def test_random_damage_gives_json_or_bytes(topic, golden, seed):
 
 
 def test_a_few_bytes_do_not_become_many():
-    """Lengths are checked against the bytes that are there."""
+    """A length is checked against the bytes that are left."""
     many = (2**31 - 1).to_bytes(4)
     value = b"\0\0" + b"\0\1a" + b"\0\0\0\1" + b"\xff\xff" + b"\xff\xff" + many
     (ours,) = decoded("__consumer_offsets", [(b"\0\2\0\1a", value)])

@@ -17,11 +17,11 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// What is told of each field on the way.
+/// Hears of each field of a message, in the order of the walk.
 pub(crate) trait Visitor<'a> {
     /// A field begins. Its value comes next.
     fn begin_field(&mut self, field: &'static Field);
-    /// The value of the field is over.
+    /// The value of the field has ended.
     fn end_field(&mut self, field: &'static Field, is_tagged: bool) -> Result<()>;
     fn value(&mut self, value: Value<'a>);
     fn begin_array(&mut self);
