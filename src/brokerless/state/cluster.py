@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from brokerless import _native
 from brokerless.arguments import to_ms
-from brokerless.errors import CorruptRecordError, located
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
@@ -287,7 +287,7 @@ def _replay_log(log: Log, image: MetadataImage, start: int, end: int, at: int | 
                 image.offset, image.time = rows["offset"][count - 1].as_py() + 1, times[count - 1]
             if count < len(times):
                 break
-    except CorruptRecordError as error:
+    except (CorruptRecordError, UnsupportedFormatError) as error:
         end = start if image.offset is None else image.offset
         warnings.warn(
             f"the cluster's metadata are known up to damage at {error.path}:{error.position} ({error.args[0]}): a "
@@ -302,7 +302,7 @@ def _replay_log(log: Log, image: MetadataImage, start: int, end: int, at: int | 
 def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
     """Apply the control records of a segment, up to an offset and a time. Damage that hides some was told of."""
     columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
-    with segment.open() as file, suppress(CorruptRecordError):
+    with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
         for batches in segment.scan():
             for position, size, offset, time, is_control in zip(
                 *(batches[name].to_pylist() for name in columns), strict=True

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
 
@@ -94,7 +94,7 @@ class _Unsettled(NamedTuple):
     def of(cls, log: Log, at: int | None) -> _Unsettled:
         end = log.log_end_offset
         # Where damage hides the end of then, what was committed later counts.
-        with suppress(CorruptRecordError):
+        with suppress(CorruptRecordError, UnsupportedFormatError):
             end = end if at is None else end_offsets(log, pa.array([at], pa.int64()))[0].as_py()
         found = transactions(log, log.log_start_offset, end)
         return cls(found.aborted, [(producer, first, log.log_end_offset) for producer, first in found.open])

@@ -108,8 +108,8 @@ _OF_BROKERS = re.compile(
     r"|follower|group|leader|listeners?|log|max|message|metric|min|num|offsets|principal|producer|queued|quota|remote"
     r"|replica|sasl|share|socket|ssl|transaction|transactional|unclean)\b.*|auto\..*|broker\..*|request\..*"
 )
-# ConfigResource.Type: brokers, and their loggers.
-_BROKERS = (4, 8)
+# ConfigResource.Type: topics, client metrics, groups. Controllers refuse a setting of them that they do not know.
+_CHECKED = (2, 16, 32)
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = 0
 
@@ -359,7 +359,7 @@ class MetadataImage:
             for name, value in configs.items()
         )
         for kind, resource, name, value in sorted(of_all):
-            is_sensitive = bool(_SENSITIVE.search(name)) or (kind in _BROKERS and not _OF_BROKERS.fullmatch(name))
+            is_sensitive = bool(_SENSITIVE.search(name)) or (kind not in _CHECKED and not _OF_BROKERS.fullmatch(name))
             yield {
                 "resource_type": _name(_CONFIG_RESOURCES, kind),
                 "resource": resource,

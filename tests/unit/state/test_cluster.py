@@ -150,9 +150,9 @@ def test_a_point_before_the_start_of_the_log_is_refused(broker, tmp_path):
     assert bl.cluster(cut).diff(bl.cluster(broker, at_offset=base)).num_rows <= 1
 
 
-@pytest.mark.parametrize("place", [8, 70])
+@pytest.mark.parametrize("place", [8, 16, 70])
 def test_damage_leaves_what_comes_before_it(broker, copied, place):
-    """A broken length or a broken record, at the end or at a time."""
+    """A broken length, an unknown magic or a broken record, at the end or at a time."""
     directory = copied("kafka-4.1", "__cluster_metadata-0")
     headers = next(bl.Log(directory).scan())
     position, offset = (headers[name][40].as_py() for name in ("position", "base_offset"))
