@@ -46,6 +46,7 @@ test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pytest tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
 
 test-python: setup
+	@tools/prerequisites browser
 	.venv/bin/python -m pytest --hypothesis-profile=ci $(AT_ONCE) worksteal
 
 # What a reader or a writer in the JVM could do otherwise.

@@ -32,6 +32,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "Producer",
     "Reader",
+    "Report",
     "Retain",
     "RewriteResult",
     "Segment",
@@ -47,6 +48,7 @@ __all__ = [
     "producers",
     "read_split",
     "remote_segments",
+    "report",
     "rewrite",
     "transactions",
 ]

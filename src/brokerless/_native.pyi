@@ -38,6 +38,7 @@ __all__ = [
     "ErasureScan",
     "HeaderWalk",
     "JsonDump",
+    "KeySketch",
     "LatestRecords",
     "LeaderEpochs",
     "LocalFile",
@@ -745,9 +746,10 @@ class SpaceEstimate:
 
     Args:
         max_batch_bytes: the cap on one batch's decompressed size.
+        batch_sizes: the values of `batch.size` to measure.
     """
 
-    def __new__(cls, *, max_batch_bytes: int = ...) -> Self: ...
+    def __new__(cls, *, max_batch_bytes: int = ..., batch_sizes: Sequence[int] = ...) -> Self: ...
     def feed(self, data: _Data, position: int) -> int:
         """Measure the whole batches at the start of `data`, which lies at `position`; return their size in bytes."""
 
@@ -766,6 +768,9 @@ class SpaceEstimate:
 
         The content is keys and values, in magic 2 also headers. None: the magic does not support the codec.
         """
+
+    def filled(self, compression: str, batch_size: int) -> int | None:
+        """Return the size of batches of magic 2 that a producer fills up to `batch_size`; None: not measured."""
 
 @final
 class TimeIndex:
@@ -939,6 +944,30 @@ def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
     >>> embedded_json("KRaftVersionRecord", bytes([0, 0, 0, 1, 0]), 0)
     b'{"version":0,"kRaftVersion":1}'
     """
+
+@final
+class KeySketch:
+    """A HyperLogLog sketch of the distinct keys of records. Its standard error is 1.6 %.
+
+    Args:
+        serialized: what `to_bytes` returned.
+
+    Raises:
+        ValueError: `serialized` is no sketch.
+    """
+
+    def __new__(cls, serialized: bytes | None = None) -> Self: ...
+    def push(self, keys: pa.Array[Any]) -> None:
+        """Count keys. Nulls do not count."""
+
+    def merge(self, other: KeySketch) -> None:
+        """Count the keys of another sketch too."""
+
+    def estimate(self) -> float:
+        """Return about how many distinct keys there are."""
+
+    def to_bytes(self) -> bytes:
+        """Return the sketch, for `KeySketch(serialized)`."""
 
 @final
 class LatestRecords:

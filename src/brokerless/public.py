@@ -31,6 +31,7 @@ from brokerless.log_dir.writer import (
     open_log_dir as open_log_dir,
 )
 from brokerless.produce.producer import Producer as Producer
+from brokerless.reporting.report import Report as Report, report as report
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite
 from brokerless.state.cluster import cluster as cluster
 from brokerless.state.groups import groups as groups

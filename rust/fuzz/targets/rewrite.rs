@@ -121,7 +121,7 @@ pub(crate) fn convert(data: &[u8]) {
             assert_eq!(again, Ok(log), "converted again it is another");
         }
     }
-    let _ = SpaceEstimate::new(MAX_BATCH_BYTES).feed(data, 0);
+    let _ = SpaceEstimate::new(MAX_BATCH_BYTES, &[16 << 10]).feed(data, 0);
 }
 
 /// After an erasure, nothing is left to erase, and all records that did not match are there.

@@ -24,6 +24,7 @@ mod headers_alone;
 mod json_dump;
 mod json_lines;
 mod json_rows;
+mod key_sketch;
 mod kraft_snapshot;
 mod latest_records;
 mod leader_epochs;
@@ -95,6 +96,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<erasure::SegmentErasure>()?;
     module.add_class::<header_walk::HeaderWalk>()?;
     module.add_class::<json_dump::JsonDump>()?;
+    module.add_class::<key_sketch::KeySketch>()?;
     module.add_class::<latest_records::LatestRecords>()?;
     module.add_class::<leader_epochs::LeaderEpochs>()?;
     module.add_class::<log_dump::LogDump>()?;

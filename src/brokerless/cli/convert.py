@@ -72,7 +72,11 @@ def convert_options(function: _Command) -> _Command:
 @click.command(short_help="Change message format, codec or batch size.")
 @rewriting
 @convert_options
-@click.option("--estimate", is_flag=True, help="Estimate from samples the bytes that each format and codec would take.")
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Estimate from samples the bytes that each format, codec and batch size would take.",
+)
 def convert(target: RewriteTarget, settings: dict[str, Any], estimate: bool) -> None:
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
@@ -117,7 +121,7 @@ def _estimate(target: RewriteTarget) -> None:
     for log in logs:
         for said in log.contradictions():
             click.echo(f"note: {said}", err=True)
-    report = estimate(logs)
+    report = estimate(segment for log in logs for segment in log.segments)
     if target.form == "json":
         click.echo(json.dumps(report.to_dict(), separators=(",", ":")))
     else:

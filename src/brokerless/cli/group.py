@@ -29,6 +29,7 @@ from brokerless.cli.produce import produce
 from brokerless.cli.producers import producers
 from brokerless.cli.read import read
 from brokerless.cli.recover import recover
+from brokerless.cli.report import report
 from brokerless.cli.retain import retain
 from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
@@ -60,6 +61,7 @@ def cli() -> None:
     brokerless transactions data --open                  transactions under way, and hanging ones
     brokerless producers data --topic orders             who writes to a topic
     brokerless cluster topics data                       topics, settings, access rights, ...; what changed
+    brokerless report data --output report.html          all of it on one page
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
     brokerless retain data --topic T --retention-ms N    delete old segments
@@ -75,7 +77,7 @@ def cli() -> None:
 
 
 for command in (
-    *(ls, read, offsets, dump, groups, transactions, producers, cluster),
+    *(ls, read, offsets, dump, groups, transactions, producers, cluster, report),
     *(produce, recover, retain, truncate, compact, explain, convert, erase, spark),
 ):
     cli.add_command(command)

@@ -51,7 +51,7 @@ def open_sink(form: str, output: str | None, lines: Lines, schema: pa.Schema) ->
     if output is None or (output, form) == ("-", "json"):
         yield _json_writer(sys.stdout.buffer, lines)
         return
-    with _whole_file("/dev/stdout" if output == "-" else output) as file:
+    with whole_file("/dev/stdout" if output == "-" else output) as file:
         if form == "json":
             yield _json_writer(file, lines)
         elif form == "arrow":
@@ -111,7 +111,7 @@ def _finished(writer: _WriterT) -> Iterator[_WriterT]:
 
 
 @contextmanager
-def _whole_file(path: str) -> Iterator[BufferedWriter]:
+def whole_file(path: str) -> Iterator[BufferedWriter]:
     """Open a file for writing that takes the name `path` at the end of the block.
 
     After damage it holds the rows before the damage, and takes the name only if no file exists there. A link stays, and

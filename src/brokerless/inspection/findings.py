@@ -8,31 +8,51 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.log.damage import Finding, is_lost, rows_and_findings, survey
+from brokerless.log.damage import Finding, Run, is_lost, rows_and_findings, survey
 from brokerless.log.expected_records import LOST
 from brokerless.log.log import Log
-from brokerless.log.segment import NO_END, Segment
+from brokerless.log.segment import NO_END, Segment, whole_batches
 from brokerless.log.split import cut_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from brokerless.io.storage import File
+    from brokerless.log.damage import Survey
 
 # Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
 
 
-def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
+class Contents(Protocol):
+    """What takes the sound contents of a segment while `findings` checks it.
+
+    Attributes:
+        columns: the columns of the rows.
+    """
+
+    columns: ClassVar[Sequence[str]]
+
+    def rows(self, rows: pa.RecordBatch) -> None:
+        """Take rows."""
+
+    def batches(self, batches: pa.RecordBatch) -> None:
+        """Take the headers of batches, as `_native.scan` returns them."""
+
+
+def findings(segment: Segment, *, is_clean: bool, contents: Contents | None = None) -> Iterator[Finding]:
     """Check a whole segment and yield its defects in file order.
 
     Args:
         segment: a segment of a freshly listed log.
         is_clean: whether the log directory was shut down cleanly. A broker then truncates nothing.
+        contents: takes what is sound.
 
     >>> from brokerless.log.log import Log
     >>> [finding for segment in Log(SAMPLE).segments for finding in findings(segment, is_clean=True)]
@@ -48,13 +68,7 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
             is_clean=is_clean,
             limit_offset=_limit_offset(segment) if segment.is_last else None,
         )
-        # Only the decoder sees the first offset of a wrapper.
-        decoder = _native.Decoder(_COLUMNS, order=(segment.base_offset, NO_END))
-        for part in rows_and_findings(found, file, segment.path, decoder):
-            if isinstance(part, Finding):
-                yield part
-            else:
-                yield from _of_records(part, segment.path)
+        yield from _of_runs(segment, file, found, contents)
     # A cleaner may have merged the lost segment into this one, or this one may have grown: then the offsets are here.
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
@@ -66,6 +80,25 @@ def findings(segment: Segment, *, is_clean: bool) -> Iterator[Finding]:
     # If damage hides the end of the log, nothing more is known to be missing.
     if segment.is_last and not any(isinstance(part, Finding) and part.end_offset is None for part in found.parts):
         yield from _around(segment)
+
+
+def _of_runs(segment: Segment, file: File, found: Survey, contents: Contents | None) -> Iterator[Finding]:
+    """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents."""
+    columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
+    # Only the decoder sees the first offset of a wrapper.
+    decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
+    for part in rows_and_findings(found, file, segment.path, decoder):
+        if isinstance(part, Finding):
+            yield part
+            continue
+        yield from _of_records(part, segment.path)
+        if contents is not None:
+            contents.rows(part)
+    runs = [part for part in found.parts if isinstance(part, Run)]
+    if contents is not None:
+        for run in runs:
+            for batches, _ in whole_batches(file, run.position, run.end_position):
+                contents.batches(batches)
 
 
 def _limit_offset(segment: Segment) -> int | None:

@@ -42,7 +42,9 @@ FACTS = {
 """The statistics, each with the function that combines two values. `bytes` counts whole batches, as stored."""
 
 _MS_PER_HOUR = 3_600_000
-_COLUMNS = ("key", "value", "headers", "timestamp", "magic", "compression")
+COLUMNS = ("key", "value", "headers", "timestamp", "magic", "compression")
+"""The columns of the rows that `of_records` adds up."""
+
 # Adding up has a high cost per call and a low cost per row.
 _WINDOW, _ROWS = 8 << 20, 1 << 19
 # Partial sums are combined after this many.
@@ -105,23 +107,24 @@ def _filled(name: str, column: Any) -> Any:  # noqa: ANN401 - an array
 
 def _partial(segment: Segment) -> Iterator[pa.Table]:
     """Yield the sums of groups of batches and of their records, in file order."""
-    decoder = _native.Decoder(_COLUMNS, max_rows=_ROWS, max_bytes=2 * _WINDOW)
+    decoder = _native.Decoder(COLUMNS, max_rows=_ROWS, max_bytes=2 * _WINDOW)
     with segment.open() as file, located(segment.path):
         end = segment.extent(file).end_position
         window = Window(file, 0, end, _WINDOW)
         while window.position < end:
             rows, consumed = decoder.decode(window.data, window.position)
             if rows is not None:
-                yield _of_records(rows)
+                yield of_records(rows)
             if consumed:
                 batches, _ = _native.scan(window.data[:consumed], window.position)
-                yield _of_batches(batches)
+                yield of_batches(batches)
                 window.advance(consumed)
             elif rows is None and not window.fill(decoder.needed):
                 raise cut_batch(window.position, end)
 
 
-def _of_records(rows: pa.RecordBatch) -> pa.Table:
+def of_records(rows: pa.RecordBatch) -> pa.Table:
+    """Return the sums of rows with the columns `COLUMNS`."""
     key: Any = rows["key"]
     value: Any = rows["value"]
     timestamps = _known(rows["timestamp"].cast(pa.int64()))
@@ -142,7 +145,8 @@ def _of_records(rows: pa.RecordBatch) -> pa.Table:
     )
 
 
-def _of_batches(batches: pa.RecordBatch) -> pa.Table:
+def of_batches(batches: pa.RecordBatch) -> pa.Table:
+    """Return the sums of batches, given as `_native.scan` returns their headers."""
     is_control = batches["is_control"]
     return _sums(
         {

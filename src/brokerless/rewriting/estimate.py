@@ -1,27 +1,28 @@
-"""The space that logs take, and would take in other message formats and codecs, measured on samples."""
+"""The space that logs take, and would take in other message formats, codecs and batch sizes, measured on samples."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from brokerless import _native
-from brokerless.errors import located
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io.file_window import MAX_BATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from brokerless.log.log import Log
+    from brokerless.io.storage import File
     from brokerless.log.segment import Segment
 
-# About how many bytes are read, and in how many stretches of each segment: the content of a log changes over time.
-_SAMPLE = 16 << 20
-_STRETCHES = 8
-_SMALLEST = 1 << 16
+# How many bytes are read, and in how many stretches: the content of logs changes over time and from log to log.
+SAMPLE = 16 << 20
+_STRETCHES = 32
 # Memory holds all thirteen forms of a batch at once.
 _MAX_BATCH = 32 << 20
+# The producer's default, and what people set it to.
+_BATCH_SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,21 @@ class FormatEstimate:
     metadata_per_record: float
 
 
+@dataclass(frozen=True)
+class BatchEstimate:
+    """The space that records take in format 2 where a producer fills its batches.
+
+    Attributes:
+        batch_size: the producer's `batch.size`, in bytes. It bounds the compressed size, as the producer estimates it.
+        compression: the codec.
+        bytes_per_record: the size of the batches.
+    """
+
+    batch_size: int
+    compression: str
+    bytes_per_record: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpaceReport:
     """The space that samples of logs take in each form.
@@ -49,19 +65,21 @@ class SpaceReport:
     Attributes:
         sampled_records: the number of records in the samples.
         sampled_bytes: the bytes that they take now.
-        forms: each message format with each codec that it supports.
+        forms: each message format with each codec that it supports, in batches of the same records as now.
+        batches: each codec with some batch sizes.
     """
 
     sampled_records: int
     sampled_bytes: int
     forms: tuple[FormatEstimate, ...]
+    batches: tuple[BatchEstimate, ...]
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """Return the report as a table: a line for each codec, with bytes and metadata bytes per record."""
+        """Return the report as two tables with a line for each codec: in each format, and in batches of other sizes."""
         if not self.forms:
             return ["no records"]
         now = self.sampled_bytes / self.sampled_records
@@ -72,23 +90,48 @@ class SpaceReport:
             cells = [by_form.get((magic, codec)) for magic in range(3)]
             texts = [f"{form.bytes_per_record:9.1f} {form.metadata_per_record:8.1f}" if form else "" for form in cells]
             lines.append(f"{codec:8}" + "".join(f"{text:>18}" for text in texts))
+        filled = {(batch.batch_size, batch.compression): batch.bytes_per_record for batch in self.batches}
+        lines.append("bytes per record in v2, in batches filled up to this batch.size:")
+        lines.append(f"{'':8}" + "".join(f"{f'{size >> 10} KiB':>10}" for size in _BATCH_SIZES))
+        lines += [
+            f"{codec:8}" + "".join(f"{filled[size, codec]:10.1f}" for size in _BATCH_SIZES) for codec in _native.CODECS
+        ]
         return lines
 
 
-def estimate(logs: Iterable[Log]) -> SpaceReport:
-    """Measure samples of logs in every message format and codec. Nothing is changed.
+def estimate(
+    segments: Iterable[Segment], *, sample: int = SAMPLE, on_corrupt: Literal["raise", "skip"] = "raise"
+) -> SpaceReport:
+    """Measure samples of segments in every message format and codec, and in batches of several sizes.
+
+    Nothing is changed.
 
     Args:
-        logs: the logs; each counts by its size.
+        segments: the segments; each counts by its size.
+        sample: about how many bytes to read.
+        on_corrupt: "raise", or "skip" to leave out the rest of a damaged sample.
 
     Raises:
-        CorruptRecordError: a sample is damaged.
+        CorruptRecordError: a sample is damaged, with `on_corrupt="raise"`.
+
+    >>> from brokerless.log.log import Log
+    >>> found = estimate(Log(SAMPLE).segments)
+    >>> found.sampled_records, len(found.forms), len(found.batches)
+    (150, 13, 20)
     """
-    measure = _native.SpaceEstimate(max_batch_bytes=_MAX_BATCH)
-    segments = [segment for log in logs for segment in log.segments]
-    sizes = [segment.extent().end_position for segment in segments]
-    shares = [size * _SAMPLE // max(sum(sizes), 1) for size in sizes]
-    sampled = sum(map(partial(_sample, measure), segments, shares))
+    measure = _native.SpaceEstimate(max_batch_bytes=_MAX_BATCH, batch_sizes=_BATCH_SIZES)
+    sampled = 0
+    for segment, stretches in _places(list(segments), sample):
+        with segment.open() as file, located(segment.path):
+            for position, end in _stretches(segment, file, stretches):
+                try:
+                    sampled += _measure(measure, file, position, end)
+                except (CorruptRecordError, UnsupportedFormatError) as error:
+                    if on_corrupt == "raise":
+                        raise
+                    # What comes before it in the sample was measured.
+                    sampled += max(0, (error.position or position) - position)
+                    measure.finish()
     records = measure.records
     forms = []
     for magic in range(3):
@@ -97,25 +140,47 @@ def estimate(logs: Iterable[Log]) -> SpaceReport:
             if space is not None and records:
                 size, content = space
                 forms.append(FormatEstimate(magic, codec, size / records, (size - content) / records))
-    return SpaceReport(sampled_records=records, sampled_bytes=sampled, forms=tuple(forms))
+    batches = [
+        BatchEstimate(batch_size, codec, (measure.filled(codec, batch_size) or 0) / records)
+        for batch_size in _BATCH_SIZES
+        for codec in _native.CODECS
+        if records
+    ]
+    return SpaceReport(sampled_records=records, sampled_bytes=sampled, forms=tuple(forms), batches=tuple(batches))
 
 
-def _sample(measure: _native.SpaceEstimate, segment: Segment, wanted: int) -> int:
-    """Measure stretches of a segment with about `wanted` bytes in all, and return the number of bytes measured."""
-    extent = segment.extent()
-    length = max(wanted // _STRETCHES, _SMALLEST)
-    sampled = end = 0
-    with segment.open() as file, located(segment.path):
-        for stretch in range(_STRETCHES):
-            offset = segment.base_offset + (extent.next_offset - segment.base_offset) * stretch // _STRETCHES
-            position = max(end, segment.position_before(file, offset) if stretch else 0)
-            if position >= extent.end_position or sampled >= max(wanted, _SMALLEST):
-                break
-            data = file.read(position, min(length, extent.end_position - position))
-            consumed = measure.feed(data, position)
-            if not consumed and measure.needed <= MAX_BATCH:
-                consumed = measure.feed(file.read(position, measure.needed), position)
-            measure.finish()
-            sampled += consumed
-            end = position + consumed
-    return sampled
+def _places(segments: Sequence[Segment], sample: int) -> Iterator[tuple[Segment, list[tuple[float, int]]]]:
+    """Yield segments with the stretches to read: where each begins, as a share of the segment, and how long it is."""
+    sizes = [segment.size for segment in segments]
+    total = sum(sizes)
+    if total <= sample:
+        yield from ((segment, [(0.0, size)]) for segment, size in zip(segments, sizes, strict=True))
+        return
+    starts = [total * stretch // _STRETCHES for stretch in range(_STRETCHES)]
+    position = 0
+    for segment, size in zip(segments, sizes, strict=True):
+        here = starts[bisect_left(starts, position) : bisect_left(starts, position + size)]
+        if here:
+            yield segment, [((start - position) / size, sample // _STRETCHES) for start in here]
+        position += size
+
+
+def _stretches(segment: Segment, file: File, wanted: Iterable[tuple[float, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the positions between which to read. Each stretch begins with a batch, and none overlaps another."""
+    extent = segment.extent(file)
+    end = 0
+    for share, length in wanted:
+        offset = segment.base_offset + int((extent.next_offset - segment.base_offset) * share)
+        position = max(end, segment.position_before(file, offset) if share else 0)
+        end = min(position + length, extent.end_position)
+        if position < end:
+            yield position, end
+
+
+def _measure(measure: _native.SpaceEstimate, file: File, position: int, end: int) -> int:
+    """Measure the batches that begin in a stretch, but for one that its end cuts. Return the number of bytes."""
+    consumed = measure.feed(file.read(position, end - position), position)
+    if not consumed and measure.needed <= MAX_BATCH:
+        consumed = measure.feed(file.read(position, measure.needed), position)
+    measure.finish()
+    return consumed

@@ -1,6 +1,7 @@
-//! Estimates the size of records in each message format and codec, from some of them.
+//! Estimates the size of records in each message format, codec and batch size, from some of them.
 //!
-//! Every batch is built in every form. A form's metadata is its size without keys, values and (in magic 2) headers,
+//! Every batch is built in every form. The records of all batches also fill batches of other sizes, as a producer with
+//! that `batch.size` would that has enough to send. A form's metadata is its size without keys, values and (in magic 2) headers,
 //! which are also compressed by themselves. So it shows what the format adds, even where a codec compresses most of
 //! that.
 
@@ -25,12 +26,52 @@ pub struct Space {
     pub content: u64,
 }
 
+/// Batches of magic 2 that are filled up to a size, whatever batches the records come from.
+#[derive(Debug)]
+struct Filled {
+    batch_size: usize,
+    codec: Codec,
+    builder: BatchBuilder,
+    is_open: bool,
+    bytes: u64,
+}
+
+impl Filled {
+    fn append(&mut self, record: &NewRecord<'_>, built: &mut Vec<u8>) -> Result<()> {
+        if self.is_open && self.builder.append_within(record, self.batch_size)? {
+            return Ok(());
+        }
+        self.close(built)?;
+        self.builder.begin(BatchOptions {
+            magic: 2,
+            codec: self.codec,
+            timestamp_type: TimestampType::CreateTime,
+            base_offset: record.offset,
+            ..BatchOptions::default()
+        })?;
+        self.is_open = true;
+        self.builder.append(record)
+    }
+
+    fn close(&mut self, built: &mut Vec<u8>) -> Result<()> {
+        if self.is_open {
+            self.is_open = false;
+            built.clear();
+            self.builder.finish(built)?;
+            self.bytes += built.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 /// Measures records, in memory that is reused.
 #[derive(Debug)]
 pub struct SpaceEstimate {
     decompressor: Decompressor,
     compressor: Compressor,
     builders: Vec<(i8, Codec, BatchBuilder)>,
+    filled: Vec<Filled>,
+    built: Vec<u8>,
     /// Keys and values of the current batch, without and with headers.
     contents: [Vec<u8>; 2],
     spaces: [[Space; FORMS.1]; FORMS.0],
@@ -43,8 +84,8 @@ pub struct SpaceEstimate {
 }
 
 impl SpaceEstimate {
-    /// `max_batch_bytes` caps the decompressed size of one batch.
-    pub fn new(max_batch_bytes: usize) -> Self {
+    /// `max_batch_bytes` caps the decompressed size of one batch; `batch_sizes` are the `batch.size`s to measure.
+    pub fn new(max_batch_bytes: usize, batch_sizes: &[usize]) -> Self {
         let forms = (0..=2).flat_map(|magic| (0..5).map(move |id| (magic, id)));
         let codecs = forms.filter_map(|(magic, id)| {
             let compression = Compression::from_id(id)?;
@@ -55,10 +96,24 @@ impl SpaceEstimate {
             let is_known = magic == 2 || compression != Compression::Zstd;
             is_known.then(|| (magic, codec, BatchBuilder::new()))
         });
+        let filled = batch_sizes.iter().flat_map(|&batch_size| {
+            Compression::ALL.map(|compression| Filled {
+                batch_size,
+                codec: Codec {
+                    compression,
+                    level: None,
+                },
+                builder: BatchBuilder::new(),
+                is_open: false,
+                bytes: 0,
+            })
+        });
         Self {
             decompressor: Decompressor::new(max_batch_bytes),
             compressor: Compressor::new(),
             builders: codecs.collect(),
+            filled: filled.collect(),
+            built: Vec::new(),
             contents: Default::default(),
             spaces: Default::default(),
             records: 0,
@@ -82,6 +137,19 @@ impl SpaceEstimate {
         by_codec.get(compression as usize).copied()
     }
 
+    /// Returns the size in batches of magic 2 with a `batch.size`; None if it is not measured.
+    pub fn filled(&mut self, compression: Compression, batch_size: usize) -> Result<Option<u64>> {
+        let Self { filled, built, .. } = self;
+        let is_wanted = |filled: &&mut Filled| {
+            filled.batch_size == batch_size && filled.codec.compression == compression
+        };
+        let Some(found) = filled.iter_mut().find(is_wanted) else {
+            return Ok(None);
+        };
+        found.close(built)?;
+        Ok(Some(found.bytes))
+    }
+
     /// Measures the whole entries that `bytes`, at `position` of a segment, start with; returns how many bytes they
     /// are.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
@@ -98,10 +166,10 @@ impl SpaceEstimate {
         }
         self.is_open = false;
         self.open_bytes = 0;
-        let mut built = Vec::new();
+        let built = &mut self.built;
         for (magic, codec, builder) in &mut self.builders {
             built.clear();
-            builder.finish(&mut built)?;
+            builder.finish(built)?;
             let [bare, with_headers] = &self.contents;
             let content = if *magic == 2 { with_headers } else { bare };
             let content = match codec.compression {
@@ -132,6 +200,8 @@ impl SpaceEstimate {
         let Self {
             decompressor,
             builders,
+            filled,
+            built,
             contents,
             records,
             is_open,
@@ -139,6 +209,15 @@ impl SpaceEstimate {
         } = self;
         transcode::for_each(header, entry, decompressor, true, |record| {
             append_in_all_forms(&record, builders, *is_open)?;
+            // The samples are of several places: offsets of their own keep any distance out of the sizes.
+            let in_row = NewRecord {
+                offset: *records as i64,
+                timestamp: record.timestamp.max(-1),
+                ..record
+            };
+            filled
+                .iter_mut()
+                .try_for_each(|filled| filled.append(&in_row, built))?;
             append_content(&record, contents)?;
             *is_open = true;
             *records += 1;

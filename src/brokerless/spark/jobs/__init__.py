@@ -2,6 +2,7 @@
 
 Modules:
     check.py, profile.py       the jobs that only read
+    report.py                  the page of `brokerless.report`
     reading.py                 the options and logs that they share
     rewrite.py, pool.py        compact and convert; calls made by Spark's tasks
     running.py                 one call per task, results collected in order

@@ -1,0 +1,66 @@
+"""`brokerless report`: log directories as one page of HTML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.options import Progress, existing_path
+
+if TYPE_CHECKING:
+    from brokerless.reporting.report import Report
+
+output = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    required=True,
+    help="Write the page to this file, which appears when it is finished; - for stdout.",
+)
+"""The option that a report needs."""
+
+
+@click.command(short_help="What is there, as one page of HTML.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@output
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
+def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
+    """Read log directories whole, and write what they hold as one page of HTML that opens offline.
+
+    The page shows topics with their sizes, formats and codecs; records and bytes by time; batch sizes, and what other
+    codecs and batch sizes would take; distinct keys, and what a compaction would drop; producers; consumer groups with
+    their lag over time; open and hanging transactions; and the findings of a check of every batch and record. Nothing
+    is changed. It needs `pip install 'brokerless[report]'`.
+
+    Exit 1 if the check found damage, or damage hides something.
+
+    \b
+    brokerless report /var/lib/kafka/data --output report.html
+    brokerless report disk1 disk2 --topic orders --output orders.html
+    """
+    from brokerless.reporting.report import report as of_logs
+
+    with Progress(prints=output == "-") as show:
+        found = of_logs(*paths, topics=topics or None, progress=lambda *step: show(progress_line(*step)))
+    write(found, output)
+
+
+def progress_line(what: str, done: int, total: int) -> str:
+    """Return the line that shows how far a step is."""
+    return f"{what}: {done:,} of {total:,}"
+
+
+def write(found: Report, output: str) -> None:
+    """Write a page, and end with the exit code of damage if the report has any."""
+    from brokerless.cli.output import whole_file
+
+    with whole_file("/dev/stdout" if output == "-" else output) as file:
+        file.write(found.html.encode())
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    damage = sum(row["findings"] for row in found.tables["kinds"].to_pylist() if row["kind"] != "tail")
+    if damage:
+        click.echo(f"the check has {damage:,} findings: see the page, or `brokerless spark check`", err=True)
+    if damage or found.notes:
+        raise SystemExit(DAMAGE)

@@ -1,0 +1,36 @@
+"""`brokerless spark report`: the page of `brokerless report`, computed by Spark tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.options import existing_path
+from brokerless.cli.report import output, write
+from brokerless.cli.spark.session import on_spark, task_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command(short_help="What is there, as one page of HTML.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@output
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
+@on_spark
+def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
+    """Read log directories whole with Spark, and write what they hold as one page of HTML that opens offline.
+
+    The page is that of `brokerless report`, with the same numbers. Nothing is changed.
+
+    Exit 1 if the check found damage, or damage hides something.
+
+    \b
+    brokerless spark report /kafka/data1 /kafka/data2 --output report.html
+    """
+    from brokerless.spark import report as job
+
+    with task_progress(spark, "report"):
+        found = job(spark, *paths, topics=topics)
+    write(found, output)

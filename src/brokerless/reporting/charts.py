@@ -1,0 +1,150 @@
+"""Charts as SVG inside a page. Colours are variables of the page's style sheet, so that they follow light and dark.
+
+Names of topics and groups are in the page's legends, not in the charts: Matplotlib would read `$` as mathematics, and
+omit a label that begins with an underscore.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib import dates
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+COLOURS = 8
+"""The number of series that a chart can tell apart."""
+
+# Colours that nothing else has, for what the style sheet colours: the series, then text and lines.
+_SERIES = [f"#0101{number:02x}" for number in range(COLOURS)]
+_TEXT, _GRID = "#010201", "#010202"
+_VARIABLES = {colour: f"var(--series-{number})" for number, colour in enumerate(_SERIES)}
+_VARIABLES |= {_TEXT: "var(--muted)", _GRID: "var(--line)"}
+_SIZE = (7.2, 2.6)
+# Matplotlib counts days from 1970.
+_MS_PER_DAY = 86_400_000
+_HOUR = 1 / 24
+_STYLE: Any = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "brokerless",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.color": _TEXT,
+    "axes.labelcolor": _TEXT,
+    "axes.edgecolor": _GRID,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": _GRID,
+    "ytick.color": _GRID,
+    "xtick.labelcolor": _TEXT,
+    "ytick.labelcolor": _TEXT,
+}
+
+
+class Unit(NamedTuple):
+    """What an axis counts: `base` to the power of 0, 1, 2, ... has the names of `names`."""
+
+    base: int
+    names: Sequence[str]
+
+
+BYTES = Unit(1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+RECORDS = Unit(1000, ("", "k", "M", "G"))
+
+
+class Series(NamedTuple):
+    """One series: `values[i]` belongs to the i-th place of the axis; `colour` counts from 0."""
+
+    values: Sequence[float]
+    colour: int
+
+
+def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence[Series], unit: Unit) -> str:
+    """Return stacked bars, from `times` in ms on, each `width` ms wide."""
+    figure, axes = _figure()
+    starts = [time / _MS_PER_DAY for time in times]
+    days = width / _MS_PER_DAY
+    below = [0.0] * len(times)
+    for one in series:
+        axes.bar(starts, one.values, days, bottom=below, align="edge", color=_SERIES[one.colour], linewidth=0)
+        below = [low + value for low, value in zip(below, one.values, strict=True)]
+    _time_axis(axes)
+    return _svg(name, figure, axes, unit)
+
+
+def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], unit: Unit) -> str:
+    """Return lines that keep their value up to the next time; each series has its own times in ms."""
+    figure, axes = _figure()
+    for times, one in series:
+        places = [time / _MS_PER_DAY for time in times]
+        # One point alone has no line.
+        marker = "o" if len(places) == 1 else None
+        axes.plot(places, one.values, color=_SERIES[one.colour], linewidth=1.8, drawstyle="steps-post", marker=marker)
+    axes.set_ylim(bottom=0)
+    first, last = axes.get_xlim()
+    if len({time for times, _ in series for time in times}) == 1:
+        middle = (first + last) / 2
+        axes.set_xlim(middle - _HOUR, middle + _HOUR)
+    _time_axis(axes)
+    return _svg(name, figure, axes, unit)
+
+
+def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit) -> str:
+    """Return groups of bars with a label below each group."""
+    figure, axes = _figure()
+    width = 0.8 / max(len(series), 1)
+    for number, one in enumerate(series):
+        places = [place - 0.4 + width * number for place in range(len(labels))]
+        axes.bar(places, one.values, width * 0.92, align="edge", color=_SERIES[one.colour], linewidth=0)
+    axes.set_xticks(range(len(labels)), labels)
+    return _svg(name, figure, axes, unit)
+
+
+def _figure() -> tuple[Figure, Axes]:
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        return figure, figure.add_subplot()
+
+
+def _time_axis(axes: Axes) -> None:
+    library: Any = dates
+    locator = library.AutoDateLocator(tz=UTC, maxticks=8)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(library.ConciseDateFormatter(locator, tz=UTC))
+
+
+def _svg(name: str, figure: Figure, axes: Axes, unit: Unit) -> str:
+    """Return a figure as an element of a page, whose ids begin with `name`."""
+    highest = axes.get_ylim()[1]
+    power = sum(highest >= unit.base**power for power in range(1, len(unit.names)))
+    scale, suffix = unit.base**power, unit.names[power]
+    # Ticks are round in the unit that they show.
+    ticks = MaxNLocator(5, min_n_ticks=3).tick_values(0, highest / scale)
+    axes.set_yticks([tick * scale for tick in ticks], [f"{tick:g} {suffix}".rstrip() for tick in ticks])
+    axes.tick_params(length=0)
+    text = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' id="', f' id="{name}-', svg)
+    svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", svg)
+    # The page gives it its width.
+    svg = re.sub(r'^<svg ([^>]*?)width="[^"]*"', r"<svg \1", svg, count=1)
+    svg = re.sub(r'^<svg ([^>]*?)height="[^"]*"', r'<svg \1aria-hidden="true"', svg, count=1)
+    return re.sub(r"#0101[0-9a-f]{2}|#01020[12]", lambda colour: _VARIABLES[colour[0]], svg)

@@ -1,0 +1,107 @@
+"""The lag of groups over time: in each interval, the sum over partitions of the highest lag at a commit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless.state.schema import TIME, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SCHEMA = schema(group=pa.string(), time=TIME, lag=pa.int64())
+COLUMNS = ("group", "topic", "partition", "time", "lag")
+"""Of the rows that `Lags` takes: `lag` at `time`, in ms."""
+
+_EMPTY = schema(
+    group=pa.string(), topic=pa.string(), partition=pa.int32(), time=pa.int64(), lag=pa.int64()
+).empty_table()
+_GROUPED = ["group", "topic", "partition", "time"]
+_MOST_INTERVALS = 200
+# Above this, intervals become longer.
+_MOST_ROWS = 1 << 20
+_WAITING = 64
+_MINUTE = 60_000
+
+
+class LagOverTime:
+    """Adds up commits in bounded memory: the more there are, the longer the intervals.
+
+    Args:
+        width: the shortest interval, in ms.
+    """
+
+    def __init__(self, width: int = _MINUTE) -> None:
+        self._width = width
+        self._waiting: list[pa.Table] = []
+
+    def push(self, commits: pa.RecordBatch) -> None:
+        """Take commits: a batch with the columns of `brokerless.commits`. Those with no known lag do not count."""
+        known: Any = pc.and_(pc.is_valid(commits["lag_then"]), pc.is_valid(commits["commit_time"]))
+        kept = commits.filter(known)
+        times: Any = kept["commit_time"].cast(pa.int64())
+        columns = [kept["group"], kept["topic"], kept["partition"], times, kept["lag_then"]]
+        self.add(pa.table(columns, list(COLUMNS)))
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows with the columns `COLUMNS`."""
+        self._waiting.append(self._highest(rows))
+        if len(self._waiting) > _WAITING:
+            self._combine()
+
+    def rows(self) -> pa.Table:
+        """Return what was added up, with the columns `COLUMNS`: the highest lag of a partition in each interval."""
+        self._combine()
+        return self._waiting[0] if self._waiting else _EMPTY
+
+    def finish(self) -> pa.Table:
+        """Return a row with `group time lag` for each interval in which a group committed; `time` is its start."""
+        rows = self.rows()
+        if not rows.num_rows:
+            return SCHEMA.empty_table()
+        ends: Any = pc.min_max(rows["time"]).as_py()
+        while (ends["max"] - ends["min"]) // self._width > _MOST_INTERVALS:
+            self._width *= 2
+        rows = self._highest(rows).sort_by([("group", "ascending"), ("time", "ascending")])
+        return _summed(rows)
+
+    def _combine(self) -> None:
+        if not self._waiting:
+            return
+        rows = self._highest(pa.concat_tables(self._waiting))
+        while rows.num_rows > _MOST_ROWS and self._width < 1 << 60:
+            self._width *= 2
+            rows = self._highest(rows)
+        self._waiting = [rows]
+
+    def _highest(self, rows: pa.Table) -> pa.Table:
+        width = pa.scalar(self._width, pa.int64())
+        start: Any = pc.multiply(pc.divide(rows["time"], width), width)
+        rows = rows.set_column(rows.schema.get_field_index("time"), "time", start)
+        grouped = rows.group_by(_GROUPED).aggregate([("lag", "max")])
+        return pa.table([*(grouped[name] for name in _GROUPED), grouped["lag_max"]], list(COLUMNS))
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    """Return the sum over partitions at each time. A partition keeps its lag until the group's next commit for it."""
+    lags: defaultdict[str, dict[tuple[str, int], int]] = defaultdict(dict)
+    totals: dict[tuple[str, int], int] = {}
+    total: defaultdict[str, int] = defaultdict(int)
+    for batch in rows.to_batches():
+        for group, topic, partition, time, lag in zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True):
+            place = (topic, partition)
+            total[group] += lag - lags[group].get(place, 0)
+            lags[group][place] = lag
+            totals[group, time] = total[group]
+    columns: list[Iterable[Any]] = [
+        [group for group, _ in totals],
+        [time for _, time in totals],
+        list(totals.values()),
+    ]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )

@@ -1,0 +1,63 @@
+"""The page of a report: its numbers as HTML that needs nothing else, neither files nor a network.
+
+Names, keys and messages are foreign text. The template escapes all of it, characters that would not show are written
+out, and the page allows no script but its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import jinja2
+from markupsafe import Markup
+
+from brokerless.reporting.sections import sections, tiles
+from brokerless.reporting.texts import moment, shown
+
+if TYPE_CHECKING:
+    from brokerless.reporting.tables import Numbers
+
+
+def page(numbers: Numbers, created: int) -> str:
+    """Return the page of a report.
+
+    Args:
+        numbers: what it shows.
+        created: the time that it names, in ms.
+    """
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    script = _resource("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    found = [section for section in sections(numbers) if section.charts or any(table.rows for table in section.tables)]
+    clusters = ", ".join(numbers.cluster_ids)
+    return environment.from_string(_resource("page.html")).render(
+        title=f"Kafka cluster {shown(clusters)}" if clusters else "Kafka logs",
+        paths=[shown(path) for path in numbers.paths],
+        created=moment(created),
+        version=version("brokerless"),
+        style=_markup("page.css"),
+        script=_markup("page.js"),
+        script_hash=f"sha256-{digest}",
+        tiles=tiles(numbers),
+        notes=[shown(note) for note in numbers.notes],
+        sections=found,
+        with_code=_with_code,
+    )
+
+
+def _resource(name: str) -> str:
+    return files("brokerless.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _markup(name: str) -> Markup:
+    return Markup(_resource(name))  # noqa: S704 - a file of this package
+
+
+def _with_code(text: str) -> Markup:
+    """Return a paragraph of this page with what stands between backticks as code."""
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))

@@ -1,0 +1,126 @@
+"""`report`: the numbers of log directories as one page of HTML."""
+
+from __future__ import annotations
+
+import html
+import os
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeVar
+
+from brokerless.io.clock import now_ms
+from brokerless.reporting.tables import compute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from brokerless.reporting.tables import Numbers
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Report:
+    """The numbers of log directories. In a notebook it shows as its page.
+
+    Its tables are:
+
+    - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments; `batches` to
+      `compacted_records` are of one replica of each partition. `distinct_keys` is an estimate, and so is
+      `compacted_records`, the records that a compaction of all segments would leave.
+    - `hours`: the records of each hour, and the bytes of its batches. `hour` counts from 1970, and is null without a
+      timestamp.
+    - `forms`: batches, bytes and records by message format and codec.
+    - `batch_sizes`: batches by size; `size` is the power of two at or below it.
+    - `space`: bytes per record in format 2 with each codec. `batch_size` is a producer's `batch.size` that fills its
+      batches; null: batches of the same records as now.
+    - `producers`: the producers that snapshots and logs still have, by topic.
+    - `groups`: with the sum of the lags of their latest commits, and the number of commits that went back.
+    - `lags`: the lag of a group in each interval in which it committed.
+    - `transactions`: those that are open or hang, as `brokerless.transactions` returns them.
+    - `findings`, `kinds`: the first findings of a check, and the number of all.
+
+    Attributes:
+        tables: the numbers as Arrow tables, by name.
+        notes: what is not known, and why.
+        html: the page. It needs no other file and no network.
+    """
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.tables: dict[str, pa.Table] = numbers.tables
+        self.notes: list[str] = numbers.notes
+        from brokerless.reporting.page import page  # noqa: PLC0415 - needs the extra
+
+        self.html: str = page(numbers, now_ms())
+        self._paths = numbers.paths
+
+    def __repr__(self) -> str:
+        return f"<Report of {', '.join(map(repr, self._paths))}>"
+
+    def _repr_html_(self) -> str:
+        # A frame of its own: the page's styles and script stay in it.
+        page = html.escape(self.html)
+        return (
+            f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="width: 100%; height: 800px; border: 0"></iframe>'
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.html)
+
+
+def report(
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
+) -> Report:
+    """Read log directories whole, and return what they hold as one page and as tables.
+
+    It shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and what other codecs and batch
+    sizes would take; distinct keys, and what a compaction would drop; producers; groups with their lag over time; open
+    and hanging transactions; and the findings of a check of every batch and record. Nothing is changed.
+
+    It needs Jinja and Matplotlib: `pip install 'brokerless[report]'`.
+
+    Args:
+        paths: log directories, or partition directories.
+        topics: only these topics, and what groups, producers and transactions have to do with them; None: all.
+        progress: called with the name of a step, the number of its calls that are done, and that of all its calls.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory, or a topic does not exist.
+        ModuleNotFoundError: Jinja or Matplotlib is not installed.
+
+    >>> import brokerless as bl
+    >>> found = bl.report(SAMPLE_DIR)
+    >>> found.tables["topics"].select(["topic", "records"]).to_pylist()
+    [{'topic': 'upgraded-compact', 'records': 363}]
+    """
+
+    def run(what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:
+        found = []
+        progress(what, 0, len(arguments))
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            for result in threads.map(call, arguments):
+                found.append(result)
+                progress(what, len(found), len(arguments))
+        return found
+
+    check_installed()
+    return Report(compute(tuple(os.fspath(path) for path in paths), topics, run))
+
+
+def check_installed() -> None:
+    """Refuse to begin without the libraries that make the page.
+
+    Raises:
+        ModuleNotFoundError: one of them is missing.
+    """
+    for name in ("jinja2", "matplotlib"):
+        if find_spec(name) is None:
+            message = f"a report needs {name}: pip install 'brokerless[report]'"
+            raise ModuleNotFoundError(message, name=name)

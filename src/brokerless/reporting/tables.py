@@ -1,0 +1,420 @@
+"""The numbers of a report, as tables. They are the same whether threads of this process or Spark tasks compute them."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.arguments import check_several
+from brokerless.errors import BrokerlessError
+from brokerless.io.chunking import in_shares
+from brokerless.log.log import Log
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.reporting import contents
+from brokerless.reporting.coordinators import coordinated
+from brokerless.reporting.lag_over_time import SCHEMA as LAGS
+from brokerless.reporting.lag_over_time import LagOverTime
+from brokerless.rewriting.estimate import estimate
+from brokerless.state.cluster import cluster
+from brokerless.state.internal_topic import OFFSETS_TOPIC, logs_of
+from brokerless.state.offset_commits import SCHEMA as COMMITS
+from brokerless.state.offset_commits import Lags
+from brokerless.state.producers import producers_of
+from brokerless.state.schema import TIME, schema
+from brokerless.state.topic_names import TopicNames
+from brokerless.state.transactions import SCHEMA as TRANSACTIONS
+from brokerless.state.transactions import transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from brokerless.log.segment import Segment
+    from brokerless.reporting.coordinators import Coordinated
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_MS_PER_HOUR = 3_600_000
+# The topics whose records are built in other forms, the largest first, and how many bytes of each.
+_MOST_MEASURED = 20
+_SAMPLE = 4 << 20
+# The partitions whose producers one call reads.
+_PARTITIONS_A_CALL = 64
+
+SCHEMAS = {
+    "topics": schema(
+        topic=pa.string(),
+        partitions=pa.int64(),
+        replicas=pa.int64(),
+        segments=pa.int64(),
+        disk_bytes=pa.int64(),
+        batches=pa.int64(),
+        bytes=pa.int64(),
+        records=pa.int64(),
+        key_bytes=pa.int64(),
+        value_bytes=pa.int64(),
+        null_keys=pa.int64(),
+        tombstones=pa.int64(),
+        magics=pa.list_(pa.int32()),
+        compressions=pa.list_(pa.string()),
+        first_time=TIME,
+        last_time=TIME,
+        distinct_keys=pa.int64(),
+        cleanup_policy=pa.string(),
+        compacted_records=pa.int64(),
+    ),
+    "hours": schema(topic=pa.string(), hour=pa.int64(), records=pa.int64(), bytes=pa.int64()),
+    "forms": schema(
+        topic=pa.string(),
+        magic=pa.int32(),
+        compression=pa.string(),
+        batches=pa.int64(),
+        bytes=pa.int64(),
+        records=pa.int64(),
+    ),
+    "batch_sizes": schema(topic=pa.string(), size=pa.int64(), batches=pa.int64(), bytes=pa.int64()),
+    "space": schema(
+        topic=pa.string(),
+        batch_size=pa.int64(),
+        compression=pa.string(),
+        bytes_per_record=pa.float64(),
+        bytes_per_record_now=pa.float64(),
+        sampled_records=pa.int64(),
+    ),
+    "producers": schema(
+        topic=pa.string(),
+        producers=pa.int64(),
+        transactional=pa.int64(),
+        open_transactions=pa.int64(),
+        last_time=TIME,
+    ),
+    "groups": schema(
+        group=pa.string(),
+        type=pa.string(),
+        state=pa.string(),
+        members=pa.int64(),
+        partitions=pa.int64(),
+        lag=pa.int64(),
+        last_commit=TIME,
+        commits_back=pa.int64(),
+    ),
+    "lags": LAGS,
+    "transactions": TRANSACTIONS,
+    "findings": schema(
+        topic=pa.string(),
+        partition=pa.int64(),
+        kind=pa.string(),
+        path=pa.string(),
+        position=pa.int64(),
+        base_offset=pa.int64(),
+        next_position=pa.int64(),
+        start_offset=pa.int64(),
+        end_offset=pa.int64(),
+        reason=pa.string(),
+    ),
+    "kinds": schema(topic=pa.string(), kind=pa.string(), findings=pa.int64()),
+}
+"""The tables of a report, by name. `Report` tells what they hold."""
+
+
+class Runner(Protocol):
+    """Calls a function for each argument, somewhere, and returns the results in the same order."""
+
+    def __call__(self, what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]: ...
+
+
+@dataclass
+class Numbers:
+    """What a report shows.
+
+    Attributes:
+        paths: the paths.
+        cluster_ids: the ids in `meta.properties`.
+        nodes: the ids of the brokers.
+        tables: by the names in `SCHEMAS`.
+        notes: what is not known, and why.
+    """
+
+    paths: tuple[str, ...]
+    cluster_ids: list[str]
+    nodes: list[int]
+    tables: dict[str, pa.Table]
+    notes: list[str]
+
+
+def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -> Numbers:
+    """Compute the numbers of log directories.
+
+    Args:
+        paths: log directories or partition directories.
+        topics: only these topics, their groups and producers; None: all.
+        run: runs the calls.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory, or a topic does not exist.
+    """
+    check_several("topics", topics)
+    wanted = None if topics is None else sorted(set(topics))
+    with _noted() as notes:
+        directories = LogDirs(*paths)
+        replicas = directories.logs(wanted, all_replicas=True)
+        logs = directories.logs(wanted)
+        found = contents.merged(run("reading segments", contents.passes(replicas, logs), contents.read))
+        tables = _of_contents(found, replicas, logs, _policies(paths))
+        tables["space"] = _space(tables["topics"], logs, run)
+        tables["producers"] = _producers(logs, run)
+        tables["groups"], tables["lags"] = _groups(paths, directories, wanted, run)
+        tables["transactions"] = _transactions(paths, wanted)
+    nodes = {root.node_id for root in directories.roots if root.node_id is not None}
+    clusters = {root.cluster_id for root in directories.roots if root.cluster_id is not None}
+    return Numbers(paths, sorted(clusters), sorted(nodes), tables, [*dict.fromkeys([*found.notes, *notes])])
+
+
+@contextmanager
+def _noted() -> Iterator[list[str]]:
+    """Collect warnings as notes."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    notes += [str(one.message) for one in caught]
+
+
+def with_notes(call: Callable[[_T], _R], argument: _T) -> tuple[_R, list[str]]:
+    """Return the result of a call that runs in another process, with its warnings."""
+    with _noted() as notes:
+        result = call(argument)
+    return result, notes
+
+
+def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, SCHEMAS[name])
+
+
+def _policies(paths: tuple[str, ...]) -> dict[str, str]:
+    """Return `cleanup.policy` of the topics for which it is set; none without metadata."""
+    with suppress(ValueError, BrokerlessError):
+        rows = cluster(*paths).configs.to_pylist()
+        wanted = [row for row in rows if (row["resource_type"], row["name"]) == ("topic", "cleanup.policy")]
+        return {row["resource"]: row["value"] for row in wanted}
+    return {}
+
+
+def _of_contents(
+    found: contents.Contents, replicas: list[Log], logs: list[Log], policies: dict[str, str]
+) -> dict[str, pa.Table]:
+    rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for topic in dict.fromkeys(log.topic or "" for log in replicas):
+        of_topic = found.topics.get(topic, contents.TopicContents())
+        here = [log for log in replicas if (log.topic or "") == topic]
+        facts = _facts(of_topic.sums)
+        distinct = [contents.distinct_keys([sketch]) for sketch in of_topic.keys.values()]
+        rows["topics"].append(
+            {
+                "topic": topic or None,
+                "partitions": sum((log.topic or "") == topic for log in logs),
+                "replicas": len(here),
+                "segments": sum(len(log.segments) for log in here),
+                "disk_bytes": sum(segment.size for log in here for segment in log.segments),
+                **facts,
+                "distinct_keys": contents.distinct_keys(of_topic.keys.values()),
+                "cleanup_policy": policies.get(topic),
+                "compacted_records": min(sum(distinct), facts["records"]),
+            }
+        )
+        rows["hours"] += _grouped(topic, of_topic.sums, ["hour"], ["records", "bytes"])
+        rows["forms"] += _grouped(topic, of_topic.sums, ["magic", "compression"], ["batches", "bytes", "records"])
+        rows["batch_sizes"] += [{"topic": topic or None, **row} for row in of_topic.batch_sizes.to_pylist()]
+    rows["findings"] = found.findings
+    rows["kinds"] = [
+        {"topic": topic or None, "kind": kind, "findings": count} for (topic, kind), count in found.kinds.items()
+    ]
+    return {
+        name: _table(name, rows[name]).sort_by([(key, "ascending") for key in keys])
+        for name, keys in {
+            "topics": ["topic"],
+            "hours": ["topic", "hour"],
+            "forms": ["topic", "magic", "compression"],
+            "batch_sizes": ["topic", "size"],
+            "findings": ["topic", "partition", "path", "position"],
+            "kinds": ["topic", "kind"],
+        }.items()
+    }
+
+
+def _facts(sums: pa.Table) -> dict[str, Any]:
+    """Return the columns of `topics` that are sums over all batches and records."""
+    added = ("batches", "bytes", "records", "key_bytes", "value_bytes", "null_keys", "tombstones")
+    facts: dict[str, Any] = {name: pc.sum(sums[name]).as_py() or 0 for name in added}
+    facts["magics"] = sorted(set(sums["magic"].to_pylist()))
+    facts["compressions"] = sorted(set(sums["compression"].to_pylist()), key=_native.CODECS.index)
+    # In ms: Python has no date for some of them.
+    facts["first_time"] = pc.min(sums["first_timestamp"]).as_py()
+    facts["last_time"] = pc.max(sums["last_timestamp"]).as_py()
+    return facts
+
+
+def _grouped(topic: str, sums: pa.Table, keys: list[str], facts: list[str]) -> list[dict[str, Any]]:
+    grouped = sums.group_by(keys).aggregate([(name, "sum") for name in facts])
+    return [
+        {
+            "topic": topic or None,
+            **{name: row[name] for name in keys},
+            **{name: row[f"{name}_sum"] or 0 for name in facts},
+        }
+        for row in grouped.to_pylist()
+    ]
+
+
+def _space(topics: pa.Table, logs: list[Log], run: Runner) -> pa.Table:
+    largest = topics.sort_by([("bytes", "descending")])["topic"].to_pylist()[:_MOST_MEASURED]
+    samples = [
+        (topic, [segment for log in logs if log.topic == topic for segment in log.segments]) for topic in largest
+    ]
+    rows = list(chain.from_iterable(run("measuring codecs", samples, _space_of)))
+    return _table("space", rows).sort_by([(key, "ascending") for key in ("topic", "batch_size", "compression")])
+
+
+def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
+    topic, segments = sample
+    found = estimate(segments, sample=_SAMPLE, on_corrupt="skip")
+    if not found.sampled_records:
+        return []
+    now = {
+        "topic": topic,
+        "bytes_per_record_now": found.sampled_bytes / found.sampled_records,
+        "sampled_records": found.sampled_records,
+    }
+    forms = [(None, form.compression, form.bytes_per_record) for form in found.forms if form.magic == 2]
+    filled = [(form.batch_size, form.compression, form.bytes_per_record) for form in found.batches]
+    return [
+        {**now, "batch_size": size, "compression": codec, "bytes_per_record": per_record}
+        for size, codec, per_record in [*forms, *filled]
+    ]
+
+
+def _producers(logs: list[Log], run: Runner) -> pa.Table:
+    shares = in_shares([log.path for log in logs], lambda _: 1, _PARTITIONS_A_CALL)
+    found = run("reading producers", shares, _producers_in)
+    table = pa.concat_tables([_EMPTY_PRODUCERS, *found])
+    by_producer = table.group_by(["topic", "producer_id"]).aggregate(
+        [("coordinator_epoch", "max"), ("transaction_start_offset", "count"), ("last_time", "max")]
+    )
+    rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in by_producer.to_pylist():
+        rows[row["topic"]].append(row)
+    summed = [
+        {
+            "topic": topic,
+            "producers": len(found),
+            "transactional": sum(
+                row["coordinator_epoch_max"] is not None or row["transaction_start_offset_count"] > 0 for row in found
+            ),
+            "open_transactions": sum(row["transaction_start_offset_count"] for row in found),
+            "last_time": max((row["last_time_max"] for row in found if row["last_time_max"] is not None), default=None),
+        }
+        for topic, found in sorted(rows.items())
+    ]
+    return _table("producers", summed)
+
+
+_PRODUCERS = schema(
+    topic=pa.string(),
+    producer_id=pa.int64(),
+    coordinator_epoch=pa.int32(),
+    transaction_start_offset=pa.int64(),
+    last_time=pa.int64(),
+)
+_EMPTY_PRODUCERS = _PRODUCERS.empty_table()
+
+
+def _producers_in(paths: Sequence[str]) -> pa.Table:
+    found = [producers_of(Log(path)).select(_PRODUCERS.names) for path in paths]
+    return pa.Table.from_batches(found).cast(_PRODUCERS) if found else _EMPTY_PRODUCERS
+
+
+def _groups(
+    paths: tuple[str, ...], directories: LogDirs, topics: list[str] | None, run: Runner
+) -> tuple[pa.Table, pa.Table]:
+    places = [log.path for log in logs_of(directories, OFFSETS_TOPIC)]
+    found = run("reading groups", places, partial(_coordinated, paths))
+    over_time = LagOverTime()
+    latest = pa.concat_tables([COMMITS.empty_table(), *(one.latest for one in found)])
+    for one in found:
+        over_time.add(_of_topics(one.lags, topics))
+    latest = _of_topics(latest, topics)
+    # A hostile time may be one that Python has no date for.
+    latest = latest.set_column(latest.schema.get_field_index("commit_time"), "commit_time", _ms(latest["commit_time"]))
+    back: Counter[str] = Counter()
+    for one in found:
+        back += one.back
+    grouped = latest.group_by("group").aggregate(
+        [("partition", "count"), ("lag", "sum"), ("lag", "count"), ("commit_time", "max")]
+    )
+    committed = {row["group"]: row for row in grouped.to_pylist()}
+    rows = []
+    for group in sorted((group for one in found for group in one.groups), key=lambda group: str(group["group"])):
+        name = group["group"]
+        commits = committed.get(name)
+        if topics is not None and commits is None:
+            continue
+        rows.append(
+            {
+                **{column: group.get(column) for column in ("group", "type", "state")},
+                "members": len(group["members"]),
+                "partitions": commits["partition_count"] if commits else 0,
+                "lag": commits["lag_sum"] if commits and commits["lag_count"] else None,
+                "last_commit": commits["commit_time_max"] if commits else None,
+                "commits_back": back[name],
+            }
+        )
+    return _table("groups", rows), over_time.finish()
+
+
+def _coordinated(paths: tuple[str, ...], path: str) -> Coordinated:
+    directories = LogDirs(*paths)
+    return coordinated(Log(path), TopicNames(directories), Lags(directories, None))
+
+
+def _ms(times: Any) -> Any:  # noqa: ANN401 - arrays
+    return times.cast(pa.int64())
+
+
+def _of_topics(table: pa.Table, topics: list[str] | None) -> pa.Table:
+    if topics is None:
+        return table
+    return table.filter(pc.is_in(table["topic"], value_set=pa.array(topics, pa.string())))
+
+
+def _transactions(paths: tuple[str, ...], topics: list[str] | None) -> pa.Table:
+    """Return the transactions that are not complete: open at the coordinator or in a partition."""
+    try:
+        table = transactions(*paths)
+    except BrokerlessError as error:
+        warnings.warn(f"transactions are not known: {error}", stacklevel=2)
+        return TRANSACTIONS.empty_table()
+    lengths: Any = pc.list_value_length(table["open"])
+    is_open: Any = pc.greater(lengths, pa.scalar(0))
+    is_ongoing: Any = pc.is_in(table["state"], value_set=pa.array(["Ongoing", "PrepareCommit", "PrepareAbort"]))
+    # Nulls count as false.
+    found = table.filter(pc.or_kleene(is_open, is_ongoing))
+    if topics is None:
+        return found
+    kept = {row for name in ("open", "partitions") for row in _rows_with(found[name].combine_chunks(), topics)}
+    return found.take(pa.array(sorted(kept), pa.int64()))
+
+
+def _rows_with(places: Any, topics: list[str]) -> set[int]:  # noqa: ANN401 - a list array of structs
+    """Return the rows of which one place is of one of the topics."""
+    names = pc.struct_field(pc.list_flatten(places), "topic")
+    rows = pc.list_parent_indices(places).filter(pc.is_in(names, value_set=pa.array(topics, pa.string())))
+    return set(rows.to_pylist())

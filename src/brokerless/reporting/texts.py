@@ -1,0 +1,84 @@
+"""Numbers, times and foreign text as a page shows them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_MOST_CHARACTERS = 300
+
+
+def shown(text: str) -> str:
+    r"""Return foreign text with its invisible characters written out, and shortened.
+
+    Among these are controls, unpaired surrogates, and marks that turn the direction of the text behind them.
+
+    >>> print(shown("a\x1bb\u202ec"))
+    a\u001bb\u202ec
+    """
+    short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    if short.isprintable():
+        return short
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in short)
+
+
+def count(number: float | None) -> str:
+    """Return a whole number; "-" for none.
+
+    >>> count(1234567)
+    '1,234,567'
+    """
+    return "-" if number is None else f"{number:,.0f}"
+
+
+def amount(number: float) -> str:
+    """Return a number in few characters.
+
+    >>> amount(12), amount(1234567), amount(2.5e12)
+    ('12', '1.23 M', '2,500 G')
+    """
+    for power, prefix in ((9, "G"), (6, "M"), (3, "k")):
+        if number >= 10**power:
+            return f"{_three(number / 10**power)} {prefix}"
+    return f"{number:,.0f}"
+
+
+def in_bytes(number: float | None) -> str:
+    """Return a number of bytes in a unit.
+
+    >>> in_bytes(512), in_bytes(1536), in_bytes(None)
+    ('512 B', '1.5 KiB', '-')
+    """
+    if number is None:
+        return "-"
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if number >= 1 << power:
+            return f"{_three(number / (1 << power))} {unit}"
+    return f"{number:,.0f} B"
+
+
+def share(part: float) -> str:
+    """Return a part of 1 in percent.
+
+    >>> share(0.256)
+    '26 %'
+    """
+    return f"{part * 100:.0f} %"
+
+
+def moment(ms: int | None) -> str:
+    """Return a time in ms; "-" for none.
+
+    >>> moment(1_700_000_000_000)
+    '2023-11-14 22:13:20'
+    """
+    if ms is None:
+        return "-"
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return f"{ms} ms"
+
+
+def _three(number: float) -> str:
+    """Return a number with three digits, or with all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -1,0 +1,54 @@
+"""The `report` job: the page of `brokerless.report`, computed by Spark tasks."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from brokerless.arguments import check_several
+from brokerless.io import storage
+from brokerless.reporting.report import Report, check_installed
+from brokerless.reporting.tables import compute, with_notes
+from brokerless.spark.jobs import running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> Report:
+    """Read log directories whole with Spark tasks, and return what they hold as one page and as tables.
+
+    The numbers are those of `brokerless.report`. Executors read the segments. The driver lists the directories, and
+    makes the page. It needs Jinja and Matplotlib there: `pip install 'brokerless[report]'`.
+
+    Args:
+        spark: a session, not one of Spark Connect.
+        paths: one or more paths, as for `LogDirs`.
+        topics: only these topics; empty: all.
+
+    Raises:
+        ModuleNotFoundError: Jinja or Matplotlib is not installed.
+
+        report(spark, "/kafka/data1", "/kafka/data2").save("report.html")
+    """
+    check_several("topics", topics)
+    check_installed()
+
+    def run(what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:  # noqa: ARG001 - task_progress counts tasks
+        results = []
+        for result, notes in running.run(spark, arguments, partial(with_notes, call)):
+            results.append(result)
+            for note in notes:
+                # The driver collects its own warnings too.
+                warnings.warn(note, stacklevel=2)
+        return results
+
+    # Executors may have another working directory.
+    return Report(compute(tuple(storage.absolute(os.fspath(path)) for path in paths), topics or None, run))

@@ -1,0 +1,22 @@
+"""A report by Spark tasks has the numbers of a report by this process."""
+
+import brokerless as bl
+import damage
+from brokerless.spark import report
+from building import batch, write_segment
+
+
+def test_the_numbers_are_equal(golden, spark):
+    here, there = (make(golden / "logs/kafka-4.1") for make in (bl.report, lambda path: report(spark, path)))
+    assert here.notes == there.notes
+    for name, table in here.tables.items():
+        assert there.tables[name].equals(table), name
+
+
+def test_notes_and_findings_come_from_tasks(tmp_path, spark):
+    log = write_segment(tmp_path / "data/t-0", 0, [batch(at, [b"v"]) for at in range(10)])
+    damage.flip_bit(log, 100)
+    here, there = bl.report(tmp_path / "data"), report(spark, tmp_path / "data")
+    assert there.tables["findings"].equals(here.tables["findings"])
+    assert there.tables["kinds"].num_rows == 1
+    assert there.notes == here.notes

@@ -1,0 +1,57 @@
+"""Lags add up over partitions, keep their highest value in an interval, and take bounded memory."""
+
+import pyarrow as pa
+
+from brokerless.reporting import lag_over_time
+from brokerless.reporting.lag_over_time import COLUMNS, LagOverTime
+
+MINUTE = 60_000
+
+
+def rows(*commits):
+    columns = zip(*commits, strict=True)
+    types = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], list(COLUMNS))
+
+
+def points(over_time):
+    return [(row["group"], row["time"].timestamp() * 1000, row["lag"]) for row in over_time.finish().to_pylist()]
+
+
+def test_a_partition_keeps_its_lag_until_its_next_commit():
+    over_time = LagOverTime()
+    over_time.add(rows(("g", "t", 0, 0, 5), ("g", "t", 1, 10, 7), ("h", "t", 0, MINUTE, 1)))
+    over_time.add(rows(("g", "t", 0, 3 * MINUTE, 2), ("g", "t", 0, 3 * MINUTE + 1, 4)))
+    assert points(over_time) == [("g", 0, 12), ("g", 3 * MINUTE, 11), ("h", MINUTE, 1)]
+
+
+def test_partial_sums_give_the_same():
+    commits = [("g", "t", number % 3, number * 1000, number % 7) for number in range(1000)]
+    whole, parts = LagOverTime(), LagOverTime()
+    whole.add(rows(*commits))
+    for start in range(0, 1000, 10):
+        part = LagOverTime()
+        part.add(rows(*commits[start : start + 10]))
+        parts.add(part.rows())
+    assert points(parts) == points(whole)
+
+
+def test_intervals_become_longer_until_few_are_left():
+    over_time = LagOverTime()
+    over_time.add(rows(*(("g", "t", 0, number * MINUTE, number) for number in range(10_000))))
+    found = points(over_time)
+    assert 100 <= len(found) <= 202
+    assert found[-1][2] == 9999
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(lag_over_time, "_MOST_ROWS", 100)
+    over_time = LagOverTime()
+    for start in range(0, 100_000, 1000):
+        over_time.add(rows(*(("g", "t", 0, number * MINUTE, 1) for number in range(start, start + 1000))))
+    assert over_time.rows().num_rows <= 100
+    assert points(over_time)[0] == ("g", 0, 1)
+
+
+def test_nothing_gives_nothing():
+    assert LagOverTime().finish().num_rows == 0

@@ -1,0 +1,117 @@
+"""A page shows foreign text as text, loads nothing, and stays small."""
+
+import html.parser
+import re
+
+import pytest
+
+import brokerless as bl
+from brokerless.reporting import sections
+from building import batch, write_segment
+from state_building import commit_key, commit_value, write_records
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;\x1b[2J'\""
+
+
+class Parsed(html.parser.HTMLParser):
+    """Elements, ids and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.ids, self.references, self.text = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            self.references += re.findall(r"url\(#([^)]*)\)", value or "")
+            if name in ("href", "xlink:href"):
+                self.references.append(value.removeprefix("#"))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(golden):
+    return Parsed(bl.report(golden / "logs/kafka-4.1").html)
+
+
+def test_nothing_is_loaded(page):
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"img", "link", "iframe", "object", "embed", "image"}
+    assert sum(tag == "script" for tag, _ in page.elements) == 1
+    assert all("src" not in attributes for _, attributes in page.elements)
+    assert not any(re.search(r"@import|url\((?!#)", text) for text in page.text)
+
+
+def test_ids_are_unique_and_references_lead_to_them(page):
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.references) <= set(page.ids)
+    assert {"topics", "time", "batches", "space", "keys", "groups", "transactions", "producers"} <= set(page.ids)
+
+
+def test_charts_have_the_colours_of_the_style_sheet(page):
+    colours = [attributes.get("style") or "" for tag, attributes in page.elements if tag in ("path", "text", "use")]
+    assert any("var(--series-0)" in style for style in colours)
+    assert not any("#0101" in style or "#0102" in style for style in colours)
+
+
+def test_foreign_text_is_text(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
+    records = [
+        (commit_key(HOSTILE, "t", 0), commit_value(0)),
+        (commit_key("\ud800".encode("utf-16-le", "surrogatepass").decode("latin1"), "t", 0), commit_value(0)),
+    ]
+    write_records(tmp_path, "__consumer_offsets", records)
+    found = bl.report(tmp_path)
+    parsed = Parsed(found.html)
+    assert sum(tag == "script" for tag, _ in parsed.elements) == 1
+    assert "img" not in {tag for tag, _ in parsed.elements}
+    assert any("<img src=x onerror=alert(2)>\\u202e&amp;\\u001b[2J'\"" in text for text in parsed.text)
+    assert "\u202e" not in found.html
+    assert "\x1b" not in found.html
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path):
+    directory = tmp_path / "caf\udce9"
+    write_segment(directory / "t-0", 0, [batch(0, [b"v"])])
+    bl.report(directory).save(tmp_path / "page.html")
+    assert "caf\\udce9" in (tmp_path / "page.html").read_text()
+
+
+def test_long_tables_end_with_a_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(sections, "_MOST_ROWS", 5)
+    for number in range(8):
+        write_segment(tmp_path / f"topic-{number}-0", 0, [batch(0, [b"v"], keys=[b"k"])])
+    text = bl.report(tmp_path).html
+    assert "3 more are not shown." in text
+
+
+def test_outliers_in_time_do_not_hide_the_rest(tmp_path):
+    times = [1_700_000_000_000 + hour * 3_600_000 for hour in range(1000)]
+    write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=time) for at, time in enumerate([0, *times])])
+    text = bl.report(tmp_path).html
+    assert "So is 1 record that is far from all others in time." in text
+    assert "each bar a day" in text
+
+
+def test_an_empty_directory(tmp_path):
+    bl.create_log_dir(tmp_path / "data").close()
+    assert "<b>0</b> groups" in bl.report(tmp_path / "data").html
+
+
+def test_a_notebook_shows_the_page_in_a_frame(golden):
+    shown = bl.report(golden / "logs/kafka-4.1", topics=["headers"])._repr_html_()
+    (frame,) = Parsed(shown).elements
+    assert frame[0] == "iframe"
+    assert frame[1]["srcdoc"].startswith("<!doctype html>")
+    assert frame[1]["sandbox"] == "allow-scripts"
+
+
+def test_a_missing_library_is_named_at_once(golden, monkeypatch):
+    monkeypatch.setattr("brokerless.reporting.report.find_spec", lambda name: None if name == "matplotlib" else name)
+    with pytest.raises(ModuleNotFoundError, match=r"matplotlib.*pip install 'brokerless\[report\]'"):
+        bl.report(golden / "logs/kafka-4.1")

@@ -1,0 +1,159 @@
+"""The numbers of a report are those that the other ways to ask give."""
+
+import warnings
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import brokerless as bl
+import damage
+from brokerless.reporting.tables import SCHEMAS, compute
+from building import NOW, batch, marker, write_segment
+from state_building import commit_key, commit_value, group_key, group_value, write_records
+
+
+def tables(*paths, topics=None):
+    return numbers(*paths, topics=topics).tables
+
+
+def numbers(*paths, topics=None):
+    return compute(tuple(map(str, paths)), topics, lambda _, arguments, call: [call(one) for one in arguments])
+
+
+@pytest.fixture(scope="module")
+def golden_tables(golden):
+    return tables(golden / "logs/kafka-4.1")
+
+
+def test_each_table_has_its_schema(golden_tables):
+    assert set(golden_tables) == set(SCHEMAS)
+    for name, table in golden_tables.items():
+        assert table.schema.equals(SCHEMAS[name]), name
+
+
+def test_topics_count_what_a_read_returns(golden, golden_tables):
+    for row in golden_tables["topics"].to_pylist():
+        logs = bl.LogDirs(golden / "logs/kafka-4.1").logs([row["topic"]])
+        rows = pa.concat_tables(log.read(columns=["key", "value", "magic", "compression"]).read_all() for log in logs)
+        if any(log.log_start_offset > log.segments[0].base_offset for log in logs):
+            continue  # a read returns less than there is
+        assert (row["partitions"], row["records"]) == (len(logs), rows.num_rows), row["topic"]
+        assert row["null_keys"] == rows["key"].null_count
+        assert row["tombstones"] == rows["value"].null_count
+        assert row["value_bytes"] == (pc.sum(pc.binary_length(rows["value"])).as_py() or 0)
+        assert row["disk_bytes"] == sum(segment.size for log in logs for segment in log.segments)
+        distinct = pc.count_distinct(rows["key"], mode="only_valid").as_py()
+        assert row["distinct_keys"] == pytest.approx(distinct, rel=0.05)
+
+
+def test_sums_of_the_parts_are_those_of_the_topics(golden_tables):
+    topics = {row["topic"]: row for row in golden_tables["topics"].to_pylist()}
+    for part, facts in (
+        ("forms", ["batches", "bytes", "records"]),
+        ("hours", ["bytes", "records"]),
+        ("batch_sizes", ["batches", "bytes"]),
+    ):
+        for fact in facts:
+            summed = golden_tables[part].group_by("topic").aggregate([(fact, "sum")]).to_pylist()
+            assert {row["topic"]: row[f"{fact}_sum"] for row in summed} == {
+                topic: row[fact] for topic, row in topics.items() if row["batches"]
+            }, (part, fact)
+    for row in golden_tables["batch_sizes"].to_pylist():
+        assert row["size"] * row["batches"] <= row["bytes"] < 2 * row["size"] * row["batches"]
+
+
+def test_policies_and_compaction_come_from_the_metadata_and_the_keys(tmp_path):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("users", partitions=2, cleanup_policy="compact")
+        with bl.Producer(log_dir, "users") as producer:
+            producer.send([{"key": b"%d" % (at % 10), "value": b"v"} for at in range(1000)])
+    (row,) = [row for row in tables(tmp_path / "data")["topics"].to_pylist() if row["topic"] == "users"]
+    assert (row["cleanup_policy"], row["records"], row["distinct_keys"]) == ("compact", 1000, 10)
+    assert row["compacted_records"] == 10
+
+
+def test_a_key_in_two_partitions_survives_twice(tmp_path):
+    for partition in range(2):
+        write_segment(tmp_path / f"t-{partition}", 0, [batch(0, [b"v"] * 50, keys=[b"k"] * 50)])
+    row = tables(tmp_path)["topics"].to_pylist()[0]
+    assert (row["distinct_keys"], row["compacted_records"]) == (1, 2)
+
+
+def test_groups_and_their_lag(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=NOW + at * 60_000) for at in range(100)])
+    commits = [
+        (group_key("g"), group_value(1, [("m", ["t"], {"t": [0]})])),
+        (commit_key("g", "t", 0), commit_value(10, NOW + 20 * 60_000)),
+        (commit_key("g", "t", 0), commit_value(5, NOW + 50 * 60_000)),
+        (commit_key("h", "gone", 0), commit_value(5, NOW)),
+    ]
+    write_records(tmp_path, "__consumer_offsets", commits)
+    found = tables(tmp_path)
+    by_group = {row.pop("group"): row for row in found["groups"].to_pylist()}
+    assert by_group["g"]["lag"] == 95
+    assert (by_group["g"]["members"], by_group["g"]["partitions"], by_group["g"]["commits_back"]) == (1, 1, 1)
+    assert by_group["h"]["lag"] is None
+    lags = [(row["time"].timestamp() * 1000 - NOW, row["lag"]) for row in found["lags"].to_pylist()]
+    start = -(NOW % 60_000)
+    assert lags == [(start + 20 * 60_000, 11), (start + 50 * 60_000, 46)]
+    only = tables(tmp_path, topics=["t"])
+    assert only["groups"]["group"].to_pylist() == ["g"]
+    assert only["topics"]["topic"].to_pylist() == ["t"]
+
+
+def test_open_and_hanging_transactions_and_producers(tmp_path):
+    opened = batch(0, [b"v"], producer_id=7, base_sequence=0, transactional=True)
+    done = batch(0, [b"v"], producer_id=8, base_sequence=0, transactional=True)
+    write_segment(tmp_path / "t-0", 0, [opened])
+    write_segment(tmp_path / "u-0", 0, [done, marker(1, 8, commit=True)])
+    write_records(tmp_path, "__transaction_state", [])
+    found = tables(tmp_path)
+    assert [(row["producer_id"], row["is_hanging"]) for row in found["transactions"].to_pylist()] == [(7, True)]
+    producers = {row["topic"]: row for row in found["producers"].to_pylist()}
+    assert (producers["t"]["producers"], producers["t"]["open_transactions"]) == (1, 1)
+    assert (producers["u"]["transactional"], producers["u"]["open_transactions"]) == (1, 0)
+    assert tables(tmp_path, topics=["u"])["transactions"].num_rows == 0
+    assert tables(tmp_path, topics=["t"])["transactions"].num_rows == 1
+
+
+def test_damage_is_a_finding_and_the_rest_counts(tmp_path):
+    log = write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], keys=[b"%d" % at]) for at in range(10)])
+    damage.flip_bit(log, log.stat().st_size // 2 + 30)
+    found = tables(tmp_path)
+    (finding,) = found["findings"].to_pylist()
+    assert (finding["topic"], finding["kind"], finding["start_offset"], finding["end_offset"]) == ("t", "damage", 5, 6)
+    assert found["kinds"].to_pylist() == [{"topic": "t", "kind": "damage", "findings": 1}]
+    row = found["topics"].to_pylist()[0]
+    assert (row["records"], row["batches"], row["distinct_keys"]) == (9, 9, 9)
+    assert found["space"]["sampled_records"].to_pylist()[0] == 5
+
+
+def test_a_hidden_past_is_a_note_and_no_warning(tmp_path):
+    log = write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(5))] * 3)
+    damage.flip_bit(log, log.stat().st_size // 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        notes = numbers(tmp_path).notes
+    assert any("what these records say is not known" in note for note in notes)
+
+
+def test_replicas_are_checked_and_counted_once(tmp_path):
+    for broker in (1, 2):
+        path = tmp_path / str(broker)
+        log = write_segment(path / "t-0", 0, [batch(at, [b"v"]) for at in range(10)])
+        (path / "meta.properties").write_text(f"version=1\nnode.id={broker}\ncluster.id=abc\n")
+    damage.flip_bit(log, 100)
+    found = numbers(tmp_path / "1", tmp_path / "2")
+    row = found.tables["topics"].to_pylist()[0]
+    assert (row["partitions"], row["replicas"], row["records"]) == (1, 2, 10)
+    assert (found.nodes, found.cluster_ids) == ([1, 2], ["abc"])
+    assert found.tables["kinds"].to_pylist() == [{"topic": "t", "kind": "damage", "findings": 1}]
+
+
+def test_times_beyond_every_calendar(tmp_path):
+    far = (1 << 62) // 1000 * 1000
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"], timestamp=far), batch(1, [b"v"], timestamp=NOW)])
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1, far))])
+    html = bl.report(tmp_path).html
+    assert f"{far} ms" in html
