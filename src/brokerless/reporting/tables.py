@@ -45,7 +45,7 @@ _R = TypeVar("_R")
 _MS_PER_HOUR = 3_600_000
 # The topics whose records are built in other forms, the largest first, and how many bytes of each.
 _MOST_MEASURED = 20
-_SAMPLE = 4 << 20
+_SAMPLE = 2 << 20
 # The partitions whose producers one call reads.
 _PARTITIONS_A_CALL = 64
 
