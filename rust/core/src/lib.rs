@@ -14,7 +14,7 @@ mod rewrite;
 mod state;
 mod write;
 
-pub use base::error::{Error, ErrorKind, Result};
+pub use base::error::{Error, ErrorKind, Fault, Result};
 pub use base::json::{BytesFormat, Json, JsonInteger};
 pub use base::primitives::Reader;
 pub use base::utf8::java_utf8;

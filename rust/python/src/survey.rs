@@ -7,8 +7,9 @@ use crate::file::{AnyFile, read_to_py};
 
 /// Position, end position, first offset, next offset.
 type Run = (u64, u64, i64, i64);
-/// Kind, position, base offset, next position, start offset, end offset, reason.
+/// Kind, code, position, base offset, next position, start offset, end offset, reason.
 type Finding = (
+    &'static str,
     &'static str,
     u64,
     Option<i64>,
@@ -35,6 +36,7 @@ impl From<Part> for AnyPart {
             )),
             Part::Finding(finding) => Self::Finding((
                 finding.kind.name(),
+                finding.code,
                 finding.position,
                 finding.base_offset,
                 finding.next_position,

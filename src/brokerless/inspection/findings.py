@@ -46,13 +46,16 @@ class Contents(Protocol):
         """Take the headers of batches, as `_native.scan` returns them."""
 
 
-def findings(segment: Segment, *, is_clean: bool, contents: Contents | None = None) -> Iterator[Finding]:
+def findings(
+    segment: Segment, *, is_clean: bool, contents: Contents | None = None, decodes: bool = True
+) -> Iterator[Finding]:
     """Check a whole segment and yield its defects in file order.
 
     Args:
         segment: a segment of a freshly listed log.
         is_clean: whether the log directory was shut down cleanly. A broker then truncates nothing.
         contents: takes what is sound.
+        decodes: whether to decode records. Otherwise only checksums, framing and offsets of batches are checked.
 
     >>> from brokerless.log.log import Log
     >>> [finding for segment in Log(SAMPLE).segments for finding in findings(segment, is_clean=True)]
@@ -68,32 +71,37 @@ def findings(segment: Segment, *, is_clean: bool, contents: Contents | None = No
             is_clean=is_clean,
             limit_offset=_limit_offset(segment) if segment.is_last else None,
         )
-        yield from _of_runs(segment, file, found, contents)
+        yield from _of_runs(segment, file, found, contents, decodes=decodes)
     # A cleaner may have merged the lost segment into this one, or this one may have grown: then the offsets are here.
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
-            yield Finding("damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST)
+            yield Finding(
+                "damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing"
+            )
     if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment):
         for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
-            yield Finding("damage", path, size, None, None, start, end, reason)
+            yield Finding("damage", path, size, None, None, start, end, reason, "segment-cut")
     # If damage hides the end of the log, nothing more is known to be missing.
     if segment.is_last and not any(isinstance(part, Finding) and part.end_offset is None for part in found.parts):
         yield from _around(segment)
 
 
-def _of_runs(segment: Segment, file: File, found: Survey, contents: Contents | None) -> Iterator[Finding]:
+def _of_runs(
+    segment: Segment, file: File, found: Survey, contents: Contents | None, *, decodes: bool
+) -> Iterator[Finding]:
     """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents."""
     columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
     # Only the decoder sees the first offset of a wrapper.
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
-    for part in rows_and_findings(found, file, segment.path, decoder):
+    parts = rows_and_findings(found, file, segment.path, decoder) if decodes else found.parts
+    for part in parts:
         if isinstance(part, Finding):
             yield part
-            continue
-        yield from _of_records(part, segment.path)
-        if contents is not None:
-            contents.rows(part)
+        elif not isinstance(part, Run):
+            yield from _of_records(part, segment.path)
+            if contents is not None:
+                contents.rows(part)
     runs = [part for part in found.parts if isinstance(part, Run)]
     if contents is not None:
         for run in runs:
@@ -125,7 +133,7 @@ def _around(segment: Segment) -> Iterator[Finding]:
         older = {other.path for other in log.segments[:-1]}
         for path, start, end, reason, position in log.missing:
             if start not in lost and path not in older:
-                yield Finding("damage", path, position, None, None, start, end, reason)
+                yield Finding("damage", path, position, None, None, start, end, reason, "records-missing")
 
 
 def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
@@ -138,4 +146,4 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
         for first in {row["position"]: row for row in reversed(wrong)}.values():
             position, offset = first["position"], first["offset"]
             reason = f"record {offset} follows record {first['before']}"
-            yield Finding("order", path, position, offset, position, offset, offset, reason)
+            yield Finding("order", path, position, offset, position, offset, offset, reason, "record-order")

@@ -46,6 +46,7 @@ class Finding(NamedTuple):
         start_offset: the first offset that may be missing.
         end_offset: the offset after the last one that may be missing; None if the log ends here.
         reason: the explanation.
+        code: its name among all findings of a check.
     """
 
     kind: Kind
@@ -56,6 +57,7 @@ class Finding(NamedTuple):
     start_offset: int
     end_offset: int | None
     reason: str
+    code: str
 
 
 class Run(NamedTuple):
@@ -124,8 +126,8 @@ def survey(
 
 
 def _finding(fields: tuple[Any, ...], path: str) -> Finding:
-    kind, *place = fields
-    return Finding(kind, path, *place)
+    kind, code, *place = fields
+    return Finding(kind, path, *place, code)
 
 
 def rows_and_findings(

@@ -119,6 +119,7 @@ SCHEMAS = {
         start_offset=pa.int64(),
         end_offset=pa.int64(),
         reason=pa.string(),
+        code=pa.string(),
     ),
     "kinds": schema(topic=pa.string(), kind=pa.string(), findings=pa.int64()),
 }

@@ -13,11 +13,31 @@ pub enum ErrorKind {
     Invalid,
 }
 
+/// What the bytes break, for findings: each has its own effect and cure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fault {
+    /// The header of a batch: its length or its magic.
+    Framing,
+    /// The end of the file cuts a batch off.
+    Cut,
+    /// The checksum of a batch.
+    Checksum,
+    /// Compressed records cannot be decompressed.
+    Payload,
+    /// Offsets.
+    Order,
+    /// Anything else: the records in a batch, an index, a snapshot.
+    #[default]
+    Structure,
+}
+
 /// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// Its family.
     pub kind: ErrorKind,
+    /// What it breaks.
+    pub fault: Fault,
     /// What is wrong, in lower case: the stored against the computed value if both are known.
     pub message: String,
     /// Byte position of the batch (or index entry) at fault, from the start of the file.
@@ -53,11 +73,18 @@ impl Error {
     fn new(kind: ErrorKind, message: String) -> Self {
         Self {
             kind,
+            fault: Fault::default(),
             message,
             position: 0,
             base_offset: None,
             next_position: None,
         }
+    }
+
+    /// Says what it breaks.
+    pub fn of(mut self, fault: Fault) -> Self {
+        self.fault = fault;
+        self
     }
 
     /// Adds the position. Called once, where the batch is known.

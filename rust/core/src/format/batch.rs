@@ -18,7 +18,7 @@
 
 mod attributes;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Fault, Result};
 use crate::base::primitives::{Reader, Writer};
 use crate::format::record::Record;
 
@@ -129,7 +129,7 @@ impl Header {
         }
         let base_offset = reader.i64()?;
         let batch_length = reader.i32()?;
-        let damage = |error: Error| Err(error.at(position, Some(base_offset)));
+        let damage = |error: Error| Err(error.of(Fault::Framing).at(position, Some(base_offset)));
         if batch_length < MIN_LENGTH {
             return damage(Error::corrupt(format!(
                 "length {batch_length} is below the minimum of {MIN_LENGTH}"
@@ -355,7 +355,8 @@ impl Header {
         Err(Error::corrupt(format!(
             "{what} crc mismatch: stored {:08x}, computed {computed:08x}",
             self.crc
-        )))
+        ))
+        .of(Fault::Checksum))
     }
 }
 

@@ -13,7 +13,7 @@ mod zstd;
 
 use std::fmt;
 
-use crate::base::error::Result;
+use crate::base::error::{Fault, Result};
 use output::OutputBuffer;
 
 pub use compressor::{Codec, Compressor};
@@ -100,13 +100,15 @@ impl Decompressor {
         ignore_lz4_header_checksum: bool,
     ) -> Result<&'a [u8]> {
         self.output.clear();
-        match codec {
+        let output = &mut self.output;
+        let decoded = match codec {
             Compression::None => return Ok(data),
-            Compression::Gzip => self.gzip.decode(data, &mut self.output)?,
-            Compression::Snappy => snappy::decode(&mut self.snappy, data, &mut self.output)?,
-            Compression::Lz4 => lz4::decode(data, ignore_lz4_header_checksum, &mut self.output)?,
-            Compression::Zstd => self.zstd.decode(data, &mut self.output)?,
-        }
+            Compression::Gzip => self.gzip.decode(data, output),
+            Compression::Snappy => snappy::decode(&mut self.snappy, data, output),
+            Compression::Lz4 => lz4::decode(data, ignore_lz4_header_checksum, output),
+            Compression::Zstd => self.zstd.decode(data, output),
+        };
+        decoded.map_err(|error| error.of(Fault::Payload))?;
         Ok(self.output.filled())
     }
 

@@ -3,7 +3,7 @@
 //! A log is a sequence of entries without count or padding. An incomplete last entry is not an error here but a value,
 //! [`NextBatch::NeedMore`]. The caller decides whether it is allowed.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Fault, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT, MAGIC_END};
 
 /// What `bytes` start with.
@@ -145,7 +145,8 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     if first < next_offset {
         return Err(Error::corrupt(format!(
             "offset {first} is below {next_offset}, where the segment goes on"
-        )));
+        ))
+        .of(Fault::Order));
     }
     Ok(())
 }
@@ -158,20 +159,23 @@ pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Resu
     if !is_before(last, limit) {
         return Err(Error::corrupt(format!(
             "offset {last} is not below {limit}, where the segment has to end"
-        )));
+        ))
+        .of(Fault::Order));
     }
     let first = first_known_offset(header);
     if next_offset >= 0 && first - next_offset >= MAX_GAP {
         return Err(Error::corrupt(format!(
             "offset {first} is not below {}, as far as a segment reaches from {next_offset} on",
             next_offset.saturating_add(MAX_GAP)
-        )));
+        ))
+        .of(Fault::Order));
     }
     if last < first {
         return Err(Error::corrupt(format!(
             "last offset delta {} does not lead to an offset from {first} on",
             header.last_offset_delta
-        )));
+        ))
+        .of(Fault::Order));
     }
     Ok(())
 }

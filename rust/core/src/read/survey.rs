@@ -6,7 +6,7 @@
 //!
 //! No checksum covers base offsets. If batches contradict each other, as few as possible are dropped.
 
-use crate::base::error::{Error, ErrorKind};
+use crate::base::error::{Error, ErrorKind, Fault};
 use crate::format::batch::BATCH_OVERHEAD;
 use crate::format::find_batch::find_batch;
 use crate::read::file::{
@@ -60,11 +60,26 @@ impl FindingKind {
     }
 }
 
+/// Returns the name of a finding for an error in a segment. Users look them up: a name never changes its meaning.
+pub(crate) fn code(error: &Error) -> &'static str {
+    match (error.kind, error.fault) {
+        (ErrorKind::Unsupported, _) => "batch-unsupported",
+        (_, Fault::Framing) => "batch-framing",
+        (_, Fault::Cut) => "batch-cut",
+        (_, Fault::Checksum) => "batch-crc",
+        (_, Fault::Payload) => "batch-payload",
+        (_, Fault::Order) => "batch-order",
+        (_, Fault::Structure) => "batch-records",
+    }
+}
+
 /// A defect at one place of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What is wrong.
     pub kind: FindingKind,
+    /// Its name among all findings; see [`code`].
+    pub code: &'static str,
     /// Byte position of the defect.
     pub position: u64,
     /// The base offset field at that position, if it can be read.
@@ -260,6 +275,10 @@ impl<'f, F: ReadAt> Walk<'f, F> {
     fn pass_over(&mut self, error: Error) -> FileResult<Finding, F> {
         let (position, start_offset) = (self.position, self.next_offset);
         let mut kind = FindingKind::of(&error);
+        let mut code = code(&error);
+        if error.fault == Fault::Framing && self.is_zero_header(position)? {
+            code = "batch-zeros";
+        }
         let mut reason = error.message;
         let framed = error.next_position;
         let end = self.segment.end;
@@ -289,7 +308,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             && self.segment.following_offset.is_none()
             && !self.segment.is_clean
         {
-            (kind, next_position) = (FindingKind::Tail, None);
+            (kind, code, next_position) = (FindingKind::Tail, "tail-torn", None);
         }
         self.length = NEAR;
         let mut end_offset = self.segment.following_offset;
@@ -304,6 +323,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         }
         Ok(Finding {
             kind,
+            code,
             position,
             base_offset: error.base_offset,
             next_position,
@@ -311,6 +331,12 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             end_offset,
             reason,
         })
+    }
+
+    /// Whether the bytes at `position`, as many as a header has, are zeros: what a file system leaves of lost writes.
+    fn is_zero_header(&self, position: u64) -> FileResult<bool, F> {
+        let bytes = file::read_bytes(self.file, position, BATCH_OVERHEAD)?;
+        Ok(bytes.iter().all(|&byte| byte == 0))
     }
 
     /// Replaces batches that contradict others by findings for the lost offsets.
@@ -444,6 +470,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         for (start_offset, end_offset) in at_place.into_iter().chain(own) {
             self.parts.push(Part::Finding(Finding {
                 kind: FindingKind::Order,
+                code: "batch-order",
                 position: batch.position,
                 base_offset: Some(first),
                 next_position: Some(batch.end_position),
@@ -562,6 +589,7 @@ pub(crate) fn cut_batch(position: u64, end: u64) -> Error {
         "record batch is cut: {} bytes are left of it",
         i128::from(end) - i128::from(position)
     ))
+    .of(Fault::Cut)
     .at(position, None)
 }
 

@@ -6,7 +6,7 @@ use crate::read::file::{
     CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch,
 };
 use crate::read::soundness::BatchRange;
-use crate::read::survey::{Finding, FindingKind, NEAR, Part, cut_batch};
+use crate::read::survey::{Finding, FindingKind, NEAR, Part, code, cut_batch};
 
 /// What [`SurveyReader::step`] found.
 #[derive(Debug)]
@@ -102,6 +102,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
         }
         Ok(RowsOrFinding::Finding(Finding {
             kind: FindingKind::of(&error),
+            code: code(&error),
             position,
             base_offset: error.base_offset,
             next_position: Some(next_position),

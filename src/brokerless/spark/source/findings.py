@@ -30,6 +30,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("start_offset", pa.int64()),
     pa.field("end_offset", pa.int64()),
     pa.field("reason", pa.string()),
+    pa.field("code", pa.string()),
 ]
 # The rows of one Arrow batch.
 _ROWS = 4096
