@@ -20,6 +20,7 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @click.command(short_help="List consumer groups, members, offsets and lag.")
 @of_state
 @click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
+@click.option("--topic", "topics", multiple=True, help="Only commits for this topic. Repeatable.")
 @click.option("--members", "shown", flag_value="members", help="Show the members, with what they are assigned.")
 @click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
 @click.option("--history", "shown", flag_value="history", help="Show all commits that the log still has.")
@@ -30,6 +31,7 @@ def groups(
     file_form: str | None,
     output: str | None,
     names: tuple[str, ...],
+    topics: tuple[str, ...],
     shown: str | None,
     at: int | None,
 ) -> None:
@@ -51,11 +53,18 @@ def groups(
     from brokerless.state import offset_commits
 
     printed = form_of(form, file_form, output)
+    if topics and shown not in ("offsets", "history"):
+        raise click.UsageError("--topic selects commits: give --offsets or --history with it")
     with telling():
         if shown in ("offsets", "history"):
-            commits = offset_commits.commits(*paths, groups=names or None, at=at, history=shown == "history")
+            history = shown == "history"
+            commits = offset_commits.commits(
+                *paths, groups=names or None, topics=topics or None, at=at, history=history
+            )
             numbers = ("OFFSET", "LAG THEN", "LAG")
-            TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(commits)
+            order: Any = [(name, "ascending") for name in ("group", "topic", "partition")]
+            batches = commits if history else commits.read_all().sort_by(order).combine_chunks().to_batches()
+            TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(batches)
             return
         rows = [row for row in of_groups.group_rows(*paths, at=at) if not names or row["group"] in names]
         if shown == "members" and printed == "text":

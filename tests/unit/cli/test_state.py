@@ -43,7 +43,17 @@ def test_offsets_and_their_history(broker, run):
     assert rows[-1][1:5] == ["multi-partition-1", "-", "-", "-"]
     assert rows[-1][-1] == "removed"
     _, *latest = lines(run("groups", broker, "--offsets", "--group", "gruppe-ü"))
-    assert [row[1] for row in latest] == ["multi-partition-0", "multi-partition-3", "multi-partition-2", "headers-0"]
+    assert [row[1] for row in latest] == ["headers-0", "multi-partition-0", "multi-partition-2", "multi-partition-3"]
+
+
+def test_offsets_are_in_order_and_of_one_topic(broker, run):
+    _, *rows = lines(run("groups", broker, "--offsets"))
+    assert [row[:2] for row in rows] == sorted(row[:2] for row in rows)
+    _, *chosen = lines(run("groups", broker, "--offsets", "--topic", "headers"))
+    assert chosen == [row for row in rows if row[1] == "headers-0"] != []
+    result = run("groups", broker, "--topic", "headers")
+    assert result.code == 2
+    assert "--topic selects commits: give --offsets or --history with it" in result.err
 
 
 def test_members_at_a_time(broker, run):

@@ -334,6 +334,38 @@ def test_a_change_of_a_secret_is_told_without_the_secret():
     ]
 
 
+def test_what_was_added_or_removed_says_what_it_was():
+    acl = {
+        "id": "A",
+        "resourceType": 2,
+        "resourceName": "orders",
+        "patternType": 3,
+        "principal": "User:ann",
+        "host": "*",
+        "operation": 3,
+        "permissionType": 3,
+    }
+    config = {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1"}
+    secret = {"resourceType": 4, "resourceName": "1", "name": "ssl.key.password", "value": "x"}
+    named = [("AccessControlEntryRecord", acl), ("ConfigRecord", config), ("ConfigRecord", secret)]
+    nothing, something = ClusterState("", after()), ClusterState("", after(*named))
+    columns = ("subject", "key", "change", "column", "before", "after")
+    assert [tuple(row[name] for name in columns) for row in nothing.diff(something).to_pylist()] == [
+        ("configs", "broker 1 ssl.key.password", "added", "value", None, None),
+        ("configs", "topic orders retention.ms", "added", "value", None, '"1"'),
+        ("acls", "User:ann ALLOW READ TOPIC LITERAL orders *", "added", None, None, None),
+    ]
+    removed = something.diff(nothing).to_pylist()
+    assert [(row["change"], row["before"]) for row in removed] == [
+        ("removed", None),
+        ("removed", '"1"'),
+        ("removed", None),
+    ]
+    # The same rights in another cluster have another id.
+    other = ClusterState("", after(("AccessControlEntryRecord", {**acl, "id": "B"}), *named[1:]))
+    assert something.diff(other).num_rows == 0
+
+
 def test_odd_records_do_not_break_a_table():
     entity = [{"entityType": "user", "entityName": None}, {"entityType": "user", "entityName": "a"}]
     quota = {"entity": entity, "key": "request_percentage", "value": "Infinity", "remove": False}
