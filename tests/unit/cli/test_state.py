@@ -34,7 +34,7 @@ def test_groups(broker, run):
 
 
 def test_offsets_and_their_history(broker, run):
-    _, *rows = lines(run("groups", broker, "--history", "--group", "gruppe-ü"))
+    _, *rows = lines(run("groups", broker, "--offsets", "--history", "--group", "gruppe-ü"))
     assert [row[1:5] for row in rows if row[1] == "headers-0"] == [
         ["headers-0", "120", "0", "0"],
         ["headers-0", "9", "111", "111"],
@@ -44,6 +44,24 @@ def test_offsets_and_their_history(broker, run):
     assert rows[-1][-1] == "removed"
     _, *latest = lines(run("groups", broker, "--offsets", "--group", "gruppe-ü"))
     assert [row[1] for row in latest] == ["multi-partition-0", "multi-partition-3", "multi-partition-2", "headers-0"]
+
+
+def test_history_of_groups_and_transactions(broker, run):
+    heading, *rows = lines(run("groups", broker, "--history", "--group", "group-consumer"))
+    assert heading[-1] == "NOTE"
+    assert [row[:6] for row in rows] == [
+        ["group-consumer", "consumer", "Stable", "-", "1", "1"],
+        ["group-consumer", "consumer", "Empty", "-", "2", "0"],
+    ]
+    heading, row = lines(run("groups", broker, "--history", "--members", "--group", "group-consumer"))
+    assert (heading[-1], row[-3:-1]) == ("UPDATED", ["headers-0", "multi-partition-0,1,2,3"])
+    found = [json.loads(line) for line in run("transactions", broker, "--history", "--json").out.splitlines()]
+    states = [row["state"] for row in found if row["transactional_id"] == "open-1"]
+    assert states[-1] == "Ongoing"
+    assert all(row["coordinator_offset"] is not None and row["open"] is None for row in found)
+    _, *rows = lines(run("transactions", broker, "--history", "--open"))
+    assert {row[3] for row in rows} == {"Ongoing", "PrepareCommit", "PrepareAbort"}
+    assert run("transactions", broker, "--history", "--hanging").code == 2
 
 
 def test_members_at_a_time(broker, run):

@@ -94,6 +94,22 @@ def test_states_at_a_time(tmp_path):
     assert found[1]["x"]["partitions"] == [{"topic": "t", "partition": 0}]
 
 
+def test_the_history_has_every_state_and_the_removal(tmp_path):
+    states = [(ONGOING, [("t", 0)]), (PREPARE_COMMIT, [("t", 0)]), (COMPLETE_COMMIT, [])]
+    records = [(transaction_key("x"), transaction_value(9, *state)) for state in states]
+    write_records(tmp_path, "__transaction_state", [*records, (transaction_key("x"), None)])
+    found = bl.transactions(tmp_path, history=True).to_pylist()
+    columns = ("transactional_id", "state", "is_removed", "coordinator_offset")
+    assert [tuple(row[name] for name in columns) for row in found] == [
+        ("x", "Ongoing", False, 0),
+        ("x", "PrepareCommit", False, 1),
+        ("x", "CompleteCommit", False, 2),
+        ("x", None, True, 3),
+    ]
+    assert [row["coordinator_time"].timestamp() * 1000 for row in found] == [NOW, NOW + 1, NOW + 2, NOW + 3]
+    assert bl.transactions(tmp_path, history=True, at=NOW + 1).num_rows == 2
+
+
 def test_producers_are_those_of_the_snapshot(golden):
     """A clean shutdown writes one at the end of the log."""
     log = bl.Log(golden / "logs/kafka-4.1/txn-interleaved-0")

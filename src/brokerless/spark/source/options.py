@@ -49,7 +49,7 @@ _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _OF_STATE = ("asOf", "history")
 # The views that option `subscribe` restricts to topics, and those that can show what came before.
 _WITH_TOPICS = ("commits", "remote_segments", "cluster.topics", "cluster.partitions")
-_WITH_HISTORY = ("commits", "remote_segments")
+_WITH_HISTORY = ("groups", "commits", "transactions", "remote_segments")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
     "path",
