@@ -66,6 +66,10 @@ def test_views_at_a_time_and_their_history(golden, load):
     for view in ("groups", "transactions"):
         changes = TABLES[view](broker, history=True)
         assert spark_rows(load(broker, view=view, history="true")) == plain(changes.to_pylist())
+    of_topic = {"view": "producers", "subscribe": "txn-interleaved"}
+    at = bl.producers(broker, topics=["txn-interleaved"])["last_time"].to_pylist()[0]
+    producers = bl.producers(broker, topics=["txn-interleaved"], at=at)
+    assert spark_rows(load(broker, asOf=at.isoformat(), **of_topic)) == plain(producers.to_pylist())
     chosen = load(broker, view="commits", subscribe="headers").select("group", "offset").collect()
     assert len(chosen) == bl.commits(broker, topics=["headers"]).read_all().num_rows
     topics = load(broker, view="cluster.topics", asOf=str(bl.cluster(broker, at_offset=30).time)).count()
@@ -88,7 +92,6 @@ def test_options_that_do_not_apply(golden, load):
     for view, option in (
         ("groups", {"subscribe": "t"}),
         ("commits", {"subscribePattern": "t"}),
-        ("producers", {"asOf": "1"}),
         ("producers", {"history": "true"}),
         ("cluster.topics", {"onCorrupt": "skip"}),
     ):

@@ -47,6 +47,23 @@ def of_state(function: _Command) -> _Command:
 at_time = click.option("--at", type=moment(), help="As it was at this time, as far as the logs still say.")
 
 
+class Point(NamedTuple):
+    """A point in a log: a time in ms, or an offset."""
+
+    at: int | None = None
+    at_offset: int | None = None
+
+
+def point_of(text: str) -> Point:
+    """Parse a time, or "offset:N"."""
+    word, _, number = text.partition(":")
+    if word == "offset":
+        if not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is no offset: give offset:N")
+        return Point(at_offset=int(number))
+    return Point(at=moment()(text))
+
+
 def form_of(form: str, file_form: str | None, output: str | None) -> str:
     """Return the form of the output: "text", "json", "arrow" or "parquet"."""
     if form == "json" and file_form not in (None, "json"):

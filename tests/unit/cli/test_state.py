@@ -88,6 +88,9 @@ def test_transactions(broker, run):
 def test_producers(broker, run, tmp_path):
     _, *rows = lines(run("producers", broker, "--topic", "txn-open"))
     assert [(row[0], row[-1]) for row in rows] == [("txn-open-0", offset) for offset in ("-", "-", "22", "32")]
+    _, *early = lines(run("producers", broker / "txn-open-0", "--at", "offset:30"))
+    assert [row[-1] for row in early] == ["-", "-", "22"]
+    assert run("producers", broker, "--at", "offset:x").code == 2
     to = tmp_path / "producers.parquet"
     assert lines(run("producers", broker, "--output", to)) == []
     assert pq.read_table(to).num_rows == 28

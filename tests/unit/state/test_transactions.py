@@ -141,3 +141,38 @@ def test_a_damaged_log_gives_the_producers_before_the_damage(tmp_path):
     path.write_bytes(content)
     with pytest.warns(UserWarning, match="the producers of t-0 may not be all: .* is damaged: length 3 is below"):
         assert bl.producers(tmp_path)["producer_id"].to_pylist() == [8]
+
+
+def test_producers_before_each_offset_are_those_of_a_log_cut_there(golden, tmp_path):
+    """With snapshots to start from, and without."""
+    log = bl.Log(golden / "logs/kafka-4.1/txn-interleaved-0")
+    without = tmp_path / "without" / "txn-interleaved-0"
+    shutil.copytree(log.path, without, ignore=shutil.ignore_patterns("*.snapshot"))
+    assert len(log.segments) > 1
+    for number, segment in enumerate(log.segments):
+        batches = next(segment.scan())
+        places = zip(batches["position"].to_pylist(), batches["base_offset"].to_pylist(), strict=True)
+        for position, offset in list(places)[::5]:
+            cut = tmp_path / str(offset) / "txn-interleaved-0"
+            cut.mkdir(parents=True)
+            for earlier in log.segments[:number]:
+                shutil.copy(earlier.path, cut)
+            (cut / Path(segment.path).name).write_bytes(Path(segment.path).read_bytes()[:position])
+            expected = bl.producers(cut.parent).to_pylist()
+            assert bl.producers(log.path, at_offset=offset).to_pylist() == expected
+            assert bl.producers(without, at_offset=offset).to_pylist() == expected
+
+
+def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
+    batches = [*in_transaction(10, 8, [(b"k", b"v")], commit=True), *in_transaction(12, 9, [(b"k", b"v")], commit=None)]
+    write_segment(tmp_path / "t-0", 10, batches)
+    with pytest.warns(UserWarning, match="the producers of t-0 are not known: it begins at offset 10"):
+        assert bl.producers(tmp_path, at_offset=9).num_rows == 0
+    with pytest.warns(UserWarning, match="the producers of t-0 are not known: its first record here, at offset 10"):
+        assert bl.producers(tmp_path, at=NOW).num_rows == 0
+    (row,) = bl.producers(tmp_path, at=NOW + 11).to_pylist()
+    assert (row["producer_id"], row["transaction_start_offset"]) == (8, None)
+    (row,) = bl.producers(tmp_path, at_offset=11).to_pylist()
+    assert (row["producer_id"], row["transaction_start_offset"]) == (8, 10)
+    with pytest.raises(ValueError, match="at and at_offset are two points"):
+        bl.producers(tmp_path, at=1, at_offset=1)

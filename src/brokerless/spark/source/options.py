@@ -228,7 +228,7 @@ def _without_effect(view: str) -> set[str]:
         return {*_OF_STATE}
     idle = {"onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
     if view == "producers":
-        return {*_OF_STATE, *idle} - {*_SELECTION}
+        return {"history", *idle} - {*_SELECTION}
     idle -= {"subscribe"} if view in _WITH_TOPICS else set()
     return idle | (set() if view in _WITH_HISTORY else {"history"})
 

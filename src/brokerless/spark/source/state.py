@@ -107,7 +107,7 @@ class StateView:
             return cluster(*task.work, at=at).table(self.name.removeprefix(_CLUSTER)).to_batches()
         logs = [Log(path) for path in task.work]
         if self.name == "producers":
-            return (producers.producers_of(log) for log in logs)
+            return (producers.producers_of(log, at=at) for log in logs)
         directories = LogDirs(*options.paths)
         if self.name == "commits":
             lags = offset_commits.Lags(directories, at)
