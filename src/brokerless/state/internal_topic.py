@@ -6,18 +6,20 @@ import json
 import warnings
 from collections import Counter
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
+from brokerless.log_dir.log_dirs import sorted_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
@@ -50,8 +52,29 @@ class StateRecord(NamedTuple):
 
 
 def logs_of(directories: LogDirs, topic: str) -> list[Log]:
-    """Return the partitions of a topic; none if the directories do not have it."""
-    return directories.logs([topic]) if topic in directories.topics() else []
+    """Return the partitions of a topic, as `known_logs` does; none if the directories do not have it."""
+    return known_logs(directories, [topic]) if topic in directories.topics() else []
+
+
+def known_logs(
+    directories: LogDirs, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None
+) -> list[Log]:
+    """Return one log per partition, as `LogDirs.logs` does.
+
+    A warning names each partition where damage hides which replica is the one to read, or where its log starts.
+    """
+    found = []
+    of_all = directories.logs(topics, partitions, all_replicas=True)
+    for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.is_file else "")):
+        try:
+            log = sorted_replicas(list(replicas))[0]
+            # It needs the checkpoints. What reads the log needs it, and keeps it.
+            log.log_end_offset  # noqa: B018
+        except BrokerlessError as error:
+            warnings.warn(f"what {name} says is not known: {error}", stacklevel=2)
+        else:
+            found.append(log)
+    return found
 
 
 def committed_rows(

@@ -15,6 +15,7 @@ from brokerless.io import storage
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.recovery.segment_replay import feed
+from brokerless.state.internal_topic import known_logs
 from brokerless.state.schema import TIME, schema
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def producers(
     if at is not None and at_offset is not None:
         raise ValueError("at and at_offset are two points: give one")
     until = None if at is None else to_ms("at", at)
-    logs = LogDirs(*paths).logs(topics, partitions)
+    logs = known_logs(LogDirs(*paths), topics, partitions)
     return pa.Table.from_batches([producers_of(log, at=until, at_offset=at_offset) for log in logs], SCHEMA)
 
 

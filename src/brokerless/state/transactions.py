@@ -9,13 +9,20 @@ import pyarrow as pa
 
 from brokerless.arguments import to_ms
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import TRANSACTIONS_TOPIC, committed_rows, latest_records, logs_of, state_records
+from brokerless.state.internal_topic import (
+    TRANSACTIONS_TOPIC,
+    committed_rows,
+    known_logs,
+    latest_records,
+    logs_of,
+    state_records,
+)
 from brokerless.state.producers import producers_of
 from brokerless.state.schema import TIME, schema, structs
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
@@ -98,10 +105,12 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history
         return pa.Table.from_batches(transaction_states(*paths, at=at), SCHEMA)
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    rows = [row for log in logs_of(directories, TRANSACTIONS_TOPIC) for row in transactions_of(log, at=until)]
+    logs = logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
+    coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
+    rows = [row for log in coordinators for row in transactions_of(log, at=until)]
     if until is None:
-        found = [one for log in directories.logs() for one in open_in(log)]
-        knows_all = _are_all(directories, rows)
+        found = [one for log in logs for one in open_in(log)]
+        knows_all = _are_all(coordinators, rows)
         if found and not knows_all:
             warnings.warn(
                 f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}",
@@ -167,13 +176,13 @@ def open_in(log: Log) -> list[dict[str, Any]]:
     ]
 
 
-def _are_all(directories: LogDirs, rows: list[dict[str, Any]]) -> bool:
+def _are_all(coordinators: Iterable[Log], rows: list[dict[str, Any]]) -> bool:
     """Return whether these are the partitions of all coordinators.
 
     An id is in the partition that its hash gives (`TransactionStateManager.partitionFor`). So ids in other partitions
     tell that there are more.
     """
-    numbers = {log.partition for log in logs_of(directories, TRANSACTIONS_TOPIC)}
+    numbers = {log.partition for log in coordinators}
     count = len(numbers)
     if numbers != set(range(count)) or not count:
         return False

@@ -198,3 +198,12 @@ def test_json_that_does_not_fit_into_a_column_is_decoded_in_parts(tmp_path, monk
     monkeypatch.setattr(_native, "state_records", limited)
     with pytest.warns(UserWarning, match="1 records are not understood: a column takes more than"):
         assert list(by_name(tmp_path)) == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_groups(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for root, name, partition in ((one, "a", 0), (two, "a", 0), (two, "b", 1)):
+        write_records(root, "__consumer_offsets", [(group_key(name), group_value(1))], partition=partition)
+    (two / "__consumer_offsets-0/leader-epoch-checkpoint").write_bytes(b"x")
+    with pytest.warns(UserWarning, match="what __consumer_offsets-0 says is not known"):
+        assert list(by_name(one, two)) == ["b"]

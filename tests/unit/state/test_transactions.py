@@ -176,3 +176,17 @@ def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
     assert (row["producer_id"], row["transaction_start_offset"]) == (8, 10)
     with pytest.raises(ValueError, match="at and at_offset are two points"):
         bl.producers(tmp_path, at=1, at_offset=1)
+
+
+def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_partitions(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    records = [(transaction_key("x"), transaction_value(9, ONGOING, [("t", 1)]))]
+    write_records(one, "__transaction_state", records)
+    for root, name, producer in ((one, "t-0", 8), (two, "t-0", 8), (one, "t-1", 9)):
+        write_segment(root / name, 0, in_transaction(0, producer, [(b"k", b"v")], commit=None))
+    (two / "t-0/leader-epoch-checkpoint").write_bytes(b"x")
+    with pytest.warns(UserWarning, match="what t-0 says is not known: .*leader-epoch-checkpoint"):
+        found = by_id(one, two)
+    assert [(name, row["is_hanging"], len(row["open"])) for name, row in found.items()] == [("x", False, 1)]
+    with pytest.warns(UserWarning, match="what t-0 says is not known"):
+        assert bl.producers(one, two, topics=["t"])["partition"].to_pylist() == [1]
