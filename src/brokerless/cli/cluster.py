@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -152,6 +151,8 @@ def _row_of(schema: Any) -> Callable[[dict[str, Any]], Sequence[object]]:  # noq
 
 def _cell(value: object) -> object:
     """Return a cell of the text: lists and endpoints in short."""
+    from brokerless.state.schema import finite, json_text
+
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -161,5 +162,5 @@ def _cell(value: object) -> object:
             return f"{value['name']}://{value['host']}:{value['port']}"
         if "type" in value:
             return f"{value['type']}={value['name'] or '<default>'}"
-        return json.dumps(value)
-    return value
+        return json_text(value)
+    return finite(value)

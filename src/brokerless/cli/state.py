@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -152,8 +151,9 @@ def large(pieces: Iterable[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any
 
 
 def _lines(rows: Iterable[dict[str, Any]]) -> bytes:
-    lines = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in rows)
-    return "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape")
+    from brokerless.state.schema import json_text
+
+    return "".join(f"{json_text(one)}\n" for one in rows).encode(errors="surrogateescape")
 
 
 def dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:

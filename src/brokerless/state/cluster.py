@@ -19,6 +19,7 @@ from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapsh
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.state.internal_topic import decoded_records, logs_of
 from brokerless.state.metadata_image import SCHEMAS, SECRETS, MetadataImage
+from brokerless.state.schema import finite
 
 if TYPE_CHECKING:
     import os
@@ -339,12 +340,12 @@ def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) 
             yield {**row, "change": "added"}
         else:
             for column in SCHEMAS[subject].names:
-                was, now = old[key][column], new[key][column]
+                was, now = _text(old[key][column]), _text(new[key][column])
                 if was != now:
                     is_hidden = not secrets and (
                         column in SECRETS or (column == "value" and new[key].get("is_sensitive"))
                     )
-                    shown = {} if is_hidden else {"before": _text(was), "after": _text(now)}
+                    shown = {} if is_hidden else {"before": was, "after": now}
                     yield {**row, "change": "changed", "column": column, **shown}
 
 
@@ -357,7 +358,7 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(finite(value), ensure_ascii=False)
 
 
 def _shown(part: object) -> str:

@@ -5,6 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from brokerless.state.metadata_image import MetadataImage
 from damage import overwrite
 from state_building import commit_key, commit_value, group_key, group_value, write_records
 
@@ -111,6 +112,22 @@ def test_cluster(broker, run):
     assert run("cluster", "diff", broker).code == 2
     assert run("cluster", "diff", broker, broker, "--since", "offset:3").code == 2
     assert run("cluster", "topics", broker, "--as-of", "x").code == 2
+
+
+def test_a_quota_without_a_json_number_is_text(broker, run, monkeypatch):
+    """The JSON of the records has Java's names."""
+    quota = {"entity": [{"entityType": "user", "entityName": "u"}], "key": "k", "value": "Infinity", "remove": False}
+    table = MetadataImage.table
+
+    def with_quota(image, subject, **options):
+        image.replay("ClientQuotaRecord", quota)
+        return table(image, subject, **options)
+
+    monkeypatch.setattr(MetadataImage, "table", with_quota)
+    found = json.loads(run("cluster", "quotas", broker, "--json").out, parse_constant=pytest.fail)
+    assert found["value"] == "Infinity"
+    _, row = lines(run("cluster", "quotas", broker))
+    assert row == ["user=u", "k", "Infinity"]
 
 
 def test_what_damage_hides_is_said(tmp_path, run):
