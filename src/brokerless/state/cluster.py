@@ -17,8 +17,9 @@ from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import logs_of
+from brokerless.state.internal_topic import decoded_records, logs_of
 from brokerless.state.metadata_image import SCHEMAS, SECRETS, MetadataImage
+from brokerless.state.schema import finite
 
 if TYPE_CHECKING:
     import os
@@ -321,12 +322,13 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 
 
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, where: str) -> None:
-    decoded = _native.state_records(METADATA_TOPIC, rows["key"], rows["value"])
-    for name, value, unknown in zip(*(decoded[name].to_pylist() for name in ("name", "value", "unknown")), strict=True):
-        if unknown is not None:
-            warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
-        elif name is not None:
-            image.replay(name, json.loads(value))
+    for _, decoded in decoded_records(METADATA_TOPIC, rows):
+        columns = (decoded[name].to_pylist() for name in ("name", "value", "unknown"))
+        for name, value, unknown in zip(*columns, strict=True):
+            if unknown is not None:
+                warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
+            elif name is not None:
+                image.replay(name, json.loads(value))
 
 
 def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) -> Iterator[dict[str, Any]]:
@@ -348,9 +350,10 @@ def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) 
             yield {**row, "change": change, "column": column, **shown}
         else:
             for column in SCHEMAS[subject].names:
-                if was[column] != now[column] and (subject, column) != ("acls", "id"):
+                earlier, later = _text(was[column]), _text(now[column])
+                if earlier != later and (subject, column) != ("acls", "id"):
                     is_hidden = _is_hidden(column, now, secrets=secrets)
-                    shown = {} if is_hidden else {"before": _text(was[column]), "after": _text(now[column])}
+                    shown = {} if is_hidden else {"before": earlier, "after": later}
                     yield {**row, "change": "changed", "column": column, **shown}
 
 
@@ -367,7 +370,7 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(finite(value), ensure_ascii=False)
 
 
 def _shown(part: object) -> str:
