@@ -3,7 +3,7 @@
 import pytest
 
 import brokerless as bl
-from guides import fill, run
+from guides import ROOT, fill, run
 
 
 @pytest.fixture
@@ -30,6 +30,17 @@ def test_the_guide_to_spark(type_in, spark, tmp_path):
     type_in("docs/guides/spark.md")
     assert spark.read.parquet(str(tmp_path / "tables/orders")).count() == 3000
     assert records(tmp_path / "restore/kafka-data") == 6000
+
+
+def test_the_guide_to_incidents(type_in, tmp_path, capsys):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    type_in("docs/guides/after-an-incident.md")
+    shown = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line] for line in shown]
+    assert ["shipping", "480"] in rows
+    assert ["shipping", "orders", "2", "80", "0"] in rows
+    assert [row[:2] for row in rows if row[0] == "payment-service-2"] == [["payment-service-2", "8"]]
+    assert ["topic", "orders", "retention.ms", "3600000", "false"] in rows
 
 
 def test_the_guide_to_jobs(type_in, tmp_path):

@@ -63,6 +63,13 @@ def test_views_at_a_time_and_their_history(golden, load):
     assert spark_rows(load(broker, view="groups", asOf=when)) == plain(bl.groups(broker, at=when).to_pylist())
     latest = bl.commits(broker, history=False).read_all()
     assert spark_rows(load(broker, view="commits", history="false")) == plain(latest.to_pylist())
+    for view in ("groups", "transactions"):
+        changes = TABLES[view](broker, history=True)
+        assert spark_rows(load(broker, view=view, history="true")) == plain(changes.to_pylist())
+    of_topic = {"view": "producers", "subscribe": "txn-interleaved"}
+    at = bl.producers(broker, topics=["txn-interleaved"])["last_time"].to_pylist()[0]
+    producers = bl.producers(broker, topics=["txn-interleaved"], at=at)
+    assert spark_rows(load(broker, asOf=at.isoformat(), **of_topic)) == plain(producers.to_pylist())
     chosen = load(broker, view="commits", subscribe="headers").select("group", "offset").collect()
     assert len(chosen) == bl.commits(broker, topics=["headers"]).read_all().num_rows
     topics = load(broker, view="cluster.topics", asOf=str(bl.cluster(broker, at_offset=30).time)).count()
@@ -85,8 +92,7 @@ def test_options_that_do_not_apply(golden, load):
     for view, option in (
         ("groups", {"subscribe": "t"}),
         ("commits", {"subscribePattern": "t"}),
-        ("producers", {"asOf": "1"}),
-        ("groups", {"history": "true"}),
+        ("producers", {"history": "true"}),
         ("cluster.topics", {"onCorrupt": "skip"}),
     ):
         (name,) = option

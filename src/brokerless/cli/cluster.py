@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import existing_path, moment
-from brokerless.cli.state import TableForm, form_of, of_state, telling
+from brokerless.cli.options import existing_path
+from brokerless.cli.state import Point, TableForm, form_of, of_state, point_of, telling
 from brokerless.cli.table import moment as moment_text
 
 if TYPE_CHECKING:
@@ -41,25 +40,8 @@ _ONLY_IN_FILES = {
 }
 
 
-class _Point(NamedTuple):
-    """A point in the metadata log: a time in ms, or an offset."""
-
-    at: int | None = None
-    at_offset: int | None = None
-
-
-def _point(text: str) -> _Point:
-    """Parse a time, or "offset:N"."""
-    word, _, number = text.partition(":")
-    if word == "offset":
-        if not number.isdecimal():
-            raise click.BadParameter(f"{text!r} is no offset: give offset:N")
-        return _Point(at_offset=int(number))
-    return _Point(at=moment()(text))
-
-
 as_of = click.option(
-    "--as-of", "point", type=_point, metavar="POINT", help="As of a time, or of an offset of the log: offset:N."
+    "--as-of", "point", type=point_of, metavar="POINT", help="As of a time, or of an offset of the log: offset:N."
 )
 
 
@@ -88,7 +70,7 @@ def _subject_command(subject: str) -> click.Command:
         form: str,
         file_form: str | None,
         output: str | None,
-        point: _Point | None,
+        point: Point | None,
         secrets: bool = False,
     ) -> None:
         printed = form_of(form, file_form, output)
@@ -115,10 +97,10 @@ for _subject in _HELP:
 
 @cluster.command(short_help="Show what changed between two points or two directories.")
 @click.argument("paths", metavar="PATH [PATH]", nargs=-1, required=True, type=existing_path)
-@click.option("--since", type=_point, metavar="POINT", help="With one PATH: the earlier point, a time or offset:N.")
+@click.option("--since", type=point_of, metavar="POINT", help="With one PATH: the earlier point, a time or offset:N.")
 @as_of
 @click.option("--json", "is_json", is_flag=True, help="Print JSON lines.")
-def diff(paths: tuple[str, ...], since: _Point | None, point: _Point | None, *, is_json: bool) -> None:
+def diff(paths: tuple[str, ...], since: Point | None, point: Point | None, *, is_json: bool) -> None:
     """Show what changed: with one PATH since a point, with two PATHs from the first to the second.
 
     \b
@@ -138,10 +120,10 @@ def diff(paths: tuple[str, ...], since: _Point | None, point: _Point | None, *, 
         TableForm(changes.schema, form, None, headings, _change).print_batches(changes.to_batches())
 
 
-def _state(paths: Sequence[str], point: _Point | None, *, secrets: bool) -> ClusterState:
+def _state(paths: Sequence[str], point: Point | None, *, secrets: bool) -> ClusterState:
     from brokerless.state.cluster import cluster as state_of
 
-    wanted = point or _Point()
+    wanted = point or Point()
     return state_of(*paths, at=wanted.at, at_offset=wanted.at_offset, secrets=secrets)
 
 
@@ -169,6 +151,8 @@ def _row_of(schema: Any) -> Callable[[dict[str, Any]], Sequence[object]]:  # noq
 
 def _cell(value: object) -> object:
     """Return a cell of the text: lists and endpoints in short."""
+    from brokerless.state.schema import finite, json_text
+
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -178,5 +162,5 @@ def _cell(value: object) -> object:
             return f"{value['name']}://{value['host']}:{value['port']}"
         if "type" in value:
             return f"{value['type']}={value['name'] or '<default>'}"
-        return json.dumps(value)
-    return value
+        return json_text(value)
+    return finite(value)

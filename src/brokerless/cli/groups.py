@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.state import TableForm, at_time, form_of, of_state, telling
+from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, telling
 from brokerless.cli.table import moment, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _GROUPS = ("GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "UPDATED")
+_NUMBERS = ("EPOCH", "MEMBERS")
 _MEMBERS = ("GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "TOPICS", "ASSIGNMENT")
 _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOTE", "METADATA")
 
@@ -20,9 +22,10 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @click.command(short_help="List consumer groups, members, offsets and lag.")
 @of_state
 @click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
+@click.option("--topic", "topics", multiple=True, help="Only commits for this topic. Repeatable.")
 @click.option("--members", "shown", flag_value="members", help="Show the members, with what they are assigned.")
 @click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
-@click.option("--history", "shown", flag_value="history", help="Show all commits that the log still has.")
+@click.option("--history", is_flag=True, help="Show every change that the log still has; with --offsets, every commit.")
 @at_time
 def groups(
     paths: tuple[str, ...],
@@ -30,47 +33,73 @@ def groups(
     file_form: str | None,
     output: str | None,
     names: tuple[str, ...],
+    topics: tuple[str, ...],
     shown: str | None,
     at: int | None,
+    *,
+    history: bool,
 ) -> None:
     """List the groups that the log directories of a cluster know: classic, consumer, share and streams groups.
 
     With --offsets, what each group committed last. LAG THEN is the number of records that were behind the commit when
-    it was made, LAG that of records behind it now, or at --at. With --history, all commits that compaction left; the
-    note marks commits that go back, and offsets that were removed. A partition that is not in PATH has no lag.
+    it was made, LAG that of records behind it now, or at --at. A partition that is not in PATH has no lag.
 
-    Compaction removes old commits, so the past is known as far as it has not run. Exit 1 if damage hides something.
+    With --history, a line for each change of a group, or with --offsets for each commit. The note marks commits that go
+    back, and what was removed.
+
+    Compaction removes old records, so the past is known as far as it has not run. Exit 1 if damage hides something.
 
     \b
     brokerless groups /var/lib/kafka/data
     brokerless groups data --offsets --group billing
-    brokerless groups broker1 broker2 broker3 --history --group billing --json
+    brokerless groups broker1 broker2 broker3 --offsets --history --group billing --json
+    brokerless groups data --members --history --group billing
     brokerless groups data --offsets --at 2024-05-01T12:00
     """
     from brokerless.state import groups as of_groups
     from brokerless.state import offset_commits
 
     printed = form_of(form, file_form, output)
+    if topics and shown != "offsets":
+        raise click.UsageError("--topic selects commits: give --offsets with it")
     with telling():
-        if shown in ("offsets", "history"):
-            commits = offset_commits.commits(*paths, groups=names or None, at=at, history=shown == "history")
+        if shown == "offsets":
+            commits = offset_commits.commits(
+                *paths, groups=names or None, topics=topics or None, at=at, history=history
+            )
             numbers = ("OFFSET", "LAG THEN", "LAG")
-            TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(commits)
+            order: Any = [(name, "ascending") for name in ("group", "topic", "partition")]
+            batches = commits if history else commits.read_all().sort_by(order).combine_chunks().to_batches()
+            TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(batches)
             return
-        rows = [row for row in of_groups.group_rows(*paths, at=at) if not names or row["group"] in names]
+        changes = of_groups.group_changes(*paths, at=at, groups=names or None) if history else iter(())
+        rows = [] if history else of_groups.group_rows(*paths, at=at)
+        rows = [row for row in rows if not names or row["group"] in names]
         if shown == "members" and printed == "text":
-            members = [_member(row, member) for row in rows for member in row["members"]]
-            print_table(_MEMBERS, members, numbers=("EPOCH",))
+            _print_members(map(dicts, changes) if history else [rows], has_time=history)
             return
-        TableForm(of_groups.SCHEMA, printed, output, _GROUPS, _group, ("EPOCH", "MEMBERS")).print_rows(rows)
+        headings = (*_GROUPS, "NOTE") if history else _GROUPS
+        table = TableForm(of_groups.SCHEMA, printed, output, headings, partial(_group, has_note=history), _NUMBERS)
+        if history:
+            table.print_batches(changes)
+        else:
+            table.print_rows(rows)
 
 
-def _group(row: dict[str, Any]) -> Sequence[object]:
+def _print_members(pieces: Iterable[list[dict[str, Any]]], *, has_time: bool) -> None:
+    for rows in large(pieces):
+        cells = [_member(row, member, has_time=has_time) for row in rows for member in row["members"] or ()]
+        print_table((*_MEMBERS, "UPDATED") if has_time else _MEMBERS, cells, numbers=("EPOCH",))
+
+
+def _group(row: dict[str, Any], *, has_note: bool) -> Sequence[object]:
     names = [row[name] for name in ("group", "type", "state", "protocol", "epoch")]
-    return [*names, len(row["members"]), moment(row["updated"])]
+    when = row["coordinator_time"] if row["is_removed"] else row["updated"]
+    cells = [*names, None if row["members"] is None else len(row["members"]), moment(when)]
+    return [*cells, "removed" if row["is_removed"] else ""] if has_note else cells
 
 
-def _member(group: dict[str, Any], member: dict[str, Any]) -> list[str]:
+def _member(group: dict[str, Any], member: dict[str, Any], *, has_time: bool) -> list[str]:
     assigned = [one for one in member["assignment"] or () if one["partitions"]]
     cells = [
         group["group"],
@@ -81,6 +110,7 @@ def _member(group: dict[str, Any], member: dict[str, Any]) -> list[str]:
         ",".join(member["topics"] or ()),
         " ".join(f"{one['topic']}-{','.join(map(str, one['partitions']))}" for one in assigned),
     ]
+    cells += [moment(group["updated"])] if has_time else []
     return ["-" if cell in (None, "") else str(cell) for cell in cells]
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import int_from
-from brokerless.cli.state import TableForm, form_of, of_state, telling
+from brokerless.cli.state import TableForm, form_of, of_state, point_of, telling
 from brokerless.cli.table import moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from brokerless.cli.state import Point
 
 _HEADINGS = (
     "PARTITION",
@@ -30,6 +32,13 @@ _NUMBERS = (*_HEADINGS[1:5], *_HEADINGS[6:])
 @of_state
 @click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable.")
 @click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
+@click.option(
+    "--at",
+    "point",
+    type=point_of,
+    metavar="POINT",
+    help="As it was at a time, or before an offset of each partition: offset:N.",
+)
 def producers(
     paths: tuple[str, ...],
     form: str,
@@ -37,21 +46,29 @@ def producers(
     output: str | None,
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
+    point: Point | None,
 ) -> None:
     """List the idempotent and transactional producers of partitions, as kafka-transactions.sh describe-producers does.
 
-    They come from the newest producer snapshot and the batches behind it. OPEN SINCE OFFSET is the first offset of an
-    open transaction.
+    They come from the newest producer snapshot and the batches behind it; with --at, from those before that point.
+    OPEN SINCE OFFSET is the first offset of an open transaction.
 
     \b
     brokerless producers /var/lib/kafka/data --topic orders
     brokerless producers orders-0 --json
+    brokerless producers orders-0 --at 2024-05-01T12:00
     """
     from brokerless.state import producers as of_producers
 
     printed = form_of(form, file_form, output)
     with telling():
-        table = of_producers.producers(*paths, topics=topics or None, partitions=partitions or None)
+        table = of_producers.producers(
+            *paths,
+            topics=topics or None,
+            partitions=partitions or None,
+            at=None if point is None else point.at,
+            at_offset=None if point is None else point.at_offset,
+        )
         TableForm(table.schema, printed, output, _HEADINGS, _row, _NUMBERS).print_batches(table.to_batches())
 
 

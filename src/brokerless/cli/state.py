@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_ROWS_OF_TEXT = 10_000
 
 
 def of_state(function: _Command) -> _Command:
@@ -43,6 +44,23 @@ def of_state(function: _Command) -> _Command:
 
 
 at_time = click.option("--at", type=moment(), help="As it was at this time, as far as the logs still say.")
+
+
+class Point(NamedTuple):
+    """A point in a log: a time in ms, or an offset."""
+
+    at: int | None = None
+    at_offset: int | None = None
+
+
+def point_of(text: str) -> Point:
+    """Parse a time, or "offset:N"."""
+    word, _, number = text.partition(":")
+    if word == "offset":
+        if not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is no offset: give offset:N")
+        return Point(at_offset=int(number))
+    return Point(at=moment()(text))
 
 
 def form_of(form: str, file_form: str | None, output: str | None) -> str:
@@ -96,9 +114,9 @@ class TableForm(NamedTuple):
         from brokerless.cli.output import open_sink
 
         if self.form == "text":
-            self._print_text(map(_dicts, batches))
+            self._print_text(map(dicts, batches))
             return
-        with open_sink(self.form, self.output, lambda batch: _lines(_dicts(batch)), self.schema) as write:
+        with open_sink(self.form, self.output, lambda batch: _lines(dicts(batch)), self.schema) as write:
             for batch in batches:
                 write(batch)
 
@@ -114,22 +132,31 @@ class TableForm(NamedTuple):
             self.print_batches(pa.Table.from_pylist(rows, self.schema).to_batches())
 
     def _print_text(self, pieces: Iterable[list[dict[str, Any]]]) -> None:
-        is_first = True
-        for rows in pieces:
+        for rows in large(pieces):
             cells = [["-" if cell is None else str(cell) for cell in self.row(one)] for one in rows]
-            if cells or is_first:
-                print_table(self.headings, cells, numbers=self.numbers)
-                is_first = False
-        if is_first:
-            print_table(self.headings, [], numbers=self.numbers)
+            print_table(self.headings, cells, numbers=self.numbers)
+
+
+def large(pieces: Iterable[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows in pieces that are large enough for a table with headings; one piece at least."""
+    rows: list[dict[str, Any]] = []
+    is_first = True
+    for piece in pieces:
+        rows += piece
+        if len(rows) >= _ROWS_OF_TEXT:
+            yield rows
+            rows, is_first = [], False
+    if rows or is_first:
+        yield rows
 
 
 def _lines(rows: Iterable[dict[str, Any]]) -> bytes:
-    lines = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in rows)
-    return "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape")
+    from brokerless.state.schema import json_text
+
+    return "".join(f"{json_text(one)}\n" for one in rows).encode(errors="surrogateescape")
 
 
-def _dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+def dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """Return the rows with times in ms: a record may have a time that Python has no date for."""
     import pyarrow as pa
 

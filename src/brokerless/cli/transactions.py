@@ -20,6 +20,7 @@ _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 @of_state
 @click.option("--open", "chosen", flag_value="open", help="Only those that are under way, or open in the data.")
 @click.option("--hanging", "chosen", flag_value="hanging", help="Only those that hang.")
+@click.option("--history", is_flag=True, help="Show every state that the log still has.")
 @at_time
 def transactions(
     paths: tuple[str, ...],
@@ -28,6 +29,8 @@ def transactions(
     output: str | None,
     chosen: str | None,
     at: int | None,
+    *,
+    history: bool,
 ) -> None:
     """List the transactional ids of a cluster, with their state, and the transactions that are open in the data.
 
@@ -37,35 +40,43 @@ def transactions(
     A transaction hangs in a partition if its coordinator will never end it there, since it does not know the producer
     or the partition (KIP-664). kafka-transactions.sh abort ends it, with the offset that OPEN has.
 
+    With --history, a line for each state of an id that compaction left, in the order of the coordinators' logs. The
+    data are not read then.
+
     Give the data directories of all brokers: a hanging transaction may be on one, and its coordinator on another.
 
     \b
     brokerless transactions /var/lib/kafka/data --open
     brokerless transactions broker1 broker2 broker3 --hanging --json
+    brokerless transactions data --history
     """
-    import pyarrow as pa
-
     from brokerless.state import transactions as of_transactions
 
     printed = form_of(form, file_form, output)
+    if history and chosen == "hanging":
+        raise click.UsageError("--history does not tell what hangs: leave out --hanging")
     with telling():
-        table = of_transactions.transactions(*paths, at=at)
-        if chosen is not None:
-            rows = zip(*(table[name].to_pylist() for name in ("state", "is_hanging")), strict=True)
-            is_open = [bool(places) for places in _counts(table)]
-            kept = [
-                bool(hangs) if chosen == "hanging" else state in _UNDER_WAY or has_open
-                for (state, hangs), has_open in zip(rows, is_open, strict=True)
-            ]
-            table = table.filter(pa.array(kept, pa.bool_()))
+        batches = (
+            of_transactions.transaction_states(*paths, at=at)
+            if history
+            else of_transactions.transactions(*paths, at=at).to_batches()
+        )
+        shown = batches if chosen is None else (_chosen(batch, chosen) for batch in batches)
         numbers = ("PRODUCER", "EPOCH", "PARTITIONS")
-        TableForm(table.schema, printed, output, _HEADINGS, _row, numbers).print_batches(table.to_batches())
+        TableForm(of_transactions.SCHEMA, printed, output, _HEADINGS, _row, numbers).print_batches(shown)
 
 
-def _counts(table: Any) -> list[int | None]:  # noqa: ANN401 - a table, imported late
+def _chosen(batch: Any, chosen: str) -> Any:  # noqa: ANN401 - rows, imported late
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.list_value_length(table["open"]).to_pylist()  # type: ignore[no-any-return]
+    if chosen == "hanging":
+        is_chosen = batch["is_hanging"]
+    else:
+        count = pc.list_value_length(batch["open"])
+        is_open = pc.fill_null(pc.greater(count, pa.scalar(0, pa.int32())), pa.scalar(False))
+        is_chosen = pc.or_(is_open, pc.is_in(batch["state"], value_set=pa.array(_UNDER_WAY)))
+    return batch.filter(is_chosen)
 
 
 def _row(row: dict[str, Any]) -> Sequence[object]:
@@ -76,8 +87,8 @@ def _row(row: dict[str, Any]) -> Sequence[object]:
         row["producer_epoch"],
         row["state"],
         moment(row["started"]),
-        moment(row["updated"]),
+        moment(row["coordinator_time"] if row["is_removed"] else row["updated"]),
         None if row["partitions"] is None else len(row["partitions"]),
         " ".join(places),
-        "hangs" if row["is_hanging"] else "",
+        "removed" if row["is_removed"] else "hangs" if row["is_hanging"] else "",
     ]

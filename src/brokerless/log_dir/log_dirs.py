@@ -15,6 +15,7 @@ from brokerless.layout import commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
+from brokerless.log_dir.cluster_metadata import has_metadata_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -138,7 +139,7 @@ class LogDirs:
             chosen = [replicas for replicas in chosen if replicas[0].partition in numbers]
         if all_replicas:
             return [log for replicas in chosen for log in replicas]
-        return [_sorted(replicas)[0] for replicas in chosen]
+        return [sorted_replicas(replicas)[0] for replicas in chosen]
 
     def readable(
         self,
@@ -228,7 +229,7 @@ class LogDirs:
             ValueError: the partition does not exist.
         """
         self.log(topic, partition)
-        return _sorted([log for log in self._logs if (log.topic, log.partition) == (topic, partition)])
+        return sorted_replicas([log for log in self._logs if (log.topic, log.partition) == (topic, partition)])
 
     def leftovers(self) -> list[InactivePartition]:
         """Return the directories of deleted, stray and future partitions, sorted by path. Reads skip them."""
@@ -298,6 +299,7 @@ class LogDirs:
             if len(clusters) > 1:
                 places = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
                 raise ValueError(f"different clusters: {places}; read each alone")
+        self._drop_formatted()
         for replicas in self._by_partition:
             by_broker: dict[int | str, Log] = {}
             for log in replicas if len(replicas) > 1 else ():
@@ -307,6 +309,19 @@ class LogDirs:
                     raise ValueError(
                         f"{log.name} of node {node} is in two places: {by_broker[broker].path}, {log.path}"
                     )
+
+    def _drop_formatted(self) -> None:
+        """Drop metadata logs of a node that only formatting made: it makes one on each of the node's disks."""
+        by_node: dict[int, list[Log]] = {}
+        for log in self._logs:
+            node = log.root.node_id if log.topic == file_names.METADATA_TOPIC and not log.is_file else None
+            if node is not None:
+                by_node.setdefault(node, []).append(log)
+        for logs in by_node.values():
+            started = [log for log in logs if has_metadata_log(log.root.path)]
+            # A new node has none: what formatting wrote is the same on all of its disks.
+            kept = started or logs[:1]
+            self._logs = [log for log in self._logs if log not in logs or log in kept]
 
 
 def _names(path: str) -> list[str] | None:
@@ -324,8 +339,12 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
         return None
 
 
-def _sorted(replicas: list[Log]) -> list[Log]:
-    """Sort replicas, the one to read first. The last epoch's leader may truncate records that it does not have."""
+def sorted_replicas(replicas: list[Log]) -> list[Log]:
+    """Sort replicas, the one to read first. The last epoch's leader may truncate records that it does not have.
+
+    Raises:
+        BrokerlessError: damage hides how far one of several replicas is.
+    """
 
     def age(log: Log) -> tuple[int, int]:
         return (log.leader_epochs[-1].epoch if log.leader_epochs else -1, log.log_end_offset)

@@ -9,6 +9,6 @@ Modules:
     remote_segments.py     what remote storage holds
     cluster.py             a cluster's metadata as of a point, and what changed between two
     metadata_image.py      the metadata after their records, by subject
-    schema.py              the types of the tables
+    schema.py              the types of the tables, and their JSON
     topic_names.py         the names of topics by their ids
 """

@@ -17,8 +17,9 @@ from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import logs_of
+from brokerless.state.internal_topic import decoded_records, logs_of
 from brokerless.state.metadata_image import SCHEMAS, SECRETS, MetadataImage
+from brokerless.state.schema import finite
 
 if TYPE_CHECKING:
     import os
@@ -124,7 +125,8 @@ class ClusterState:
         """Return what changed from this point to another one, or from this cluster to another.
 
         Columns: `subject`, `key` of the row, `change` ("added", "removed", "changed"), and for a change `column`,
-        `before` and `after`, as JSON. Of what is not shown, these two are null.
+        `before` and `after`, as JSON. Of what is not shown, these two are null. Settings, quotas, users and features
+        that were added or removed have them too, with what they were set to.
         """
         rows: list[dict[str, Any]] = []
         for subject in SCHEMAS:
@@ -141,13 +143,18 @@ _KEYS = {
     "topics": ("topic",),
     "partitions": ("topic", "partition"),
     "configs": ("resource_type", "resource", "name"),
-    "acls": ("id",),
+    # Not by its id, which says nothing and differs between clusters
+    "acls": ("principal", "permission", "operation", "resource_type", "pattern_type", "resource", "host"),
     "quotas": ("entity", "name"),
     "users": ("user", "mechanism"),
     "features": ("feature",),
     "tokens": ("token_id",),
     "voters": ("voter_id",),
 }
+
+
+# The column that a row that was added or removed is about.
+_VALUES = {"configs": "value", "quotas": "value", "users": "iterations", "features": "level"}
 
 
 def cluster(
@@ -315,12 +322,13 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 
 
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, where: str) -> None:
-    decoded = _native.state_records(METADATA_TOPIC, rows["key"], rows["value"])
-    for name, value, unknown in zip(*(decoded[name].to_pylist() for name in ("name", "value", "unknown")), strict=True):
-        if unknown is not None:
-            warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
-        elif name is not None:
-            image.replay(name, json.loads(value))
+    for _, decoded in decoded_records(METADATA_TOPIC, rows):
+        columns = (decoded[name].to_pylist() for name in ("name", "value", "unknown"))
+        for name, value, unknown in zip(*columns, strict=True):
+            if unknown is not None:
+                warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
+            elif name is not None:
+                image.replay(name, json.loads(value))
 
 
 def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) -> Iterator[dict[str, Any]]:
@@ -332,19 +340,25 @@ def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) 
     old, new = by_key(before), by_key(after)
     for key in sorted({*old, *new}):
         row = {"subject": subject, "key": " ".join(map(_shown, json.loads(key)))}
-        if key not in new:
-            yield {**row, "change": "removed"}
-        elif key not in old:
-            yield {**row, "change": "added"}
+        was, now = old.get(key), new.get(key)
+        if was is None or now is None:
+            change, side, found = ("added", "after", now) if was is None else ("removed", "before", was)
+            column = _VALUES.get(subject)
+            shown = {}
+            if column is not None and found is not None and not _is_hidden(column, found, secrets=secrets):
+                shown = {side: _text(found[column])}
+            yield {**row, "change": change, "column": column, **shown}
         else:
             for column in SCHEMAS[subject].names:
-                was, now = old[key][column], new[key][column]
-                if was != now:
-                    is_hidden = not secrets and (
-                        column in SECRETS or (column == "value" and new[key].get("is_sensitive"))
-                    )
-                    shown = {} if is_hidden else {"before": _text(was), "after": _text(now)}
+                earlier, later = _text(was[column]), _text(now[column])
+                if earlier != later and (subject, column) != ("acls", "id"):
+                    is_hidden = _is_hidden(column, now, secrets=secrets)
+                    shown = {} if is_hidden else {"before": earlier, "after": later}
                     yield {**row, "change": "changed", "column": column, **shown}
+
+
+def _is_hidden(column: str, row: dict[str, Any], *, secrets: bool) -> bool:
+    return not secrets and (column in SECRETS or (column == "value" and bool(row.get("is_sensitive"))))
 
 
 def _plain(table: pa.Table) -> list[dict[str, Any]]:
@@ -356,7 +370,7 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(finite(value), ensure_ascii=False)
 
 
 def _shown(part: object) -> str:

@@ -11,17 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import OFFSETS_TOPIC, latest_records, logs_of, state_records
+from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of, state_records
 from brokerless.state.schema import TIME, schema, structs
 from brokerless.state.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
@@ -48,31 +49,42 @@ SCHEMA = schema(
     leader=pa.string(),
     members=_MEMBERS,
     updated=TIME,
+    is_removed=pa.bool_(),
     coordinator_partition=pa.int32(),
+    coordinator_offset=pa.int64(),
+    coordinator_time=TIME,
 )
 # MemberState.STABLE of each protocol that has such states.
 _STABLE = {"consumer": 0, "streams": 1}
 _KINDS = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
+# The records without which a group is not there.
+_METADATA = ("GroupMetadata", *(f"{prefix}Metadata" for prefix in _KINDS))
 # Of these, the assignment of a member lists tasks of subtopologies.
 _TASKS = ("activeTasks", "standbyTasks", "warmupTasks")
 
 
-def groups(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
+def groups(*paths: str | os.PathLike[str], at: Time | None = None, history: bool = False) -> pa.Table:
     """Return the groups of log directories, as their coordinators would describe them after a start.
 
     Columns: `group`; `type` ("classic", "consumer", "share", "streams"); `state` as Kafka names it; `protocol_type` and
     `protocol` (of a new group: the assignor that its members ask for, null if none does); `epoch` (of a classic group:
     the generation); `assignment_epoch`; `leader`; `members`, a list of `member_id`, `instance_id`, `client_id`,
     `client_host`, `epoch`, `topics` and `assignment`, a list of `topic` and `partitions`; `updated`, the time of the
-    last change; `coordinator_partition`, the partition of `__consumer_offsets`.
+    last change; `is_removed`, whether a change removes the group, which leaves the columns before it null;
+    `coordinator_partition coordinator_offset coordinator_time`, the place and time of the last record in
+    `__consumer_offsets`. The offset is null for a group that only commits offsets.
 
     A group that only commits offsets is an empty classic group, also if its transaction is still open. Kafka may list
     a group without any offset or member a while longer. Where no metadata have a topic's name, `topic` is the
     id.
 
+    With `history`, a group has a row for each change: what it was after the records that a coordinator wrote at once.
+    The rows are in the order of the coordinators' logs. Commits change no group: `commits` has their history.
+
     Args:
         paths: log directories, or partition directories of `__consumer_offsets`.
         at: the groups at this time, as far as compaction left records of it; None: at the end.
+        history: whether to return every change up to then that compaction left, or the groups as they are.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -82,7 +94,20 @@ def groups(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
     >>> bl.groups(SAMPLE_DIR).num_rows
     0
     """
+    if history:
+        return pa.Table.from_batches(group_changes(*paths, at=at), SCHEMA)
     return pa.Table.from_pylist(group_rows(*paths, at=at), SCHEMA)
+
+
+def group_changes(
+    *paths: str | os.PathLike[str], at: Time | None = None, groups: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `groups` with `history`; `groups` may choose some by name."""
+    directories = LogDirs(*paths)
+    until = None if at is None else to_ms("at", at)
+    names = TopicNames(directories)
+    for log in logs_of(directories, OFFSETS_TOPIC):
+        yield from changes_of(log, names, at=until, groups=groups)
 
 
 def group_rows(*paths: str | os.PathLike[str], at: Time | None = None) -> list[dict[str, Any]]:
@@ -94,6 +119,62 @@ def group_rows(*paths: str | os.PathLike[str], at: Time | None = None) -> list[d
         found = threads.map(partial(groups_of, names=names, at=until), logs_of(directories, OFFSETS_TOPIC))
         rows = [row for of_log in found for row in of_log]
     return sorted(rows, key=lambda row: str(row["group"]))
+
+
+def changes_of(
+    log: Log, names: TopicNames, *, at: int | None = None, groups: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield each change of the groups of one partition of `__consumer_offsets`, with the schema `SCHEMA`.
+
+    Args:
+        log: the partition.
+        names: the names of topics.
+        at: only changes up to this time in ms; None: all.
+        groups: only these groups; None: all.
+    """
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for row in _changes(log, names, at):
+        if groups is None or row["group"] in groups:
+            rows.append(row)
+            size += 1 + len(row.get("members", ()))
+        if size >= _CHUNK:
+            yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+            rows, size = [], 0
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def _changes(log: Log, names: TopicNames, at: int | None) -> Iterator[dict[str, Any]]:
+    known: dict[str, _Group] = {}
+    changing: _Group | None = None
+    for rows in committed_rows(log, at=at):
+        for record in state_records(log, _without_commits(rows)):
+            name = _group_of(record)
+            group = known.get(name)
+            if group is None:
+                group = known[name] = _Group(name, log.partition or 0, names)
+            # A coordinator gives all records of a write one time, and writes them next to each other.
+            if changing is not None and (changing is not group or not changing.is_changed_at(record.timestamp)):
+                yield from changing.change()
+                if changing.is_empty:
+                    del known[changing.name]
+                    known.setdefault(name, group)
+            group.add(record)
+            changing = group
+    if changing is not None:
+        yield from changing.change()
+
+
+def _group_of(record: StateRecord) -> str:
+    # Older types of records call it group.
+    return record.key.get("group", record.key.get("groupId", ""))  # type: ignore[no-any-return]
+
+
+def _without_commits(rows: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = pc.binary_slice(rows["key"], 0, 2)
+    is_commit = pc.is_in(kinds, value_set=pa.array(_COMMIT_TYPES, kinds.type))
+    return rows.filter(pc.invert(is_commit))
 
 
 def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dict[str, Any]]:
@@ -113,8 +194,7 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
     found: dict[str, _Group] = {}
     for rows in latest.take():
         for record in state_records(log, rows):
-            # Older types of records call it group.
-            name = record.key.get("group", record.key.get("groupId", ""))
+            name = _group_of(record)
             found.setdefault(name, _Group(name, log.partition or 0, names)).add(record)
     described = {name: group.row() for name, group in found.items()}
     for name, timestamp in committing.items():
@@ -128,7 +208,9 @@ def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dic
                 "epoch": None,
                 "members": [],
                 "updated": timestamp,
+                "is_removed": False,
                 "coordinator_partition": log.partition,
+                "coordinator_time": timestamp,
             }
     return [row for row in described.values() if row is not None]
 
@@ -144,17 +226,43 @@ class _Group:
     """A group from its records. Each type of record adds what it says."""
 
     def __init__(self, name: str, partition: int, names: TopicNames) -> None:
-        self._name, self._partition, self._names = name, partition, names
+        self.name, self._partition, self._names = name, partition, names
         self._records: dict[str, StateRecord] = {}
         self._of_members: dict[str, dict[str, StateRecord]] = {}
+        self._last: StateRecord | None = None
+        self._is_ending = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record is left."""
+        return not self._records and not any(self._of_members.values())
 
     def add(self, record: StateRecord) -> None:
-        """Take a record. One of a member is kept with the member."""
+        """Take a record that comes after the others. One of a member is kept with the member."""
         member = record.key.get("memberId")
-        if member is None:
-            self._records[record.name] = record
+        records: dict[str, StateRecord] = (
+            self._records if member is None else self._of_members.setdefault(record.name, {})
+        )
+        key = record.name if member is None else member
+        if record.value is None:
+            records.pop(key, None)
+            self._is_ending |= record.name in _METADATA
         else:
-            self._of_members.setdefault(record.name, {})[member] = record
+            records[key] = record
+        self._last = record
+
+    def is_changed_at(self, timestamp: int) -> bool:
+        """Return whether the last record has this time."""
+        return self._last is not None and self._last.timestamp == timestamp
+
+    def change(self) -> Iterator[dict[str, Any]]:
+        """Yield what the records since the last call made of the group, if there is or was one."""
+        row = self.row()
+        if row is not None:
+            yield row
+        elif self._is_ending:
+            yield {"group": self.name, "is_removed": True, **self._place()}
+        self._is_ending = False
 
     def row(self) -> dict[str, Any] | None:
         """Return the group as a row; None if its records say that there is none."""
@@ -165,11 +273,17 @@ class _Group:
         metadata = self._records.get("GroupMetadata")
         return None if metadata is None else self._classic(metadata)
 
+    def _place(self) -> dict[str, Any]:
+        last = self._last
+        return {
+            "coordinator_partition": self._partition,
+            "coordinator_offset": None if last is None else last.offset,
+            "coordinator_time": None if last is None else last.timestamp,
+        }
+
     def _row(self, **columns: object) -> dict[str, Any]:
-        records = [*self._records.values()]
-        records += [record for of_type in self._of_members.values() for record in of_type.values()]
-        updated = max(record.timestamp for record in records)
-        return {"group": self._name, "updated": updated, "coordinator_partition": self._partition, **columns}
+        place = self._place()
+        return {"group": self.name, "updated": place["coordinator_time"], "is_removed": False, **place, **columns}
 
     def _classic(self, metadata: StateRecord) -> dict[str, Any]:
         value = metadata.value
@@ -296,3 +410,7 @@ def _embedded(name: str, text: str | None) -> dict[str, Any] | None:
 
 # ConsumerProtocolSubscription.HIGHEST_SUPPORTED_VERSION
 _NEWEST = 3
+# The first two bytes of the key of an offset commit.
+_COMMIT_TYPES = (b"\0\0", b"\0\1")
+# Rows and members of a batch of changes.
+_CHUNK = 16 << 10

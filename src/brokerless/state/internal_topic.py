@@ -6,18 +6,20 @@ import json
 import warnings
 from collections import Counter
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
+from brokerless.log_dir.log_dirs import sorted_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
@@ -30,26 +32,49 @@ _ROW = ["key", "value", "offset", "timestamp"]
 
 
 class StateRecord(NamedTuple):
-    """The latest record of a key.
+    """A record of the topic.
 
     Attributes:
         name: the name of its type: `GroupMetadata`, `TransactionLog`.
         key: the key, as Kafka's JSON converters give it; None if the type has none.
-        value: the value, in the same way.
+        value: the value, in the same way; None if the record removes its key.
         partition: the partition of the topic that has it.
+        offset: its offset there.
         timestamp: of the record, in ms.
     """
 
     name: str
     key: dict[str, Any]
-    value: dict[str, Any]
+    value: Any
     partition: int
+    offset: int
     timestamp: int
 
 
 def logs_of(directories: LogDirs, topic: str) -> list[Log]:
-    """Return the partitions of a topic; none if the directories do not have it."""
-    return directories.logs([topic]) if topic in directories.topics() else []
+    """Return the partitions of a topic, as `known_logs` does; none if the directories do not have it."""
+    return known_logs(directories, [topic]) if topic in directories.topics() else []
+
+
+def known_logs(
+    directories: LogDirs, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None
+) -> list[Log]:
+    """Return one log per partition, as `LogDirs.logs` does.
+
+    A warning names each partition where damage hides which replica is the one to read, or where its log starts.
+    """
+    found = []
+    of_all = directories.logs(topics, partitions, all_replicas=True)
+    for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.is_file else "")):
+        try:
+            log = sorted_replicas(list(replicas))[0]
+            # It needs the checkpoints. What reads the log needs it, and keeps it.
+            log.log_end_offset  # noqa: B018
+        except BrokerlessError as error:
+            warnings.warn(f"what {name} says is not known: {error}", stacklevel=2)
+        else:
+            found.append(log)
+    return found
 
 
 def committed_rows(
@@ -130,15 +155,49 @@ def latest_records(
     return latest
 
 
+def decoded_records(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield parts of the rows, each with what `_native.state_records` decodes from it.
+
+    A part whose JSON does not fit into a column is halved. A single record that does not fit is not understood.
+    """
+    try:
+        yield rows, _native.state_records(topic, rows["key"], rows["value"])
+    except UnsupportedFormatError as error:
+        if rows.num_rows > 1:
+            half = rows.num_rows // 2
+            yield from decoded_records(topic, rows.slice(0, half))
+            yield from decoded_records(topic, rows.slice(half))
+        else:
+            nothing = _native.state_records(topic, pa.nulls(1, pa.binary()), pa.nulls(1, pa.binary()))
+            why = pa.array([error.args[0]], pa.string())
+            yield rows, nothing.set_column(nothing.schema.get_field_index("unknown"), "unknown", why)
+
+
+def understood_records(log: Log, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield the rows that are understood, with what they decode to. A warning names each type and version that is not.
+
+    Yields:
+        Rows with the columns `key value offset timestamp`, and as many with the columns `name key value`.
+    """
+    unknown: Counter[str] = Counter()
+    for part, decoded in decoded_records(log.topic or "", rows):
+        is_known = pc.is_null(decoded["unknown"])
+        unknown.update(map(str, pc.drop_null(decoded["unknown"]).to_pylist()))
+        yield part.filter(is_known), decoded.select(["name", "key", "value"]).filter(is_known)
+    for why, count in unknown.items():
+        warnings.warn(f"{log.name}: {count} records are not understood: {why}", stacklevel=2)
+
+
 def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:
     """Decode rows. A warning names each type and version that is not known."""
-    decoded = _native.state_records(log.topic or "", rows["key"], rows["value"])
-    unknown = pc.drop_null(decoded["unknown"])
-    for why, count in Counter(unknown.to_pylist()).items():
-        warnings.warn(f"{log.name}: {count} records are not understood: {why}", stacklevel=2)
-    known = zip(*(decoded[name].to_pylist() for name in ("name", "key", "value", "unknown")), strict=True)
-    for (name, key, value, why), timestamp in zip(known, rows["timestamp"].to_pylist(), strict=True):
-        if why is None:
+    for part, decoded in understood_records(log, rows):
+        columns = (*(decoded[name] for name in ("name", "key", "value")), part["offset"], part["timestamp"])
+        for name, key, value, offset, timestamp in zip(*(column.to_pylist() for column in columns), strict=True):
             yield StateRecord(
-                name, json.loads(key or "null"), json.loads(value or "null"), log.partition or 0, timestamp or 0
+                name,
+                json.loads(key or "null"),
+                json.loads(value or "null"),
+                log.partition or 0,
+                offset,
+                timestamp or 0,
             )

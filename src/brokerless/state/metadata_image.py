@@ -134,8 +134,9 @@ class MetadataImage:
         self.left_out: Counter[str] = Counter()
         self._brokers: dict[int, dict[str, Any]] = {}
         self._controllers: dict[int, dict[str, Any]] = {}
-        # By topic id.
+        # By topic id, and the ids by name.
         self._names: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
         self._partitions: dict[str, dict[int, dict[str, Any]]] = {}
         # By type and name of the resource.
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
@@ -247,11 +248,14 @@ class MetadataImage:
 
     def _create_topic(self, value: dict[str, Any]) -> None:
         self._names[value["topicId"]] = value["name"]
+        self._ids[value["name"]] = value["topicId"]
         self._partitions.setdefault(value["topicId"], {})
 
     def _remove_topic(self, value: dict[str, Any]) -> None:
         name = self._names.pop(value["topicId"], None)
         self._partitions.pop(value["topicId"], None)
+        if self._ids.get(name or "") == value["topicId"]:
+            del self._ids[name or ""]
         # A new topic of the same name starts without settings (ConfigurationsDelta).
         self._configs.pop((2, name or ""), None)
 
@@ -282,10 +286,12 @@ class MetadataImage:
         partition["partition_epoch"] = _next(partition["partition_epoch"])
 
     def _clear_elr(self, value: dict[str, Any]) -> None:
-        for topic_id, partitions in self._partitions.items():
-            if value["topicName"] in ("", self._names.get(topic_id)):
-                for partition in partitions.values():
-                    partition.update(elr=[], last_known_elr=[])
+        name = value["topicName"]
+        # Without a name, it is for all topics.
+        topics = [self._ids[name]] if name in self._ids else [] if name else self._partitions
+        for topic_id in topics:
+            for partition in self._partitions[topic_id].values():
+                partition.update(elr=[], last_known_elr=[])
 
     def _configure(self, value: dict[str, Any]) -> None:
         configs = self._configs.setdefault((value["resourceType"], value["resourceName"]), {})

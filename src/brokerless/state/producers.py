@@ -9,17 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError
+from brokerless.arguments import to_ms
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io import storage
+from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.recovery.segment_replay import feed
+from brokerless.state.internal_topic import known_logs
 from brokerless.state.schema import TIME, schema
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
+    from brokerless.arguments import Time
+    from brokerless.io.storage import File
     from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
 
 SCHEMA = schema(
     topic=pa.string(),
@@ -36,7 +42,11 @@ _FOR_EVER = (1 << 63) - 1
 
 
 def producers(
-    *paths: str | os.PathLike[str], topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    partitions: Iterable[int] | None = None,
+    at: Time | None = None,
+    at_offset: int | None = None,
 ) -> pa.Table:
     """Return the producers of partitions, as `kafka-transactions.sh describe-producers` lists them.
 
@@ -47,26 +57,46 @@ def producers(
     A broker forgets an idle producer after a day (`producer.id.expiration.ms`). Such producers are listed as long as a
     snapshot or the batches behind it have them.
 
+    A past point is known from the newest snapshot before it and the batches up to it. The end of a log at a time comes
+    from the times of its records. For a partition whose log starts behind the point, a warning says so, and the table
+    has no row of it.
+
     Args:
         paths: log directories, or partition directories.
         topics: only these topics; None: all.
         partitions: only these partitions; None: all.
+        at: the producers at this time; None: at the end.
+        at_offset: the producers before this offset of each partition.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is no log directory, or a topic or partition does not exist.
+        ValueError: a path is no log directory, or a topic or partition does not exist; or both points are given.
 
     >>> import brokerless as bl
     >>> bl.producers(SAMPLE_DIR).num_rows
     0
     """
-    tables = [producers_of(log) for log in LogDirs(*paths).logs(topics, partitions)]
-    return pa.Table.from_batches(tables, SCHEMA)
+    if at is not None and at_offset is not None:
+        raise ValueError("at and at_offset are two points: give one")
+    until = None if at is None else to_ms("at", at)
+    logs = known_logs(LogDirs(*paths), topics, partitions)
+    return pa.Table.from_batches([producers_of(log, at=until, at_offset=at_offset) for log in logs], SCHEMA)
 
 
-def producers_of(log: Log) -> pa.RecordBatch:
-    """Return the producers of one partition, with the schema `SCHEMA`. A warning tells what damage leaves out."""
-    found = _state(log).entries()
+def producers_of(log: Log, *, at: int | None = None, at_offset: int | None = None) -> pa.RecordBatch:
+    """Return the producers of one partition, with the schema `SCHEMA`. A warning tells what is not known.
+
+    Args:
+        log: the partition.
+        at: the time in ms; None: the end.
+        at_offset: the producers before this offset; None: at the end.
+    """
+    try:
+        end = at_offset if at is None else _end_at(log, at)
+        found = _state(log, log.log_end_offset if end is None else min(end, log.log_end_offset)).entries()
+    except _UnknownError as error:
+        warnings.warn(f"the producers of {log.name} are not known: {error}", stacklevel=2)
+        found = _native.Producers().entries()
     count = found.num_rows
     columns: list[pa.Array[Any]] = [
         pa.repeat(pa.scalar(log.topic, pa.string()), count),
@@ -88,31 +118,64 @@ def _known(column: pa.Array[Any]) -> pa.Array[Any]:
     return known
 
 
-def _state(log: Log) -> _native.Producers:
-    state, start = _snapshot(log)
+class _UnknownError(Exception):
+    """The directory does not have what tells the producers at a point."""
+
+
+def _end_at(log: Log, time: int) -> int:
+    """Return the end of a log at a time in ms."""
+    try:
+        end: int = end_offsets(log, pa.array([time], pa.int64()))[0].as_py()
+    except BrokerlessError as error:
+        raise _UnknownError(error) from error
+    if end <= log.local_log_start_offset and log.local_log_start_offset > 0:
+        raise _UnknownError(f"its first record here, at offset {log.local_log_start_offset}, is later than {time}")
+    return end
+
+
+def _state(log: Log, end: int) -> _native.Producers:
+    """Return the producers before an offset."""
+    first = log.segments[0].base_offset if log.segments else log.log_end_offset
+    state, start = _snapshot(log, end)
+    if end < max(first, start):
+        raise _UnknownError(f"it begins at offset {first}, and has no producer snapshot up to offset {end}")
     for segment in log.segments:
         if segment.end_offset(log.log_end_offset) <= start:
             continue
+        if segment.base_offset >= end:
+            break
         with segment.open() as file:
             extent = segment.extent(file)
             why = None if extent.damage is None else extent.damage.args[0]
+            limit = extent.end_position
+            if end < segment.end_offset(log.log_end_offset):
+                limit = _position_of(segment, file, end, limit)
             walk = _native.ProducerReplay(state, start)
-            end = feed(walk, file, end=extent.end_position)
+            position = feed(walk, file, end=limit)
             if walk.ended == "failed":
                 why = walk.error
                 # It has not changed the state. So what comes before the damage is replayed alone.
-                feed(_native.ProducerReplay(state, start), file, end=end)
+                feed(_native.ProducerReplay(state, start), file, end=position)
         if why is not None:
-            warnings.warn(f"the producers of {log.name} may not be all: {segment.path} is damaged: {why}", stacklevel=2)
+            warnings.warn(f"the producers of {log.name} may not be all: {segment.path} is damaged: {why}", stacklevel=3)
             break
     return state
 
 
-def _snapshot(log: Log) -> tuple[_native.Producers, int]:
-    """Return the producers in the newest readable snapshot, and its offset; none, and 0, without one."""
+def _position_of(segment: Segment, file: File, offset: int, end: int) -> int:
+    """Return the position of the first batch that ends behind an offset; `end` without one, or behind damage."""
+    try:
+        batch = segment.batch_of(file, offset)
+    except (CorruptRecordError, UnsupportedFormatError):
+        return end
+    return end if batch is None else min(end, int(batch["position"]))
+
+
+def _snapshot(log: Log, end: int) -> tuple[_native.Producers, int]:
+    """Return the producers in the newest readable snapshot up to an offset, and its offset; without one, none and 0."""
     for offset in reversed(log.snapshots):
         # Those at the start of a tiered log's local part count: what is before them is remote.
-        if log.log_start_offset < offset <= log.log_end_offset:
+        if log.log_start_offset < offset <= end:
             try:
                 content = storage.read_all(log.snapshot_path(offset))
                 state = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)

@@ -92,17 +92,19 @@ def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> It
         at: the time in ms; None: the end.
         history: whether to return segments too that were deleted.
     """
-    segments: dict[str, dict[str, Any]] = {}
+    # By topic id and partition, then by segment id.
+    of_all: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
     for rows in committed_rows(log, at=at):
         for record in state_records(log, rows):
             value = record.value
             if record.name == "RemotePartitionDeleteMetadataRecord":
                 if value["remotePartitionDeleteState"] == _PARTITION_DELETED and not history:
-                    _delete_partition(segments, value)
+                    of_all.pop(_place(value["topicIdPartition"]), None)
                 continue
             if record.name not in _OF_SEGMENTS:
                 continue
             segment_id = value["remoteLogSegmentId"]["id"]
+            segments = of_all.setdefault(_place(value["remoteLogSegmentId"]["topicIdPartition"]), {})
             if record.name == "RemoteLogSegmentMetadataRecord":
                 segments[segment_id] = {**_segment(value), "metadata_partition": log.partition}
             elif segment_id not in segments:
@@ -115,7 +117,11 @@ def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> It
                 row["custom_metadata"] = base64.b64decode(value["customMetadata"])
             if number == _FINISHED and not history:
                 del segments[segment_id]
-    return segments.values()
+    return [row for segments in of_all.values() for row in segments.values()]
+
+
+def _place(topic_id_partition: dict[str, Any]) -> tuple[str, int]:
+    return topic_id_partition["id"], topic_id_partition["partition"]
 
 
 def _segment(value: dict[str, Any]) -> dict[str, Any]:
@@ -135,14 +141,3 @@ def _segment(value: dict[str, Any]) -> dict[str, Any]:
         # The record has it only if it is empty: older brokers do not write it.
         "has_transactions": False if value.get("txnIndexEmpty") else None,
     }
-
-
-def _delete_partition(segments: dict[str, dict[str, Any]], value: dict[str, Any]) -> None:
-    place = value["topicIdPartition"]
-    gone = [
-        segment_id
-        for segment_id, row in segments.items()
-        if (row["topic_id"], row["partition"]) == (place["id"], place["partition"])
-    ]
-    for segment_id in gone:
-        del segments[segment_id]

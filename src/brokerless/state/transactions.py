@@ -9,16 +9,24 @@ import pyarrow as pa
 
 from brokerless.arguments import to_ms
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import TRANSACTIONS_TOPIC, latest_records, logs_of, state_records
+from brokerless.state.internal_topic import (
+    TRANSACTIONS_TOPIC,
+    committed_rows,
+    known_logs,
+    latest_records,
+    logs_of,
+    state_records,
+)
 from brokerless.state.producers import producers_of
 from brokerless.state.schema import TIME, schema, structs
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
+    from brokerless.state.internal_topic import StateRecord
 
 _OPEN = structs(
     topic=pa.string(),
@@ -41,7 +49,10 @@ SCHEMA = schema(
     partitions=structs(topic=pa.string(), partition=pa.int32()),
     open=_OPEN,
     is_hanging=pa.bool_(),
+    is_removed=pa.bool_(),
     coordinator_partition=pa.int32(),
+    coordinator_offset=pa.int64(),
+    coordinator_time=TIME,
 )
 # TransactionState, by the number that a record has.
 _STATES = (
@@ -54,26 +65,33 @@ _STATES = (
     "Dead",
     "PrepareEpochFence",
 )
+# Rows of a batch of states.
+_CHUNK = 16 << 10
 
 
-def transactions(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.Table:
+def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history: bool = False) -> pa.Table:
     """Return the transactional ids of log directories, and the transactions that are open in the data partitions.
 
     Columns: `transactional_id producer_id producer_epoch`; `state` as Kafka names it; `timeout_ms`; `started`, null
     without a transaction; `updated`; `partitions`, those that the coordinator still has to end: a list of `topic` and
     `partition`; `open`, where the data have the producer's transaction open: a list of `topic partition producer_epoch
     first_offset last_offset last_time coordinator_epoch is_hanging`; `is_hanging`, whether any of them hangs;
-    `coordinator_partition`, the partition of `__transaction_state`.
+    `is_removed`, whether the record removes the id, which leaves the columns before it null;
+    `coordinator_partition coordinator_offset coordinator_time`, the place and time of the record in
+    `__transaction_state`.
 
     A transaction hangs in a partition if its coordinator will not end it there: it does not know the producer, or not
     the partition (KIP-664). `kafka-transactions.sh find-hanging` finds the same ones, once they are older than the
     longest timeout. An open transaction of a producer that no coordinator knows has its own row, without a
     transactional id.
 
+    With `history`, an id has a row for each state, in the order of the coordinators' logs. `open` is then null.
+
     Args:
         paths: log directories.
         at: the coordinators' knowledge at this time, as far as compaction left records of it; `open` is then null.
             None: at the end.
+        history: whether to return every state up to then that compaction left, or only the latest of each id.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -83,12 +101,16 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.T
     >>> bl.transactions(SAMPLE_DIR).num_rows
     0
     """
+    if history:
+        return pa.Table.from_batches(transaction_states(*paths, at=at), SCHEMA)
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    rows = [row for log in logs_of(directories, TRANSACTIONS_TOPIC) for row in transactions_of(log, at=until)]
+    logs = logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
+    coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
+    rows = [row for log in coordinators for row in transactions_of(log, at=until)]
     if until is None:
-        found = [one for log in directories.logs() for one in open_in(log)]
-        knows_all = _are_all(directories, rows)
+        found = [one for log in logs for one in open_in(log)]
+        knows_all = _are_all(coordinators, rows)
         if found and not knows_all:
             warnings.warn(
                 f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}",
@@ -99,27 +121,49 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None) -> pa.T
     return table.sort_by([("transactional_id", "ascending"), ("producer_id", "ascending")])
 
 
+def transaction_states(*paths: str | os.PathLike[str], at: Time | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `transactions` with `history`."""
+    directories = LogDirs(*paths)
+    until = None if at is None else to_ms("at", at)
+    for log in logs_of(directories, TRANSACTIONS_TOPIC):
+        for rows in committed_rows(log, at=until):
+            for start in range(0, rows.num_rows, _CHUNK):
+                states = [_state(record) for record in state_records(log, rows.slice(start, _CHUNK))]
+                yield pa.RecordBatch.from_pylist(states, SCHEMA)
+
+
 def transactions_of(log: Log, *, at: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the transactional ids of one partition of `__transaction_state`, as rows of `SCHEMA` without `open`."""
     for rows in latest_records(log, at=at).take():
-        for record in state_records(log, rows):
-            value = record.value
-            number = value["transactionStatus"]
-            yield {
-                "transactional_id": record.key["transactionalId"],
-                "producer_id": value["producerId"],
-                "producer_epoch": value["producerEpoch"],
-                "state": _STATES[number] if 0 <= number < len(_STATES) else str(number),
-                "timeout_ms": value["transactionTimeoutMs"],
-                "started": _time(value["transactionStartTimestampMs"]),
-                "updated": _time(value["transactionLastUpdateTimestampMs"]),
-                "partitions": [
-                    {"topic": one["topic"], "partition": partition}
-                    for one in value["transactionPartitions"] or ()
-                    for partition in sorted(one["partitionIds"])
-                ],
-                "coordinator_partition": record.partition,
-            }
+        yield from map(_state, state_records(log, rows))
+
+
+def _state(record: StateRecord) -> dict[str, Any]:
+    row = {
+        "transactional_id": record.key["transactionalId"],
+        "is_removed": record.value is None,
+        "coordinator_partition": record.partition,
+        "coordinator_offset": record.offset,
+        "coordinator_time": record.timestamp,
+    }
+    value = record.value
+    if value is None:
+        return row
+    number = value["transactionStatus"]
+    return {
+        **row,
+        "producer_id": value["producerId"],
+        "producer_epoch": value["producerEpoch"],
+        "state": _STATES[number] if 0 <= number < len(_STATES) else str(number),
+        "timeout_ms": value["transactionTimeoutMs"],
+        "started": _time(value["transactionStartTimestampMs"]),
+        "updated": _time(value["transactionLastUpdateTimestampMs"]),
+        "partitions": [
+            {"topic": one["topic"], "partition": partition}
+            for one in value["transactionPartitions"] or ()
+            for partition in sorted(one["partitionIds"])
+        ],
+    }
 
 
 def open_in(log: Log) -> list[dict[str, Any]]:
@@ -132,13 +176,13 @@ def open_in(log: Log) -> list[dict[str, Any]]:
     ]
 
 
-def _are_all(directories: LogDirs, rows: list[dict[str, Any]]) -> bool:
+def _are_all(coordinators: Iterable[Log], rows: list[dict[str, Any]]) -> bool:
     """Return whether these are the partitions of all coordinators.
 
     An id is in the partition that its hash gives (`TransactionStateManager.partitionFor`). So ids in other partitions
     tell that there are more.
     """
-    numbers = {log.partition for log in logs_of(directories, TRANSACTIONS_TOPIC)}
+    numbers = {log.partition for log in coordinators}
     count = len(numbers)
     if numbers != set(range(count)) or not count:
         return False
@@ -173,7 +217,7 @@ def _with_open(rows: list[dict[str, Any]], found: list[dict[str, Any]], *, knows
             row = by_producer[producer]
             is_hanging: bool | None = {"topic": one["topic"], "partition": one["partition"]} not in row["partitions"]
         else:
-            new = {"producer_id": producer, "producer_epoch": one["producer_epoch"], "open": []}
+            new = {"producer_id": producer, "producer_epoch": one["producer_epoch"], "open": [], "is_removed": False}
             row = unknown.setdefault(producer, new)
             is_hanging = True if knows_all else None
         row["open"].append({**one, "is_hanging": is_hanging})

@@ -5,6 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from brokerless.state.metadata_image import MetadataImage
 from damage import overwrite
 from state_building import commit_key, commit_value, group_key, group_value, write_records
 
@@ -34,7 +35,7 @@ def test_groups(broker, run):
 
 
 def test_offsets_and_their_history(broker, run):
-    _, *rows = lines(run("groups", broker, "--history", "--group", "gruppe-ü"))
+    _, *rows = lines(run("groups", broker, "--offsets", "--history", "--group", "gruppe-ü"))
     assert [row[1:5] for row in rows if row[1] == "headers-0"] == [
         ["headers-0", "120", "0", "0"],
         ["headers-0", "9", "111", "111"],
@@ -43,7 +44,35 @@ def test_offsets_and_their_history(broker, run):
     assert rows[-1][1:5] == ["multi-partition-1", "-", "-", "-"]
     assert rows[-1][-1] == "removed"
     _, *latest = lines(run("groups", broker, "--offsets", "--group", "gruppe-ü"))
-    assert [row[1] for row in latest] == ["multi-partition-0", "multi-partition-3", "multi-partition-2", "headers-0"]
+    assert [row[1] for row in latest] == ["headers-0", "multi-partition-0", "multi-partition-2", "multi-partition-3"]
+
+
+def test_offsets_are_in_order_and_of_one_topic(broker, run):
+    _, *rows = lines(run("groups", broker, "--offsets"))
+    assert [row[:2] for row in rows] == sorted(row[:2] for row in rows)
+    _, *chosen = lines(run("groups", broker, "--offsets", "--topic", "headers"))
+    assert chosen == [row for row in rows if row[1] == "headers-0"] != []
+    result = run("groups", broker, "--topic", "headers")
+    assert result.code == 2
+    assert "--topic selects commits: give --offsets with it" in result.err
+
+
+def test_history_of_groups_and_transactions(broker, run):
+    heading, *rows = lines(run("groups", broker, "--history", "--group", "group-consumer"))
+    assert heading[-1] == "NOTE"
+    assert [row[:6] for row in rows] == [
+        ["group-consumer", "consumer", "Stable", "-", "1", "1"],
+        ["group-consumer", "consumer", "Empty", "-", "2", "0"],
+    ]
+    heading, row = lines(run("groups", broker, "--history", "--members", "--group", "group-consumer"))
+    assert (heading[-1], row[-3:-1]) == ("UPDATED", ["headers-0", "multi-partition-0,1,2,3"])
+    found = [json.loads(line) for line in run("transactions", broker, "--history", "--json").out.splitlines()]
+    states = [row["state"] for row in found if row["transactional_id"] == "open-1"]
+    assert states[-1] == "Ongoing"
+    assert all(row["coordinator_offset"] is not None and row["open"] is None for row in found)
+    _, *rows = lines(run("transactions", broker, "--history", "--open"))
+    assert {row[3] for row in rows} == {"Ongoing", "PrepareCommit", "PrepareAbort"}
+    assert run("transactions", broker, "--history", "--hanging").code == 2
 
 
 def test_members_at_a_time(broker, run):
@@ -70,6 +99,9 @@ def test_transactions(broker, run):
 def test_producers(broker, run, tmp_path):
     _, *rows = lines(run("producers", broker, "--topic", "txn-open"))
     assert [(row[0], row[-1]) for row in rows] == [("txn-open-0", offset) for offset in ("-", "-", "22", "32")]
+    _, *early = lines(run("producers", broker / "txn-open-0", "--at", "offset:30"))
+    assert [row[-1] for row in early] == ["-", "-", "22"]
+    assert run("producers", broker, "--at", "offset:x").code == 2
     to = tmp_path / "producers.parquet"
     assert lines(run("producers", broker, "--output", to)) == []
     assert pq.read_table(to).num_rows == 28
@@ -90,6 +122,22 @@ def test_cluster(broker, run):
     assert run("cluster", "diff", broker).code == 2
     assert run("cluster", "diff", broker, broker, "--since", "offset:3").code == 2
     assert run("cluster", "topics", broker, "--as-of", "x").code == 2
+
+
+def test_a_quota_without_a_json_number_is_text(broker, run, monkeypatch):
+    """The JSON of the records has Java's names."""
+    quota = {"entity": [{"entityType": "user", "entityName": "u"}], "key": "k", "value": "Infinity", "remove": False}
+    table = MetadataImage.table
+
+    def with_quota(image, subject, **options):
+        image.replay("ClientQuotaRecord", quota)
+        return table(image, subject, **options)
+
+    monkeypatch.setattr(MetadataImage, "table", with_quota)
+    found = json.loads(run("cluster", "quotas", broker, "--json").out, parse_constant=pytest.fail)
+    assert found["value"] == "Infinity"
+    _, row = lines(run("cluster", "quotas", broker))
+    assert row == ["user=u", "k", "Infinity"]
 
 
 def test_what_damage_hides_is_said(tmp_path, run):

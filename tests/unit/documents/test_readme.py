@@ -1,6 +1,7 @@
 """The commands of the README, and the Python sessions of pages, print what is shown."""
 
 import doctest
+import glob
 import re
 import shlex
 import shutil
@@ -9,25 +10,31 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-README = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(r"^\$ brokerless (.*)\n((?:(?!```).*\n)*)", README, flags=re.MULTILINE)
+PAGES = ("README.md", "docs/guides/after-an-incident.md")
+COMMANDS = [
+    pytest.param(*found, id=f"{page} {found[0]}")
+    for page in PAGES
+    for found in re.findall(r"^\$ brokerless (.*)\n((?:(?!```).*\n)*)", (ROOT / page).read_text(), flags=re.MULTILINE)
+]
 
 
 @pytest.fixture
 def clone(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "examples/data", tmp_path / "examples/data")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    # What is shown has times in UTC, wherever the reader is.
+    monkeypatch.setenv("TZ", "America/New_York")
 
 
 @pytest.mark.usefixtures("clone")
 @pytest.mark.parametrize(("command", "shown"), COMMANDS)
 def test_a_command_prints_what_is_shown(run, command, shown):
-    result = run(*shlex.split(command))
+    result = run(*(name for word in shlex.split(command) for name in sorted(glob.glob(word)) or [word]))
     assert (result.code, result.out) == (0, shown)
 
 
 @pytest.mark.usefixtures("clone")
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/notebooks.md"])
+@pytest.mark.parametrize("page", [*PAGES, "docs/guides/notebooks.md"])
 def test_a_python_session_prints_what_is_shown(page):
     session = "\n".join(re.findall(r"^```pycon\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL))
     example = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
@@ -37,5 +44,18 @@ def test_a_python_session_prints_what_is_shown(page):
     assert example.examples
 
 
-def test_the_readme_shows_commands():
-    assert len(COMMANDS) >= 4
+def test_pages_show_commands():
+    assert len(COMMANDS) >= 4 + 11
+
+
+@pytest.mark.usefixtures("clone")
+def test_no_command_writes_to_the_logs_that_it_reads(run):
+    """The guide says so to people whose evidence it is."""
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files("examples/incident")}
+    for command in (("groups", "--offsets"), ("transactions", "--open"), ("cluster", "topics"), ("ls",)):
+        assert run(command[0], *command[1:], "examples/incident").code == 0
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files("examples/incident")} == before
+
+
+def files(directory):
+    return [path for path in Path(directory).rglob("*") if path.is_file()]

@@ -11,6 +11,7 @@ from brokerless import _native
 from brokerless.layout.bootstrap_metadata import snapshot_records
 from brokerless.state.cluster import ClusterState
 from brokerless.state.metadata_image import SCHEMAS, MetadataImage
+from brokerless.state.schema import finite
 from damage import overwrite
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -334,6 +335,38 @@ def test_a_change_of_a_secret_is_told_without_the_secret():
     ]
 
 
+def test_what_was_added_or_removed_says_what_it_was():
+    acl = {
+        "id": "A",
+        "resourceType": 2,
+        "resourceName": "orders",
+        "patternType": 3,
+        "principal": "User:ann",
+        "host": "*",
+        "operation": 3,
+        "permissionType": 3,
+    }
+    config = {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1"}
+    secret = {"resourceType": 4, "resourceName": "1", "name": "ssl.key.password", "value": "x"}
+    named = [("AccessControlEntryRecord", acl), ("ConfigRecord", config), ("ConfigRecord", secret)]
+    nothing, something = ClusterState("", after()), ClusterState("", after(*named))
+    columns = ("subject", "key", "change", "column", "before", "after")
+    assert [tuple(row[name] for name in columns) for row in nothing.diff(something).to_pylist()] == [
+        ("configs", "broker 1 ssl.key.password", "added", "value", None, None),
+        ("configs", "topic orders retention.ms", "added", "value", None, '"1"'),
+        ("acls", "User:ann ALLOW READ TOPIC LITERAL orders *", "added", None, None, None),
+    ]
+    removed = something.diff(nothing).to_pylist()
+    assert [(row["change"], row["before"]) for row in removed] == [
+        ("removed", None),
+        ("removed", '"1"'),
+        ("removed", None),
+    ]
+    # The same rights in another cluster have another id.
+    other = ClusterState("", after(("AccessControlEntryRecord", {**acl, "id": "B"}), *named[1:]))
+    assert something.diff(other).num_rows == 0
+
+
 def test_odd_records_do_not_break_a_table():
     entity = [{"entityType": "user", "entityName": None}, {"entityType": "user", "entityName": "a"}]
     quota = {"entity": entity, "key": "request_percentage", "value": "Infinity", "remove": False}
@@ -364,3 +397,40 @@ def test_what_changed_between_two_points(broker):
     back = bl.cluster(broker).diff(bl.cluster(broker, at_offset=30)).to_pylist()
     assert added == [row["key"] for row in back if (row["subject"], row["change"]) == ("topics", "removed")]
     assert bl.cluster(broker).diff(bl.cluster(broker)).num_rows == 0
+
+
+def quota_of(value):
+    entity = [{"entityType": "user", "entityName": "u"}]
+    return after(("ClientQuotaRecord", {"entity": entity, "key": "k", "value": value, "remove": False}))
+
+
+def test_quotas_without_a_json_number_are_text_in_json():
+    """And NaN, which equals nothing, is no change."""
+    states = {name: ClusterState("", quota_of(name)) for name in ("Infinity", "-Infinity", "NaN")}
+    (change,) = states["Infinity"].diff(states["-Infinity"]).to_pylist()
+    assert [json.loads(change[side], parse_constant=pytest.fail) for side in ("before", "after")] == [
+        "Infinity",
+        "-Infinity",
+    ]
+    assert states["NaN"].diff(ClusterState("", quota_of("NaN"))).num_rows == 0
+    assert [finite(state.quotas["value"][0].as_py()) for state in states.values()] == list(states)
+
+
+def test_clearing_the_replicas_of_one_topic_leaves_the_others():
+    """A topic of the same name that was created again is another one."""
+    records = []
+    for name, topic_id in (("a", "1"), ("b", "2"), ("a", "3")):
+        if topic_id == "3":
+            records.append(("RemoveTopicRecord", {"topicId": "1"}))
+        records.append(("TopicRecord", {"name": name, "topicId": topic_id}))
+        partition = {"topicId": topic_id, "partitionId": 0, "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0}
+        partition |= {"replicas": [1], "isr": [1], "addingReplicas": [], "removingReplicas": []}
+        records.append(("PartitionRecord", {**partition, "eligibleLeaderReplicas": [2], "lastKnownElr": [3]}))
+
+    def elr(*cleared):
+        image = after(*records, *(("ClearElrRecord", {"topicName": name}) for name in cleared))
+        return {row["topic"]: row["elr"] for row in rows(image, "partitions")}
+
+    assert elr("a") == {"a": [], "b": [2]}
+    assert elr("gone") == {"a": [2], "b": [2]}
+    assert elr("") == {"a": [], "b": []}

@@ -3,6 +3,8 @@
 import pytest
 
 import brokerless as bl
+from brokerless import _native
+from brokerless.errors import UnsupportedFormatError
 from building import NOW, batch, marker, write_segment
 from state_building import commit_key, commit_value, group_key, group_value, in_transaction, write_records
 
@@ -138,3 +140,70 @@ def test_several_directories_are_one_view(tmp_path):
 def test_a_directory_without_groups(tmp_path):
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"])])
     assert bl.groups(tmp_path).num_rows == 0
+
+
+def changes(*paths, **options):
+    return bl.groups(*paths, history=True, **options).to_pylist()
+
+
+def test_the_history_has_every_generation_and_the_removal(tmp_path):
+    records = [
+        (group_key("g"), group_value(1, [("m", ["t"], {"t": [0]})])),
+        (commit_key("g", "t", 0), commit_value(5)),
+        (group_key("other"), group_value(1)),
+        (group_key("g"), group_value(2)),
+        (group_key("g"), None),
+        (group_key("g"), group_value(1)),
+        (group_key("never-there"), None),
+    ]
+    write_records(tmp_path, "__consumer_offsets", records)
+    found = changes(tmp_path)
+    columns = ("group", "state", "epoch", "is_removed", "coordinator_offset")
+    assert [tuple(row[name] for name in columns) for row in found] == [
+        ("g", "Stable", 1, False, 0),
+        ("other", "Empty", 1, False, 2),
+        ("g", "Empty", 2, False, 3),
+        ("g", None, None, True, 4),
+        ("g", "Empty", 1, False, 5),
+        ("never-there", None, None, True, 6),
+    ]
+    assert [row["coordinator_time"].timestamp() * 1000 for row in found] == [NOW + at for at in (0, 2, 3, 4, 5, 6)]
+    assert [row["coordinator_offset"] for row in changes(tmp_path, at=NOW + 3)] == [0, 2, 3]
+
+
+def test_the_history_ends_with_what_is(golden):
+    """What a coordinator writes at once is one change, also of the new protocol."""
+    broker = golden / "logs/kafka-4.1"
+    latest = {row["group"]: row for row in changes(broker)}
+    now = {row["group"]: row for row in bl.groups(broker).to_pylist() if row["coordinator_offset"] is not None}
+    assert latest == now
+    of_new = [row for row in changes(broker) if row["group"] == "group-consumer"]
+    assert [(row["state"], row["epoch"], len(row["members"])) for row in of_new] == [
+        ("Stable", 1, 1),
+        ("Empty", 2, 0),
+    ]
+
+
+def test_json_that_does_not_fit_into_a_column_is_decoded_in_parts(tmp_path, monkeypatch):
+    """Only a record that is too large alone is not understood."""
+    decode = _native.state_records
+
+    def limited(topic, keys, values):
+        if len(keys) > 2 or b"too-large" in (keys[0].as_py() or b""):
+            raise UnsupportedFormatError("a column takes more than 1073741824 bytes: decode fewer records at a time")
+        return decode(topic, keys, values)
+
+    names = ["a", "b", "c", "too-large", "d", "e", "f"]
+    write_records(tmp_path, "__consumer_offsets", [(group_key(name), group_value(1)) for name in names])
+    monkeypatch.setattr(_native, "state_records", limited)
+    with pytest.warns(UserWarning, match="1 records are not understood: a column takes more than"):
+        assert list(by_name(tmp_path)) == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_groups(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for root, name, partition in ((one, "a", 0), (two, "a", 0), (two, "b", 1)):
+        write_records(root, "__consumer_offsets", [(group_key(name), group_value(1))], partition=partition)
+    (two / "__consumer_offsets-0/leader-epoch-checkpoint").write_bytes(b"x")
+    with pytest.warns(UserWarning, match="what __consumer_offsets-0 says is not known"):
+        assert list(by_name(one, two)) == ["b"]

@@ -4,6 +4,9 @@ import shutil
 from pathlib import Path
 
 import brokerless as bl
+from brokerless.state import remote_segments
+from brokerless.state.internal_topic import StateRecord
+from building import batch, write_segment
 
 
 def by_partition(table):
@@ -42,3 +45,21 @@ def test_segments_at_a_time_and_of_a_topic(golden):
 def test_a_directory_without_remote_segments(golden, tmp_path):
     shutil.copytree(Path(golden / "logs/kafka-4.1/nulls-0"), tmp_path / "nulls-0")
     assert bl.remote_segments(tmp_path).num_rows == 0
+
+
+def test_a_deleted_partition_takes_its_own_segments(tmp_path, monkeypatch):
+    """The other partitions of its topic, and topics of the same name, keep theirs."""
+    places = [{"name": "t", "id": topic_id, "partition": number} for topic_id, number in (("a", 0), ("a", 1), ("b", 0))]
+    fields = {"startOffset": 0, "endOffset": 1, "segmentSizeInBytes": 1, "maxTimestampMs": 1, "segmentLeaderEpochs": []}
+    fields |= {"remoteLogSegmentState": 1, "brokerId": 1, "eventTimestampMs": 1}
+    values = [
+        ("RemoteLogSegmentMetadataRecord", {"remoteLogSegmentId": {"topicIdPartition": place, "id": str(i)}, **fields})
+        for i, place in enumerate(places)
+    ]
+    deleted = {"topicIdPartition": places[1], "remotePartitionDeleteState": 2}
+    values.append(("RemotePartitionDeleteMetadataRecord", deleted))
+    records = [StateRecord(name, {}, value, 0, offset, 0) for offset, (name, value) in enumerate(values)]
+    write_segment(tmp_path / "__remote_log_metadata-0", 0, [batch(0, [b"x"])])
+    monkeypatch.setattr(remote_segments, "state_records", lambda _log, _rows: records)
+    assert [row["segment_id"] for row in bl.remote_segments(tmp_path).to_pylist()] == ["0", "2"]
+    assert bl.remote_segments(tmp_path, history=True).num_rows == 3

@@ -94,6 +94,22 @@ def test_states_at_a_time(tmp_path):
     assert found[1]["x"]["partitions"] == [{"topic": "t", "partition": 0}]
 
 
+def test_the_history_has_every_state_and_the_removal(tmp_path):
+    states = [(ONGOING, [("t", 0)]), (PREPARE_COMMIT, [("t", 0)]), (COMPLETE_COMMIT, [])]
+    records = [(transaction_key("x"), transaction_value(9, *state)) for state in states]
+    write_records(tmp_path, "__transaction_state", [*records, (transaction_key("x"), None)])
+    found = bl.transactions(tmp_path, history=True).to_pylist()
+    columns = ("transactional_id", "state", "is_removed", "coordinator_offset")
+    assert [tuple(row[name] for name in columns) for row in found] == [
+        ("x", "Ongoing", False, 0),
+        ("x", "PrepareCommit", False, 1),
+        ("x", "CompleteCommit", False, 2),
+        ("x", None, True, 3),
+    ]
+    assert [row["coordinator_time"].timestamp() * 1000 for row in found] == [NOW, NOW + 1, NOW + 2, NOW + 3]
+    assert bl.transactions(tmp_path, history=True, at=NOW + 1).num_rows == 2
+
+
 def test_producers_are_those_of_the_snapshot(golden):
     """A clean shutdown writes one at the end of the log."""
     log = bl.Log(golden / "logs/kafka-4.1/txn-interleaved-0")
@@ -125,3 +141,52 @@ def test_a_damaged_log_gives_the_producers_before_the_damage(tmp_path):
     path.write_bytes(content)
     with pytest.warns(UserWarning, match="the producers of t-0 may not be all: .* is damaged: length 3 is below"):
         assert bl.producers(tmp_path)["producer_id"].to_pylist() == [8]
+
+
+def test_producers_before_each_offset_are_those_of_a_log_cut_there(golden, tmp_path):
+    """With snapshots to start from, and without."""
+    log = bl.Log(golden / "logs/kafka-4.1/txn-interleaved-0")
+    without = tmp_path / "without" / "txn-interleaved-0"
+    shutil.copytree(log.path, without, ignore=shutil.ignore_patterns("*.snapshot"))
+    assert len(log.segments) > 1
+    for number, segment in enumerate(log.segments):
+        batches = next(segment.scan())
+        places = zip(batches["position"].to_pylist(), batches["base_offset"].to_pylist(), strict=True)
+        for position, offset in list(places)[::5]:
+            cut = tmp_path / str(offset) / "txn-interleaved-0"
+            cut.mkdir(parents=True)
+            for earlier in log.segments[:number]:
+                shutil.copy(earlier.path, cut)
+            (cut / Path(segment.path).name).write_bytes(Path(segment.path).read_bytes()[:position])
+            expected = bl.producers(cut.parent).to_pylist()
+            assert bl.producers(log.path, at_offset=offset).to_pylist() == expected
+            assert bl.producers(without, at_offset=offset).to_pylist() == expected
+
+
+def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
+    batches = [*in_transaction(10, 8, [(b"k", b"v")], commit=True), *in_transaction(12, 9, [(b"k", b"v")], commit=None)]
+    write_segment(tmp_path / "t-0", 10, batches)
+    with pytest.warns(UserWarning, match="the producers of t-0 are not known: it begins at offset 10"):
+        assert bl.producers(tmp_path, at_offset=9).num_rows == 0
+    with pytest.warns(UserWarning, match="the producers of t-0 are not known: its first record here, at offset 10"):
+        assert bl.producers(tmp_path, at=NOW).num_rows == 0
+    (row,) = bl.producers(tmp_path, at=NOW + 11).to_pylist()
+    assert (row["producer_id"], row["transaction_start_offset"]) == (8, None)
+    (row,) = bl.producers(tmp_path, at_offset=11).to_pylist()
+    assert (row["producer_id"], row["transaction_start_offset"]) == (8, 10)
+    with pytest.raises(ValueError, match="at and at_offset are two points"):
+        bl.producers(tmp_path, at=1, at_offset=1)
+
+
+def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_partitions(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    records = [(transaction_key("x"), transaction_value(9, ONGOING, [("t", 1)]))]
+    write_records(one, "__transaction_state", records)
+    for root, name, producer in ((one, "t-0", 8), (two, "t-0", 8), (one, "t-1", 9)):
+        write_segment(root / name, 0, in_transaction(0, producer, [(b"k", b"v")], commit=None))
+    (two / "t-0/leader-epoch-checkpoint").write_bytes(b"x")
+    with pytest.warns(UserWarning, match="what t-0 says is not known: .*leader-epoch-checkpoint"):
+        found = by_id(one, two)
+    assert [(name, row["is_hanging"], len(row["open"])) for name, row in found.items()] == [("x", False, 1)]
+    with pytest.warns(UserWarning, match="what t-0 says is not known"):
+        assert bl.producers(one, two, topics=["t"])["partition"].to_pylist() == [1]

@@ -49,7 +49,7 @@ _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _OF_STATE = ("asOf", "history")
 # The views that option `subscribe` restricts to topics, and those that can show what came before.
 _WITH_TOPICS = ("commits", "remote_segments", "cluster.topics", "cluster.partitions")
-_WITH_HISTORY = ("commits", "remote_segments")
+_WITH_HISTORY = ("groups", "commits", "transactions", "remote_segments")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
     "path",
@@ -228,7 +228,7 @@ def _without_effect(view: str) -> set[str]:
         return {*_OF_STATE}
     idle = {"onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
     if view == "producers":
-        return {*_OF_STATE, *idle} - {*_SELECTION}
+        return {"history", *idle} - {*_SELECTION}
     idle -= {"subscribe"} if view in _WITH_TOPICS else set()
     return idle | (set() if view in _WITH_HISTORY else {"history"})
 

@@ -100,12 +100,14 @@ class StateView:
     def _batches(self, task: Task[str], options: Options) -> Iterable[pa.RecordBatch]:
         at = options.as_of
         if self.name == "transactions":
+            if options.history:
+                return transactions.transaction_states(*task.work, at=at)
             return transactions.transactions(*task.work, at=at).to_batches()
         if self.name.startswith(_CLUSTER):
             return cluster(*task.work, at=at).table(self.name.removeprefix(_CLUSTER)).to_batches()
         logs = [Log(path) for path in task.work]
         if self.name == "producers":
-            return (producers.producers_of(log) for log in logs)
+            return (producers.producers_of(log, at=at) for log in logs)
         directories = LogDirs(*options.paths)
         if self.name == "commits":
             lags = offset_commits.Lags(directories, at)
@@ -113,6 +115,8 @@ class StateView:
             return (lags.of(batch) for batch in found if batch.num_rows)
         if self.name == "groups":
             names = TopicNames(directories)
+            if options.history:
+                return (batch for log in logs for batch in groups.changes_of(log, names, at=at))
             rows = [row for log in logs for row in groups.groups_of(log, names, at=at)]
             return pa.Table.from_pylist(rows, groups.SCHEMA).to_batches()
         rows = [row for log in logs for row in remote_segments.segments_of(log, at=at, history=options.history)]
