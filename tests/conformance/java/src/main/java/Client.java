@@ -64,6 +64,8 @@ public class Client {
                     case "commit" -> commit(command);
                     case "changeMetadata" -> Metadata.change(command);
                     case "metadata" -> Metadata.ask(command);
+                    case "remoteSegments" -> Remote.list(command);
+                    case "remoteEvents" -> Remote.write(command);
                     default -> State.call(command);
                 }
                 last.put("done", true);
