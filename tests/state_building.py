@@ -59,6 +59,18 @@ def transaction_value(producer_id, status, partitions=(), *, epoch=0, started=NO
     return value + struct.pack(">qq", started, started)
 
 
+def remote_segment(segment, state=0, *, custom=None, is_new=False):
+    """A record of `__remote_log_metadata` about the segment of a number: its first one, or a change of its state."""
+    uuid = bytes(15) + bytes([segment])
+    named = b"\2t" + uuid + struct.pack(">i", 0) + FLEXIBLE_END + uuid + FLEXIBLE_END
+    noted = b"\0" if custom is None else bytes([len(custom) + 1]) + custom
+    if not is_new:
+        return b"\1\1\0" + named + struct.pack(">iq", 1, NOW + state) + noted + struct.pack(">b", state) + FLEXIBLE_END
+    value = b"\1\0\0" + named + struct.pack(">qqiqq", 0, 9, 1, NOW, NOW)
+    value += b"\2" + struct.pack(">iq", 0, 0) + FLEXIBLE_END + struct.pack(">i", 100)
+    return value + noted + struct.pack(">b", state) + FLEXIBLE_END
+
+
 def write_records(directory, topic, records, *, partition=0, time=NOW):
     """Write a log with a batch for each (key, value), at consecutive offsets and milliseconds."""
     batches = [

@@ -174,7 +174,7 @@ def said_transactions(said: Said):
     }
 
 
-def our_producers(data):
+def our_producers(*paths):
     return Counter(
         (
             row["topic"],
@@ -186,7 +186,7 @@ def our_producers(data):
             row["coordinator_epoch"],
             row["transaction_start_offset"],
         )
-        for row in bl.producers(data).to_pylist()
+        for row in bl.producers(*paths).to_pylist()
     )
 
 

@@ -38,7 +38,15 @@ SCHEMA = schema(
 )
 # RemoteLogSegmentState, by the number that a record has.
 _STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
-_FINISHED = 3
+_COPY_STARTED, _COPY_FINISHED, _DELETE_STARTED, _DELETED = _STATES
+# The changes that brokers apply (RemoteLogSegmentState.isValidTransition). They drop others: a late leader wrote them.
+_CHANGES = {
+    *((state, state) for state in _STATES),
+    (_COPY_STARTED, _COPY_FINISHED),
+    (_COPY_STARTED, _DELETE_STARTED),
+    (_COPY_FINISHED, _DELETE_STARTED),
+    (_DELETE_STARTED, _DELETED),
+}
 _OF_SEGMENTS = ("RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord")
 # RemotePartitionDeleteState: the partition and its segments are no longer there.
 _PARTITION_DELETED = 2
@@ -103,25 +111,31 @@ def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> It
                 continue
             if record.name not in _OF_SEGMENTS:
                 continue
-            segment_id = value["remoteLogSegmentId"]["id"]
+            segment_id, number = value["remoteLogSegmentId"]["id"], value["remoteLogSegmentState"]
+            state = _STATES[number] if 0 <= number < len(_STATES) else str(number)
             segments = of_all.setdefault(_place(value["remoteLogSegmentId"]["topicIdPartition"]), {})
+            row = segments.get(segment_id)
             if record.name == "RemoteLogSegmentMetadataRecord":
-                segments[segment_id] = {**_segment(value), "metadata_partition": log.partition}
-            elif segment_id not in segments:
+                if row is not None and row["state"] not in (_COPY_STARTED, _DELETED):
+                    continue
+                row = segments[segment_id] = {**_segment(value), "metadata_partition": log.partition}
+            elif row is None or not _may_follow(row["state"], state):
                 continue
-            row = segments[segment_id]
-            number = value["remoteLogSegmentState"]
-            row["state"] = _STATES[number] if 0 <= number < len(_STATES) else str(number)
-            row["broker_id"], row["updated"] = value["brokerId"], value["eventTimestampMs"]
-            if value.get("customMetadata") is not None:
-                row["custom_metadata"] = base64.b64decode(value["customMetadata"])
-            if number == _FINISHED and not history:
+            row["state"], row["broker_id"], row["updated"] = state, value["brokerId"], value["eventTimestampMs"]
+            custom = value.get("customMetadata")
+            row["custom_metadata"] = None if custom is None else base64.b64decode(custom)
+            if state == _DELETED and not history:
                 del segments[segment_id]
     return [row for segments in of_all.values() for row in segments.values()]
 
 
 def _place(topic_id_partition: dict[str, Any]) -> tuple[str, int]:
     return topic_id_partition["id"], topic_id_partition["partition"]
+
+
+def _may_follow(before: str, state: str) -> bool:
+    """Return whether brokers apply this change of state. Changes from or to states of newer releases all apply."""
+    return not {before, state} <= set(_STATES) or (before, state) in _CHANGES
 
 
 def _segment(value: dict[str, Any]) -> dict[str, Any]:

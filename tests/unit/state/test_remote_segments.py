@@ -7,6 +7,9 @@ import brokerless as bl
 from brokerless.state import remote_segments
 from brokerless.state.internal_topic import StateRecord
 from building import batch, write_segment
+from state_building import remote_segment, write_records
+
+STARTED, FINISHED, DELETING, DELETED = range(4)
 
 
 def by_partition(table):
@@ -63,3 +66,39 @@ def test_a_deleted_partition_takes_its_own_segments(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_segments, "state_records", lambda _log, _rows: records)
     assert [row["segment_id"] for row in bl.remote_segments(tmp_path).to_pylist()] == ["0", "2"]
     assert bl.remote_segments(tmp_path, history=True).num_rows == 3
+
+
+def written(directory, *changes, **options):
+    """Return the states and custom metadata of segments whose records are these."""
+    records = []
+    for segment, states in enumerate(changes):
+        records.append((None, remote_segment(segment, is_new=True)))
+        records += [(None, remote_segment(segment, state, custom=custom)) for state, custom in states]
+    write_records(directory, "__remote_log_metadata", records)
+    rows = bl.remote_segments(directory, **options).to_pylist()
+    return {row["segment_id"][-2:]: (row["state"], row["custom_metadata"]) for row in rows}
+
+
+def test_changes_that_do_not_follow_a_state_are_dropped(tmp_path):
+    """As brokers do: a broker wrote them that did not know yet that it no longer led."""
+    late = [(FINISHED, b"in time"), (DELETING, b"in time"), (FINISHED, b"late")]
+    early = [(DELETED, b"early")]
+    deleted = [(DELETING, None), (DELETED, None), (FINISHED, b"late")]
+    expected = [("DELETE_SEGMENT_STARTED", b"in time"), ("COPY_SEGMENT_STARTED", None)]
+    assert list(written(tmp_path / "now", late, early, deleted).values()) == expected
+    states = written(tmp_path / "all", late, early, deleted, history=True)
+    assert list(states.values()) == [*expected, ("DELETE_SEGMENT_FINISHED", None)]
+
+
+def test_the_last_change_says_the_custom_metadata(tmp_path):
+    changed = [(FINISHED, b"first"), (FINISHED, b"again")]
+    removed = [(FINISHED, b"first"), (DELETING, None)]
+    found = list(written(tmp_path, changed, removed).values())
+    assert found == [("COPY_SEGMENT_FINISHED", b"again"), ("DELETE_SEGMENT_STARTED", None)]
+
+
+def test_a_state_of_a_newer_release(tmp_path):
+    assert list(written(tmp_path, [(9, None)], [(9, None), (DELETING, None)]).values()) == [
+        ("9", None),
+        ("DELETE_SEGMENT_STARTED", None),
+    ]

@@ -64,6 +64,11 @@ public class Client {
                     case "commit" -> commit(command);
                     case "changeMetadata" -> Metadata.change(command);
                     case "metadata" -> Metadata.ask(command);
+                    case "changeToken" -> Tokens.change(command);
+                    case "tokens" -> Tokens.ask(command);
+                    case "tool" -> Tool.run(command);
+                    case "remoteSegments" -> Remote.list(command);
+                    case "remoteEvents" -> Remote.write(command);
                     default -> State.call(command);
                 }
                 last.put("done", true);
@@ -82,6 +87,9 @@ public class Client {
     static Map<String, Object> at(JsonNode command) {
         Map<String, Object> properties = new HashMap<>();
         properties.put("bootstrap.servers", command.get("at").asText());
+        if (command.has("client")) {
+            command.get("client").properties().forEach(entry -> properties.put(entry.getKey(), entry.getValue().asText()));
+        }
         return properties;
     }
 
