@@ -47,6 +47,12 @@ def test_offsets_and_their_history(broker, run):
     assert [row[1] for row in latest] == ["multi-partition-0", "multi-partition-3", "multi-partition-2", "headers-0"]
 
 
+def test_offsets_without_lag(broker, run):
+    _, *rows = lines(run("groups", broker, "--offsets", "--no-lag", "--group", "gruppe-ü"))
+    assert {(row[3], row[4]) for row in rows} == {("-", "-")}
+    assert run("groups", broker, "--no-lag").code == 2
+
+
 def test_history_of_groups_and_transactions(broker, run):
     heading, *rows = lines(run("groups", broker, "--history", "--group", "group-consumer"))
     assert heading[-1] == "NOTE"
