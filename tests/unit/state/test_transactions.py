@@ -192,3 +192,28 @@ def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_partitions(tmp_path)
     assert [(name, row["is_hanging"], len(row["open"])) for name, row in found.items()] == [("x", False, 1)]
     with pytest.warns(UserWarning, match="what t-0 says is not known"):
         assert bl.producers(one, two, topics=["t"])["partition"].to_pylist() == [1]
+
+
+def test_the_states_of_the_history_are_those_of_the_latest(golden, tmp_path):
+    """Both decode the same records: many partitions, none, unknown states, names that JSON escapes."""
+    values = [
+        transaction_value(1, ONGOING, [("b", 3), ("a", 1), ("b", 2)], epoch=3),
+        transaction_value(2, COMPLETE_COMMIT, [], started=-1),
+        transaction_value(3, 77, [("t", number) for number in range(50)]),
+        transaction_value(4, 0, [("t", 0)]),
+    ]
+    names = ['"x\n', "ü\\", "\u2028", "d"]
+    records = [(transaction_key(name), value) for name, value in zip(names, values, strict=True)]
+    write_records(tmp_path, "__transaction_state", records)
+    for path in (tmp_path, golden / "logs/kafka-4.1"):
+        latest = {row["coordinator_partition"]: {} for row in bl.transactions(path).to_pylist()}
+        for row in bl.transactions(path).to_pylist():
+            latest[row["coordinator_partition"]][row["coordinator_offset"]] = row
+        found = [
+            (row, latest[row["coordinator_partition"]][row["coordinator_offset"]])
+            for row in bl.transactions(path, history=True).to_pylist()
+            if row["coordinator_offset"] in latest.get(row["coordinator_partition"], {})
+        ]
+        assert len(found) >= len(names)
+        for row, same in found:
+            assert row == {**same, "open": None, "is_hanging": None}
