@@ -26,6 +26,7 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @click.option("--members", "shown", flag_value="members", help="Show the members, with what they are assigned.")
 @click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
 @click.option("--history", is_flag=True, help="Show every change that the log still has; with --offsets, every commit.")
+@click.option("--no-lag", is_flag=True, help="With --offsets: leave the lag out. The logs are not read then.")
 @at_time
 def groups(
     paths: tuple[str, ...],
@@ -38,6 +39,7 @@ def groups(
     at: int | None,
     *,
     history: bool,
+    no_lag: bool,
 ) -> None:
     """List the groups that the log directories of a cluster know: classic, consumer, share and streams groups.
 
@@ -59,14 +61,15 @@ def groups(
     from brokerless.state import groups as of_groups
     from brokerless.state import offset_commits
 
+    if no_lag and shown != "offsets":
+        raise click.UsageError("--no-lag is for --offsets, which shows a lag")
     printed = form_of(form, file_form, output)
     if topics and shown != "offsets":
         raise click.UsageError("--topic selects commits: give --offsets with it")
     with telling():
         if shown == "offsets":
-            commits = offset_commits.commits(
-                *paths, groups=names or None, topics=topics or None, at=at, history=history
-            )
+            wanted: Any = {"groups": names or None, "topics": topics or None}
+            commits = offset_commits.commits(*paths, **wanted, at=at, history=history, lag=not no_lag)
             numbers = ("OFFSET", "LAG THEN", "LAG")
             order: Any = [(name, "ascending") for name in ("group", "topic", "partition")]
             batches = commits if history else commits.read_all().sort_by(order).combine_chunks().to_batches()

@@ -247,7 +247,8 @@ def _open_at(log: Log, end_offset: int, walked: _Walked | None) -> _Walked:
         # Kafka does the same: it loads a clean directory without snapshots as one without producers.
         return _Walked([], [], [])
     for offset in reversed(log.snapshots):
-        if log.local_log_start_offset < offset <= end_offset:
+        # The one at the start of a tiered log's local part counts: what is before it is remote.
+        if log.log_start_offset < offset <= end_offset:
             open_transactions = _snapshot(log, offset)
             if open_transactions is not None:
                 return _walk(log, _floor(segments, offset), open_transactions, end_offset, offset)
@@ -323,7 +324,7 @@ def _ended(log: Log, open_transactions: _Open, known: _Open) -> Iterator[tuple[i
     """Yield the transactions that have no marker although a snapshot does not list them as open."""
     begins = dict(known)
     for producer, begun in open_transactions:
-        if begins.get(producer, NO_END) > begun >= log.local_log_start_offset:
+        if begins.get(producer, NO_END) > begun >= log.log_start_offset:
             yield producer, begun
 
 
@@ -426,16 +427,19 @@ def _snapshot(log: Log, offset: int) -> _Open | None:
 
 def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
     first = min((begun for _, begun in open_transactions), default=None)
-    if first is None or first >= log.local_log_start_offset:
+    start = log.log_start_offset
+    if first is None or first >= start:
         return first
+    if start < log.local_log_start_offset:
+        return start
     # If the transaction began below the log start, Kafka uses the base offset of the batch at the log start.
-    segment = log.segments[_floor(log.segments, log.local_log_start_offset)]
+    segment = log.segments[_floor(log.segments, start)]
     with segment.open() as file:
         try:
-            batch = segment.batch_of(file, log.local_log_start_offset)
+            batch = segment.batch_of(file, start)
         except (CorruptRecordError, UnsupportedFormatError):
             batch = None
-    return log.local_log_start_offset if batch is None or batch["base_offset"] is None else int(batch["base_offset"])
+    return start if batch is None or batch["base_offset"] is None else int(batch["base_offset"])
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:

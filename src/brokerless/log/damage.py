@@ -127,7 +127,7 @@ def survey(
 
 def _finding(fields: tuple[Any, ...], path: str) -> Finding:
     kind, code, *place = fields
-    return Finding(kind, path, *place, code=code)
+    return Finding(*(kind, path, *place, code))
 
 
 def rows_and_findings(

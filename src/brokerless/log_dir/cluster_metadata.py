@@ -96,7 +96,7 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
 def _was_started(path: str) -> bool:
     """Return whether a broker ran on a log directory: then no controller reads the formatted snapshot any more.
 
-    The metadata log may be on another disk of the broker, since formatting writes a snapshot on each disk. And its
+    The metadata log may be on another disk of the broker than the snapshot that formatting wrote. And its
     first offset depends on the cluster's own last snapshot.
     """
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
@@ -370,7 +370,7 @@ class Cluster:
 def has_metadata_log(path: str) -> bool:
     """Return whether a log directory has the metadata log of a started cluster.
 
-    The first snapshot does not count: formatting writes it on each disk of a broker.
+    The first snapshot does not count: formatting writes it, and the metadata log may then start on another disk.
     """
     directory = f"{path}/{file_names.METADATA_TOPIC}-0"
     first = os.path.basename(formatted_snapshot(path))

@@ -311,7 +311,11 @@ class LogDirs:
                     )
 
     def _drop_formatted(self) -> None:
-        """Drop metadata logs of a node that only formatting made: it makes one on each of the node's disks."""
+        """Drop metadata logs of a node that only formatting made.
+
+        Formatting makes one where the node's configuration has the metadata log. A disk that was formatted with another
+        configuration keeps its own: another metadata.log.dir, or another first disk in log.dirs.
+        """
         by_node: dict[int, list[Log]] = {}
         for log in self._logs:
             node = log.root.node_id if log.topic == file_names.METADATA_TOPIC and not log.is_file else None
@@ -319,7 +323,7 @@ class LogDirs:
                 by_node.setdefault(node, []).append(log)
         for logs in by_node.values():
             started = [log for log in logs if has_metadata_log(log.root.path)]
-            # A new node has none: what formatting wrote is the same on all of its disks.
+            # No controller has started on any. Which one will be used, only the configuration knows.
             kept = started or logs[:1]
             self._logs = [log for log in self._logs if log not in logs or log in kept]
 

@@ -1,4 +1,4 @@
-"""What one pass over a partition of `__consumer_offsets` tells: its groups, what they committed last, and their lag."""
+"""What partitions of `__consumer_offsets` tell: their groups, what these committed last, and how far they lagged."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from brokerless.state.groups import groups_of
 from brokerless.state.offset_commits import SCHEMA, commits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerless.log.log import Log
     from brokerless.state.offset_commits import Lags
     from brokerless.state.topic_names import TopicNames
 
 
 class Coordinated(NamedTuple):
-    """What the partition of a coordinator tells.
+    """What the partitions of coordinators tell.
 
     Attributes:
         groups: rows of `brokerless.groups`.
@@ -34,20 +36,20 @@ class Coordinated(NamedTuple):
     back: Counter[str]
 
 
-def coordinated(log: Log, names: TopicNames, lags: Lags) -> Coordinated:
-    """Read the partition of a coordinator.
+def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinated:
+    """Read the partitions of coordinators.
 
     Args:
-        log: the partition.
+        logs: the partitions.
         names: the names of topics.
         lags: computes the lag of commits.
     """
     over_time = LagOverTime()
     back: Counter[str] = Counter()
-    for commits in commits_of(log):
-        if commits.num_rows:
-            over_time.push(lags.of(commits))
-            went_back: Any = pc.fill_null(commits["is_back"], pa.scalar(False))
-            back.update(str(group) for group in commits.filter(went_back)["group"].to_pylist())
-    latest = [lags.of(commits) for commits in commits_of(log, history=False) if commits.num_rows]
-    return Coordinated(groups_of(log, names), pa.Table.from_batches(latest, SCHEMA), over_time.rows(), back)
+    for commits in lags.each(batch for log in logs for batch in commits_of(log)):
+        over_time.push(commits)
+        went_back: Any = pc.fill_null(commits["is_back"], pa.scalar(False))
+        back.update(str(group) for group in commits.filter(went_back)["group"].to_pylist())
+    latest = lags.each(batch for log in logs for batch in commits_of(log, history=False))
+    groups = [group for log in logs for group in groups_of(log, names)]
+    return Coordinated(groups, pa.Table.from_batches(latest, SCHEMA), over_time.rows(), back)

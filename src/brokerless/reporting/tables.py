@@ -48,6 +48,8 @@ _MOST_MEASURED = 20
 _SAMPLE = 2 << 20
 # The partitions whose producers one call reads.
 _PARTITIONS_A_CALL = 64
+# The calls for the coordinators: each lists the directories again.
+_CALLS = 16
 
 SCHEMAS = {
     "topics": schema(
@@ -347,7 +349,8 @@ def _groups(
     paths: tuple[str, ...], directories: LogDirs, topics: list[str] | None, run: Runner
 ) -> tuple[pa.Table, pa.Table]:
     places = [log.path for log in logs_of(directories, OFFSETS_TOPIC)]
-    found = run("reading groups", places, partial(_coordinated, paths))
+    shares = in_shares(places, lambda _: 1, -(-len(places) // _CALLS) or 1)
+    found = run("reading groups", shares, partial(_coordinated, paths))
     over_time = LagOverTime()
     latest = pa.concat_tables([COMMITS.empty_table(), *(one.latest for one in found)])
     for one in found:
@@ -381,9 +384,9 @@ def _groups(
     return _table("groups", rows), over_time.finish()
 
 
-def _coordinated(paths: tuple[str, ...], path: str) -> Coordinated:
+def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
     directories = LogDirs(*paths)
-    return coordinated(Log(path), TopicNames(directories), Lags(directories, None))
+    return coordinated([Log(path) for path in places], TopicNames(directories), Lags(directories, None))
 
 
 def _ms(times: Any) -> Any:  # noqa: ANN401 - arrays

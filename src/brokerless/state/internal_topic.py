@@ -103,17 +103,23 @@ def committed_rows(
             is_open = _is_in(rows, unsettled.open)
             if pending is not None and pc.any(is_open).as_py():
                 pending.append(_plain(rows.filter(is_open)))
-            kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.aborted))))
+            kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.left_out))))
         yield _plain(kept)
+    for doubt in () if unsettled is None else unsettled.doubts:
+        warnings.warn(f"{log.name}: what these records say is not known: {doubt}", stacklevel=2)
     for lost in reader.lost:
         warnings.warn(f"{log.name}: what these records say is not known: {lost}", stacklevel=2)
 
 
 class _Unsettled(NamedTuple):
-    """The transactions of a log that do not count: producer id, first and last offset."""
+    """The transactions of a log that do not count: producer id, first and last offset.
 
-    aborted: list[Aborted]
+    Those are left out of which it is not known whether they were committed: `doubts` says why.
+    """
+
+    left_out: list[Aborted]
     open: list[Aborted]
+    doubts: list[str]
 
     @classmethod
     def of(cls, log: Log, at: int | None) -> _Unsettled:
@@ -122,7 +128,12 @@ class _Unsettled(NamedTuple):
         with suppress(CorruptRecordError, UnsupportedFormatError):
             end = end if at is None else end_offsets(log, pa.array([at], pa.int64()))[0].as_py()
         found = transactions(log, log.log_start_offset, end)
-        return cls(found.aborted, [(producer, first, log.log_end_offset) for producer, first in found.open])
+        doubtful = [
+            (doubt.producer_id, doubt.first_offset, (doubt.end_offset or log.log_end_offset + 1) - 1)
+            for doubt in found.doubts
+        ]
+        unfinished = [(producer, first, log.log_end_offset) for producer, first in found.open]
+        return cls(found.aborted + doubtful, unfinished, [doubt.reason for doubt in found.doubts])
 
 
 def _is_in(rows: pa.RecordBatch, transactions: list[Aborted]) -> pa.Array[Any]:

@@ -139,6 +139,12 @@ def _state(log: Log, end: int) -> _native.Producers:
     state, start = _snapshot(log, end)
     if end < max(first, start):
         raise _UnknownError(f"it begins at offset {first}, and has no producer snapshot up to offset {end}")
+    if start < first and end < log.log_end_offset:
+        warnings.warn(
+            f"the producers of {log.name} may not be all: its log begins at offset {first}, and no producer snapshot "
+            f"up to offset {end} has those of before",
+            stacklevel=3,
+        )
     for segment in log.segments:
         if segment.end_offset(log.log_end_offset) <= start:
             continue
@@ -173,9 +179,11 @@ def _position_of(segment: Segment, file: File, offset: int, end: int) -> int:
 
 def _snapshot(log: Log, end: int) -> tuple[_native.Producers, int]:
     """Return the producers in the newest readable snapshot up to an offset, and its offset; without one, none and 0."""
+    # At its end, a broker has no producers of before its start. But it had them at a point in the past.
+    least = log.log_start_offset + (end >= log.log_end_offset)
     for offset in reversed(log.snapshots):
         # Those at the start of a tiered log's local part count: what is before them is remote.
-        if log.log_start_offset < offset <= end:
+        if least <= offset <= end:
             try:
                 content = storage.read_all(log.snapshot_path(offset))
                 state = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)

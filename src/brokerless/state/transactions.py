@@ -6,6 +6,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.json import ParseOptions, ReadOptions, read_json
 
 from brokerless.arguments import to_ms
 from brokerless.log_dir.log_dirs import LogDirs
@@ -16,6 +18,7 @@ from brokerless.state.internal_topic import (
     latest_records,
     logs_of,
     state_records,
+    understood_records,
 )
 from brokerless.state.producers import producers_of
 from brokerless.state.schema import TIME, schema, structs
@@ -38,6 +41,7 @@ _OPEN = structs(
     coordinator_epoch=pa.int32(),
     is_hanging=pa.bool_(),
 )
+_PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))
 SCHEMA = schema(
     transactional_id=pa.string(),
     producer_id=pa.int64(),
@@ -46,7 +50,7 @@ SCHEMA = schema(
     timeout_ms=pa.int32(),
     started=TIME,
     updated=TIME,
-    partitions=structs(topic=pa.string(), partition=pa.int32()),
+    partitions=_PARTITIONS,
     open=_OPEN,
     is_hanging=pa.bool_(),
     is_removed=pa.bool_(),
@@ -65,8 +69,16 @@ _STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-# Rows of a batch of states.
-_CHUNK = 16 << 10
+# What the value of a record has, by the names of Kafka's JSON.
+_VALUE = schema(
+    producerId=pa.int64(),
+    producerEpoch=pa.int16(),
+    transactionStatus=pa.int32(),
+    transactionTimeoutMs=pa.int32(),
+    transactionStartTimestampMs=pa.int64(),
+    transactionLastUpdateTimestampMs=pa.int64(),
+    transactionPartitions=structs(topic=pa.string(), partitionIds=pa.list_(pa.int32())),
+)
 
 
 def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history: bool = False) -> pa.Table:
@@ -127,9 +139,88 @@ def transaction_states(*paths: str | os.PathLike[str], at: Time | None = None) -
     until = None if at is None else to_ms("at", at)
     for log in logs_of(directories, TRANSACTIONS_TOPIC):
         for rows in committed_rows(log, at=until):
-            for start in range(0, rows.num_rows, _CHUNK):
-                states = [_state(record) for record in state_records(log, rows.slice(start, _CHUNK))]
-                yield pa.RecordBatch.from_pylist(states, SCHEMA)
+            for part, decoded in understood_records(log, rows):
+                if part.num_rows:
+                    yield _states(log, part, decoded)
+
+
+def _states(log: Log, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the states that records have, as rows of `SCHEMA`. A log may have millions: none becomes an object."""
+    keys = _parsed(decoded["key"], pa.schema([("transactionalId", pa.string())]))
+    values = _parsed(decoded["value"], _VALUE)
+    count = rows.num_rows
+    columns: dict[str, pa.Array[Any]] = {
+        "transactional_id": keys["transactionalId"],
+        "producer_id": values["producerId"],
+        "producer_epoch": values["producerEpoch"],
+        "state": _named(values["transactionStatus"]),
+        "timeout_ms": values["transactionTimeoutMs"],
+        "started": _not_negative(values["transactionStartTimestampMs"]),
+        "updated": _not_negative(values["transactionLastUpdateTimestampMs"]),
+        "partitions": _partitions(values["transactionPartitions"], pc.is_valid(decoded["value"])),
+        "is_removed": pc.is_null(decoded["value"]),
+        "coordinator_partition": pa.repeat(pa.scalar(log.partition, pa.int32()), count),
+        "coordinator_offset": rows["offset"],
+        "coordinator_time": rows["timestamp"].cast(TIME),
+    }
+    nothing = (columns.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA)
+    return pa.RecordBatch.from_arrays(list(nothing), schema=SCHEMA)
+
+
+def _parsed(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Parse the JSON object of each row; without one, all fields are null. Kafka's JSON has no line breaks."""
+    # The buffer of the joined array has these rows only, unlike that of a slice.
+    join: Any = pc.binary_join_element_wise
+    content = join(texts, "", "\n", null_handling="replace", null_replacement="{}").buffers()[2]
+    source: Any = pa.BufferReader(content)
+    table = read_json(
+        source,
+        ReadOptions(use_threads=False, block_size=max(content.size, 1)),
+        ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+    return table.combine_chunks().to_batches()[0]
+
+
+def _named(numbers: pa.Array[Any]) -> pa.Array[Any]:
+    names: pa.Array[Any] = pa.array(_STATES)
+    is_known = pc.and_(
+        pc.greater_equal(numbers, pa.scalar(0, pa.int32())), pc.less(numbers, pa.scalar(len(_STATES), pa.int32()))
+    )
+    known = names.take(pc.if_else(is_known, numbers, pa.scalar(None, pa.int32())))
+    named: pa.Array[Any] = pc.coalesce(known, numbers.cast(pa.string()))
+    return named
+
+
+def _not_negative(times: pa.Array[Any]) -> pa.Array[Any]:
+    found = pc.if_else(pc.less(times, pa.scalar(0, pa.int64())), pa.scalar(None, pa.int64()), times)
+    return found.cast(TIME)  # type: ignore[no-any-return]
+
+
+def _partitions(topics: pa.Array[Any], is_there: pa.Array[Any]) -> pa.Array[Any]:
+    """Return a list of topic and partition for each list of topics with their partitions; null for a removed id."""
+    places: Any = pc.list_flatten(topics)
+    row: Any = pc.list_parent_indices(topics)
+    parents: Any = pc.list_parent_indices(places.field("partitionIds"))
+    flat = pa.table(
+        {
+            "row": row.take(parents),
+            "place": parents,
+            "topic": places.field("topic").take(parents),
+            "partition": pc.list_flatten(places.field("partitionIds")),
+        }
+    )
+    flat = flat.sort_by([("row", "ascending"), ("place", "ascending"), ("partition", "ascending")]).combine_chunks()
+    rows = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(topics) + 1))
+    counted: Any = flat.group_by("row").aggregate([("partition", "count")])
+    at: Any = pc.index_in(pc.subtract(rows, pa.scalar(1, pa.int64())), value_set=counted["row"].combine_chunks())
+    counts: Any = pc.fill_null(counted["partition_count"].combine_chunks().take(at), 0)
+    # The offsets begin with 0, and each is behind the rows before.
+    ends: Any = pc.cumulative_sum(counts)
+    offsets: Any = pc.subtract(ends, counts).cast(pa.int32())
+    values = pa.StructArray.from_arrays(
+        [flat["topic"].combine_chunks(), flat["partition"].combine_chunks()], fields=list(_PARTITIONS.value_type)
+    )
+    return pa.ListArray.from_arrays(offsets, values, type=_PARTITIONS, mask=pc.invert(is_there))
 
 
 def transactions_of(log: Log, *, at: int | None = None) -> Iterator[dict[str, Any]]:

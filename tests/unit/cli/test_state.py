@@ -57,6 +57,12 @@ def test_offsets_are_in_order_and_of_one_topic(broker, run):
     assert "--topic selects commits: give --offsets with it" in result.err
 
 
+def test_offsets_without_lag(broker, run):
+    _, *rows = lines(run("groups", broker, "--offsets", "--no-lag", "--group", "gruppe-ü"))
+    assert {(row[3], row[4]) for row in rows} == {("-", "-")}
+    assert run("groups", broker, "--no-lag").code == 2
+
+
 def test_history_of_groups_and_transactions(broker, run):
     heading, *rows = lines(run("groups", broker, "--history", "--group", "group-consumer"))
     assert heading[-1] == "NOTE"

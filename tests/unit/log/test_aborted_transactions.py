@@ -386,3 +386,27 @@ def test_a_damaged_transaction_index_changes_no_row_of_a_clean_log(tmp_path, ent
     if entries:
         damage.append(directory / f"{0:020d}.txnindex", b"\0" * 7)
         assert committed(bl.Log(directory)) == [0, 1, 7]
+
+
+@pytest.fixture
+def tiered(tmp_path):
+    """The local part of a log from offset 10 on; a transaction of producer 7 began in the remote part, at 4."""
+    directory = write_segment(tmp_path / "t-0", 10, [batch(10, [b"x"]), data(11, 7)]).parent
+    (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    write_snapshot(directory, 10, [(7, 4)])
+    return directory
+
+
+def test_a_transaction_that_began_in_the_remote_part_is_open_from_there(tiered):
+    """As a broker has it: the log start offset is that of the remote part."""
+    log = bl.Log(tiered)
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 10)
+    assert log.last_stable_offset == 4
+    assert committed(log) == []
+
+
+def test_a_lost_marker_of_a_transaction_that_began_in_the_remote_part_is_missed(tiered):
+    write_segment(tiered, 14, [batch(14, [b"x"])])
+    write_snapshot(tiered, 14)
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"where 0+14\.snapshot says that it has ended"):
+        committed(bl.Log(tiered))

@@ -67,7 +67,7 @@ def test_a_partition_twice_in_one_broker_is_refused_as_by_kafka(tmp_path):
 
 
 def formatted(root):
-    """What Kafka 4.4 writes on each disk of a node: the records that a new cluster starts with (KIP-1170)."""
+    """What formatting leaves on the disk that the configuration names for the metadata (KIP-1170)."""
     directory = root / "__cluster_metadata-0"
     directory.mkdir()
     (directory / f"{0:020d}-{0:010d}.checkpoint").write_bytes(batch(0, [b"first"]))
@@ -75,7 +75,7 @@ def formatted(root):
 
 
 def test_the_metadata_log_is_on_the_disk_where_the_node_has_started_it(tmp_path):
-    """Formatting leaves its snapshot on the other disks. Two logs that were started are refused."""
+    """Other disks may have been formatted as the one for the metadata. Two logs that were started are refused."""
     disks = [formatted(broker(tmp_path / name, 1)) for name in ("a", "b", "c")]
     assert [log.path for log in bl.LogDirs(*disks).logs()] == [str(disks[0] / "__cluster_metadata-0")]
     write_segment(disks[1] / "__cluster_metadata-0", 0, [batch(0, [b"x"])])

@@ -6,6 +6,7 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.errors import UnsupportedFormatError
 from building import NOW, batch, marker, write_segment
+from damage import overwrite
 from state_building import commit_key, commit_value, group_key, group_value, in_transaction, write_records
 
 
@@ -207,3 +208,19 @@ def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_groups(tmp_path):
     (two / "__consumer_offsets-0/leader-epoch-checkpoint").write_bytes(b"x")
     with pytest.warns(UserWarning, match="what __consumer_offsets-0 says is not known"):
         assert list(by_name(one, two)) == ["b"]
+
+
+def test_commits_whose_marker_is_damaged_do_not_count(tmp_path):
+    """They may have been aborted. Those whose marker is sound count."""
+    batches = [
+        *in_transaction(0, 5, [(commit_key("sound", "t", 0), commit_value(1))], commit=True),
+        *in_transaction(2, 6, [(commit_key("doubtful", "t", 0), commit_value(1))], commit=False),
+        batch(4, [commit_value(1)], keys=[commit_key("plain", "t", 0)]),
+    ]
+    path = write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
+    overwrite(path, sum(map(len, batches[:4])) - 1, b"\xff")
+    with pytest.warns(UserWarning, match="what these records say is not known") as warned:
+        found = [*bl.commits(tmp_path).read_all()["group"].to_pylist(), *by_name(tmp_path)]
+    assert found == ["sound", "plain", "plain", "sound"]
+    doubt = "whether the transaction of producer 6 from offset 2 on was committed is not known"
+    assert sum(doubt in str(one.message) for one in warned) == 2

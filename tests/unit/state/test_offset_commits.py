@@ -8,6 +8,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.log.end_offsets import end_offsets
+from brokerless.state import offset_commits
 from building import NOW, batch, write_segment
 from state_building import commit_key, commit_value, write_records
 
@@ -124,3 +125,22 @@ def test_end_offsets_are_those_of_a_walk(tmp_path, seed):
             end = behind
         expected.append(end)
     assert end_offsets(bl.Log(tmp_path / "t-0"), pa.array(times)).to_pylist() == expected
+
+
+def test_the_ends_of_a_log_are_found_once_for_all_coordinators(tmp_path, monkeypatch):
+    log_of(tmp_path)
+    for coordinator in range(3):
+        commits = [(coordinator + i, NOW + 1000 * i + 500) for i in range(4)]
+        records = [(commit_key("g", "t", 0), commit_value(*commit)) for commit in commits]
+        write_records(tmp_path, "__consumer_offsets", records, partition=coordinator)
+    found = []
+    monkeypatch.setattr(
+        offset_commits, "end_offsets", lambda log, times: (found.append(log.name), end_offsets(log, times))[1]
+    )
+    assert [row["lag_then"] for row in rows(tmp_path)] == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert found == ["t-0"]
+    whole = rows(tmp_path)
+    # And in small parts, the rows are the same.
+    monkeypatch.setattr(offset_commits, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(offset_commits, "_ROWS", 1)
+    assert rows(tmp_path) == whole

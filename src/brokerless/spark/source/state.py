@@ -112,7 +112,7 @@ class StateView:
         if self.name == "commits":
             lags = offset_commits.Lags(directories, at)
             found = (batch for log in logs for batch in offset_commits.commits_of(log, at=at, history=options.history))
-            return (lags.of(batch) for batch in found if batch.num_rows)
+            return lags.each(found)
         if self.name == "groups":
             names = TopicNames(directories)
             if options.history:
