@@ -16,6 +16,8 @@ from brokerless.log.reader import (
     read_split as read_split,
 )
 from brokerless.rewriting.retain import Retain as Retain
+from brokerless.checking.check import check as check
+from brokerless.checking.finding import Finding as Finding
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
 from brokerless.layout.topic_config import TopicConfig as TopicConfig

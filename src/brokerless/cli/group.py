@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.check import check
 from brokerless.cli.cluster import cluster
 from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
@@ -22,6 +23,7 @@ from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
 from brokerless.cli.exit_codes import DAMAGE, FAILURE, Ended, of_interrupt
 from brokerless.cli.explain import explain
+from brokerless.cli.finding import finding
 from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
 from brokerless.cli.offsets import offsets
@@ -57,6 +59,7 @@ def cli() -> None:
     brokerless read /var/lib/kafka/data/orders-0         its records, as JSON lines
     brokerless offsets orders-0 --timestamp 2024-05-01   where a day begins
     brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
+    brokerless check /var/lib/kafka/data                 every fault, its effect and its cure
     brokerless groups data --offsets                     consumer groups, what they committed, lag
     brokerless transactions data --open                  transactions under way, and hanging ones
     brokerless producers data --topic orders             who writes to a topic
@@ -77,7 +80,7 @@ def cli() -> None:
 
 
 for command in (
-    *(ls, read, offsets, dump, groups, transactions, producers, cluster, report),
+    *(ls, read, offsets, dump, check, finding, groups, transactions, producers, cluster, report),
     *(produce, recover, retain, truncate, compact, explain, convert, erase, spark),
 ):
     cli.add_command(command)

@@ -133,7 +133,8 @@ def _around(segment: Segment) -> Iterator[Finding]:
         older = {other.path for other in log.segments[:-1]}
         for path, start, end, reason, position in log.missing:
             if start not in lost and path not in older:
-                yield Finding("damage", path, position, None, None, start, end, reason, "records-missing")
+                code = "segment-missing" if reason == LOST else "records-missing"
+                yield Finding("damage", path, position, None, None, start, end, reason, code)
 
 
 def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:

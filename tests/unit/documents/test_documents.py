@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -107,6 +109,11 @@ def test_every_guide_is_found():
     nav = (ROOT / "mkdocs.yml").read_text()
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     assert set(re.findall(r"\S+\.md", nav)) == pages
+
+
+def test_the_findings_are_those_of_the_table():
+    made = subprocess.run([sys.executable, ROOT / "tools/findings"], capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "docs/findings.md").read_text() == made, "python tools/findings > docs/findings.md"
 
 
 def test_every_package_names_its_modules():

@@ -1,0 +1,153 @@
+"""`check`: every fault of log directories, with its effect and its cure."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from brokerless.arguments import check_several, unknown
+from brokerless.checking.directories import check_cluster, check_directory, check_ids
+from brokerless.checking.finding import Finding
+from brokerless.checking.logs import LogCheck
+from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.io import storage
+from brokerless.io.chunking import in_shares
+from brokerless.layout import checkpoints
+from brokerless.layout.topic_config import TopicConfig
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.cluster import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
+
+Level = Literal["quick", "default", "deep"]
+"""How much is read: names, small files and batch headers; all batches, with checksums; all records, too."""
+
+LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
+
+# Logs of about so many bytes are checked before their findings are yielded.
+_SHARE = 256 << 20
+
+
+def check(
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    level: Level = "default",
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Finding]:
+    """Check log directories, and yield findings: those of directories first, then those of logs by topic and partition.
+
+    Every replica in the paths is checked. Nothing is changed. A running broker changes its files meanwhile: check a
+    snapshot or a copy instead.
+
+    Args:
+        paths: log directories of one broker or several, partition directories, or `.log` files.
+        topics: only these topics, and nothing about directories; None: all.
+        level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
+            snapshots against batches; "deep": also every record.
+        progress: called with the bytes of each segment that was checked, from any thread.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory, or a topic does not exist.
+
+    >>> import brokerless as bl
+    >>> list(bl.check(SAMPLE))
+    []
+    """
+    if level not in LEVELS:
+        raise unknown("level", level, LEVELS)
+    check_several("topics", topics)
+    given = [os.fspath(path) for path in paths]
+    damaged = dict(_damaged_ids(given))
+    yield from damaged.values()
+    names = tuple(path for path in given if path not in damaged)
+    if not names and damaged:
+        return
+    with _quiet():
+        conflicts = list(check_ids(names)) if topics is None else []
+        try:
+            directories = LogDirs(*names)
+        except ValueError as error:
+            if len(names) == 1:
+                raise
+            conflicts = conflicts or [Finding(code="ids-conflict", path=names[0], message=str(error))]
+            directories = None
+    yield from conflicts
+    together = [(names, directories)] if directories is not None else [((name,), LogDirs(name)) for name in names]
+    for paths_of, chosen in together:
+        yield from _check(paths_of, chosen, topics, level, progress)
+
+
+def _check(
+    paths: tuple[str, ...],
+    directories: LogDirs,
+    topics: Iterable[str] | None,
+    level: Level,
+    progress: Callable[[int], None],
+) -> Iterator[Finding]:
+    """Check directories that can be read as one."""
+    with _quiet():
+        logs = directories.logs(topics, all_replicas=True)
+        # A partition's directory alone says nothing about the directory around it.
+        given = {storage.absolute(path) for path in paths}
+        roots = [root for root in directories.roots if storage.absolute(root.path) in given]
+        found = [] if topics is not None or not roots else list(_of_directories(roots, directories))
+        configs = _configs([root.path for root in directories.roots])
+    yield from found
+
+    def check_log(log: Log) -> list[Finding]:
+        return list(LogCheck(log, configs.get(str(log.topic)), level, progress).findings())
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for share in in_shares(logs, lambda log: sum(segment.size for segment in log.segments), _SHARE):
+            with _quiet():
+                of_share = list(threads.map(check_log, share))
+            for of_log in of_share:
+                yield from of_log
+
+
+def _damaged_ids(paths: Iterable[str]) -> Iterator[tuple[str, Finding]]:
+    """Yield the paths whose ids cannot be read. Nothing else in them can be checked: whose they are is not known."""
+    for path in paths:
+        file = f"{path}/{checkpoints.META_PROPERTIES}"
+        if storage.exists(file):
+            try:
+                checkpoints.parse_meta_properties(storage.read_all(file))
+            except CorruptRecordError as error:
+                message = f"{error.args[0]}; the logs in {path} were not checked: write the file again first"
+                yield path, Finding(code="ids-damaged", path=file, message=message)
+
+
+def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs) -> Iterator[Finding]:
+    for root in roots:
+        if root.is_there:
+            yield from check_directory(root)
+    yield from check_cluster([root.path for root in roots], directories)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out warnings: findings say the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _configs(paths: Sequence[str]) -> dict[str, TopicConfig]:
+    """Return the settings of topics, as far as the metadata have them."""
+    configs: dict[str, dict[str, str]] = {}
+    try:
+        rows = cluster(*paths).configs.to_pylist()
+    except (ValueError, BrokerlessError):
+        return {}
+    for row in rows:
+        if row["resource_type"] == "topic" and row["name"] == "cleanup.policy":
+            configs.setdefault(row["resource"], {})["cleanup_policy"] = row["value"]
+    return {topic: TopicConfig().with_keywords(dict(settings)) for topic, settings in configs.items()}

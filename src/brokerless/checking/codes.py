@@ -1,0 +1,346 @@
+"""The kinds of findings: what each means, its effect on a broker and on a reader, and its cure.
+
+This table is the only home of these texts: the command, the guide `docs/findings.md` and Python show them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning", "note"]
+"""How bad a finding is.
+
+- error: records are lost, read wrongly or not served, or a broker does not start.
+- warning: a broker or a reader works, but slower, or on files that contradict each other.
+- note: the state after a crash, a deletion or a move, which a broker puts in order when it starts.
+"""
+
+
+class Code(NamedTuple):
+    """A kind of finding.
+
+    Attributes:
+        severity: how bad it is.
+        title: what is wrong, in a few words.
+        broker: its effect on a broker that starts on the directory, or runs on it.
+        reader: its effect on a consumer, and on a read by brokerless.
+        cure: what to do.
+    """
+
+    severity: Severity
+    title: str
+    broker: str
+    reader: str
+    cure: str
+
+
+_REPLICA = "copy the partition's directory from another replica, while its broker is stopped"
+_RECOVERS = "`brokerless recover` truncates there as a broker does, and sets aside what it cuts"
+_SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around it'
+_CUT_HERE = (
+    "After an unclean shutdown it truncates the log here, and everything behind is gone. After a clean one it starts, "
+    "and a fetch of this batch fails."
+)
+_ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
+_WRITTEN_SO = "the producer or a tool wrote it so: find the producer by its id"
+_REBUILD = "remove the file: a broker rebuilds it when it starts, and so does `brokerless recover`"
+_SLOW = "Reads of brokerless check each entry against the log, and take longer."
+
+CODES: dict[str, Code] = {
+    "batch-crc": Code(
+        "error",
+        "a batch has a wrong checksum",
+        _CUT_HERE,
+        _ENDS_HERE,
+        f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+    ),
+    "batch-framing": Code(
+        "error",
+        "no batch begins where one should",
+        _CUT_HERE,
+        _ENDS_HERE,
+        f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+    ),
+    "batch-zeros": Code(
+        "error",
+        "zeros lie where a batch should begin",
+        _CUT_HERE,
+        _ENDS_HERE,
+        f"look for lost writes of the disk or the file system. {_REPLICA}. {_SKIP}. {_RECOVERS}",
+    ),
+    "batch-cut": Code(
+        "error",
+        "the end of an older segment cuts a batch off",
+        "It starts. A fetch that reaches this place fails.",
+        _ENDS_HERE,
+        f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+    ),
+    "batch-payload": Code(
+        "error",
+        "the records of a batch cannot be decompressed, although its checksum is right",
+        "It serves the batch: it decompresses none. Compaction of the log fails.",
+        _ENDS_HERE,
+        f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
+    ),
+    "batch-records": Code(
+        "error",
+        "the records of a batch break the format, although its checksum is right",
+        "It serves the batch. Compaction of the log fails.",
+        _ENDS_HERE,
+        f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
+    ),
+    "batch-order": Code(
+        "error",
+        "the offsets of a batch go back, or lie outside its segment",
+        "After an unclean shutdown it truncates the log here. After a clean one it serves the batch as it is.",
+        "A consumer gets offsets in a wrong order, or none. A read raises an error, and can skip as few batches as "
+        "possible.",
+        f"{_REPLICA}. {_RECOVERS}",
+    ),
+    "batch-unsupported": Code(
+        "warning",
+        "a batch has a form that brokerless does not read",
+        "Kafka reads it, if it is of a release that knows the form.",
+        "A consumer reads it. A read by brokerless raises an error there.",
+        "use a newer brokerless, or read it with Kafka",
+    ),
+    "batch-timestamp": Code(
+        "warning",
+        "the largest timestamp in a batch's header is not that of its records",
+        "It deletes and finds the batch by the header's timestamp: too early, or too late.",
+        "A search by time may miss the batch.",
+        "`brokerless convert --output` writes the records into new batches",
+    ),
+    "record-order": Code(
+        "warning",
+        "the offsets of records in a batch do not rise",
+        "It serves the batch as it is.",
+        "A consumer and a read return the records in this order.",
+        _WRITTEN_SO,
+    ),
+    "tail-torn": Code(
+        "note",
+        "the log ends with bytes that are no whole batch: what a crash leaves",
+        "It truncates them when it starts, after an unclean shutdown.",
+        "A consumer does not get them. A read returns everything before them, and raises an error.",
+        "`brokerless recover` truncates them as a broker does",
+    ),
+    "segment-missing": Code(
+        "error",
+        "a segment's `.log` is missing, but its indexes are there",
+        "It starts, deletes the indexes, and serves the log without these records.",
+        "A consumer skips these offsets without an error. A read raises an error there.",
+        f"put the file back before a broker starts. {_REPLICA}",
+    ),
+    "segment-cut": Code(
+        "error",
+        "an older segment ends before the last entry of its index",
+        "It starts, and serves the log without these records.",
+        "A consumer skips these offsets without an error. A read raises an error there.",
+        f"put the whole file back. {_REPLICA}",
+    ),
+    "records-missing": Code(
+        "error",
+        "the log ends before the offset at which it was closed",
+        "It starts, serves the log without these records, and gives their offsets to new ones.",
+        "A consumer does not get these records. A read raises an error at the end.",
+        f"put back what was removed or cut, before a broker starts. {_REPLICA}",
+    ),
+    "offset-gap": Code(
+        "warning",
+        "offsets are missing between two batches of a log that is not compacted",
+        "It serves the log as it is.",
+        "A consumer and a read skip these offsets without an error.",
+        f"compare it with another replica, or with the producer's own count. {_REPLICA}, if it has them",
+    ),
+    "epoch-order": Code(
+        "error",
+        "the leader epoch of a batch is below that of a batch before it",
+        "A follower that asks for the end of an epoch may truncate at a wrong offset.",
+        "A consumer and a read return the batch.",
+        "a tool or a bad copy put batches of two histories together: compare it with another replica",
+    ),
+    "epochs-damaged": Code(
+        "warning",
+        "the file of leader epochs cannot be read",
+        "It does not start on the log: remove the file first, and it goes on with the epochs of the batches.",
+        "None.",
+        _REBUILD,
+    ),
+    "epochs-differ": Code(
+        "warning",
+        "the file of leader epochs contradicts the batches",
+        "As a leader it tells followers wrong ends of epochs: they may truncate too much or too little.",
+        "None.",
+        _REBUILD,
+    ),
+    "offset-index": Code(
+        "warning",
+        "an offset index contradicts its log",
+        "It finds wrong places: a fetch may fail or miss records. A sanity check that fails makes it rebuild the file.",
+        _SLOW,
+        _REBUILD,
+    ),
+    "offset-index-missing": Code(
+        "note",
+        "a segment has no offset index",
+        "It rebuilds the file when it starts.",
+        "Reads take longer.",
+        "none is needed: a broker rebuilds it when it starts, and so does `brokerless recover`",
+    ),
+    "time-index": Code(
+        "warning",
+        "a time index contradicts its log",
+        "Searches by time return wrong offsets, and retention by time deletes too early or too late.",
+        _SLOW,
+        _REBUILD,
+    ),
+    "time-index-missing": Code(
+        "note",
+        "a segment has no time index",
+        "It rebuilds the file when it starts.",
+        "Searches by time take longer.",
+        "none is needed: a broker rebuilds it when it starts, and so does `brokerless recover`",
+    ),
+    "transaction-index": Code(
+        "error",
+        "a transaction index contradicts the markers in its log",
+        "A fetch with read_committed tells the consumer wrong aborted transactions.",
+        "A consumer with read_committed gets aborted records, or misses committed ones. Reads of brokerless use the "
+        "markers.",
+        _REBUILD,
+    ),
+    "snapshot-damaged": Code(
+        "warning",
+        "a producer snapshot cannot be read",
+        "It skips the file, and reads the log from the snapshot before it.",
+        "None.",
+        "remove the file",
+    ),
+    "snapshot-differs": Code(
+        "warning",
+        "a producer snapshot contradicts the batches before it",
+        "It accepts or refuses batches of these producers wrongly: duplicates, or out-of-order errors.",
+        "None.",
+        "remove the file: a broker reads the log from the snapshot before it",
+    ),
+    "sequence-gap": Code(
+        "warning",
+        "the sequence numbers of a producer skip some, in a log that is not compacted",
+        "It serves the log as it is.",
+        "Records of the producer may be missing without an error.",
+        f"compare it with another replica. {_REPLICA}, if it has them",
+    ),
+    "transaction-hanging": Code(
+        "error",
+        "a transaction is open in a partition, and its coordinator will never end it",
+        "It never raises the last stable offset past it, and compaction stops there.",
+        "A consumer with read_committed waits at its first offset.",
+        "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
+    ),
+    "checkpoint-damaged": Code(
+        "warning",
+        "a checkpoint file cannot be read",
+        "It starts as if the file was empty: it recovers all logs, or forgets high watermarks and log starts.",
+        "Records before the log start may be there again.",
+        "remove the file: a broker writes it again",
+    ),
+    "checkpoint-ahead": Code(
+        "warning",
+        "a checkpoint has an offset beyond the end of its log",
+        "It sets the offset to the end of the log.",
+        "None.",
+        "none is needed after a crash. Otherwise look for the missing end of the log in another replica",
+    ),
+    "log-start-ahead": Code(
+        "error",
+        "the log start offset is beyond the end of the log",
+        "It deletes all segments when it starts.",
+        "A consumer and a read return nothing.",
+        "correct log-start-offset-checkpoint before a broker starts",
+    ),
+    "topic-id-damaged": Code(
+        "error",
+        "a partition.metadata cannot be read",
+        "It does not start.",
+        "None.",
+        "put back the file of another replica, or of another partition of the topic",
+    ),
+    "topic-id-differs": Code(
+        "error",
+        "the topic id of a partition is not that of its topic",
+        "It renames the directory `-stray`, and deletes it later: the topic was deleted and created again.",
+        "A read returns the old topic's records.",
+        "copy the directory first, if its records are wanted. Then let the broker remove it",
+    ),
+    "partition-stray": Code(
+        "error",
+        "the cluster's metadata do not have the topic of a partition",
+        "It renames the directory `-stray`, and deletes it later.",
+        "A read returns its records.",
+        "copy the directory first, if its records are wanted. Put back the metadata log, if it is an old one",
+    ),
+    "partition-missing": Code(
+        "warning",
+        "the cluster's metadata place a partition on this broker, and no directory has it",
+        "It makes an empty log, and fetches the records from the leader. As the only replica it starts empty.",
+        "A read does not know of the partition.",
+        "name the broker's other log directories too. Else put back the directory before a broker starts",
+    ),
+    "leftover": Code(
+        "note",
+        "files or directories are left of a deletion, a compaction or a move",
+        "It finishes or removes them when it starts.",
+        "Reads skip them.",
+        "none is needed",
+    ),
+    "name-unknown": Code(
+        "error",
+        "a directory has a name that is no partition's",
+        "It does not start.",
+        "Reads skip it.",
+        "move the directory out",
+    ),
+    "file-unknown": Code(
+        "note",
+        "a file is none of Kafka's",
+        "It ignores the file.",
+        "Reads skip it.",
+        "none is needed; look where it comes from",
+    ),
+    "ids-missing": Code(
+        "error",
+        "meta.properties is missing",
+        "A broker with KRaft does not start, unless another of its log.dirs has one.",
+        "None.",
+        "put the file back, or `kafka-storage.sh format --ignore-formatted` with the same cluster id and node id",
+    ),
+    "ids-damaged": Code(
+        "error",
+        "meta.properties cannot be read",
+        "It does not start.",
+        "None.",
+        "write the file again with version, cluster.id, node.id and directory.id",
+    ),
+    "ids-conflict": Code(
+        "error",
+        "directories of one broker have ids that do not go together",
+        "It does not start.",
+        "Reads refuse directories of different clusters.",
+        "name the directories of one broker; remove a copy of a directory",
+    ),
+    "quorum-damaged": Code(
+        "error",
+        "a small file of the metadata log cannot be read",
+        "It does not start.",
+        "None.",
+        "put back a copy. The only controller of a cluster starts without quorum-state",
+    ),
+    "metadata-damaged": Code(
+        "error",
+        "the cluster's metadata cannot be read to their end",
+        "It truncates the metadata log there: newer topics, settings and access rights are gone.",
+        "`brokerless cluster` shows what comes before it.",
+        "copy the metadata log from another controller",
+    ),
+}

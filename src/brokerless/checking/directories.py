@@ -1,0 +1,144 @@
+"""A log directory around its logs: names, ids, checkpoints, and the cluster's metadata against its partitions."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from brokerless.checking.finding import Finding
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.io import storage
+from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.log_dir.recover import REMOTE_INDEXES
+from brokerless.log_dir.start_faults import conflicting_ids, damaged_quorum_files, missing_ids
+from brokerless.state.cluster import cluster
+from brokerless.state.transactions import transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from brokerless.layout.checkpoints import MetaProperties
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
+    from brokerless.log_dir.log_dirs import LogDirs
+    from brokerless.state.cluster import ClusterState
+
+
+def check_directory(root: LogDirFiles) -> Iterator[Finding]:
+    """Check the names and small files of one log directory."""
+    path = root.path
+    yield from _check_names(path)
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        file = f"{path}/{name}"
+        if storage.exists(file):
+            try:
+                checkpoints.parse_offset_checkpoint(storage.read_all(file))
+            except CorruptRecordError as error:
+                yield Finding(code="checkpoint-damaged", path=file, message=str(error.args[0]))
+    for message in damaged_quorum_files(path):
+        yield Finding(code="quorum-damaged", path=path, message=message)
+    if message := missing_ids(path):
+        yield Finding(code="ids-missing", path=path, message=message)
+
+
+def _check_names(path: str) -> Iterator[Finding]:
+    for name in storage.list_subdirectories(path):
+        # A broker does not see names that are not UTF-8.
+        if name in (REMOTE_INDEXES, commit_journal.NAME) or not file_names.is_utf8(name):
+            continue
+        try:
+            parsed = file_names.parse_directory_name(name)
+        except ValueError as error:
+            yield Finding(code="name-unknown", path=f"{path}/{name}", message=str(error))
+            continue
+        if parsed.leftover:
+            yield Finding(
+                code="leftover",
+                topic=parsed.topic,
+                partition=parsed.partition,
+                path=f"{path}/{name}",
+                message=f"a partition's directory in the state {parsed.leftover!r}",
+            )
+
+
+def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
+    """Check whether the ids of each broker's directories go together."""
+    by_node: dict[int | None, dict[str, MetaProperties]] = {}
+    for path in paths:
+        file = f"{path}/{checkpoints.META_PROPERTIES}"
+        if storage.exists(file):
+            meta = checkpoints.parse_meta_properties(storage.read_all(file))
+            by_node.setdefault(meta.node_id, {})[path] = meta
+    for metas in by_node.values():
+        for message in conflicting_ids(metas):
+            yield Finding(code="ids-conflict", path=next(iter(metas)), message=message)
+
+
+def check_cluster(paths: Sequence[str], directories: LogDirs) -> Iterator[Finding]:
+    """Check partitions against the cluster's metadata, and their open transactions against the coordinators."""
+    try:
+        state = cluster(*paths)
+    except ValueError:
+        # These directories have no metadata.
+        pass
+    except (CorruptRecordError, UnsupportedFormatError) as error:
+        path = error.path or paths[0]
+        yield Finding(code="metadata-damaged", path=path, position=error.position, message=str(error.args[0]))
+    else:
+        yield from _placed(directories, state)
+    with suppress(BrokerlessError, ValueError):
+        yield from _hanging(directories, transactions(*paths))
+
+
+def _hanging(directories: LogDirs, table: pa.Table) -> Iterator[Finding]:
+    found: Any = table.filter(table["is_hanging"])["open"].combine_chunks()
+    opened = pc.list_flatten(found)
+    names = ("topic", "partition", "producer_epoch", "first_offset", "is_hanging")
+    ids = table.filter(table["is_hanging"])["producer_id"].take(pc.list_parent_indices(found)).to_pylist()
+    columns = (pc.struct_field(opened, name).to_pylist() for name in names)
+    for producer, topic, partition, epoch, offset, is_hanging in zip(ids, *columns, strict=True):
+        if is_hanging:
+            yield Finding(
+                code="transaction-hanging",
+                topic=topic,
+                partition=partition,
+                path=directories.log(topic, partition).path,
+                start_offset=offset,
+                message=f"producer {producer} with epoch {epoch} has a transaction open from offset {offset} on",
+            )
+
+
+def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
+    """Yield partitions that the metadata do not have, and those that they place here and that are not here."""
+    ids = {row["topic"]: row["topic_id"] for row in state.topics.to_pylist()}
+    logs = [log for log in directories.logs(all_replicas=True) if log.topic not in (None, file_names.METADATA_TOPIC)]
+    for log in logs:
+
+        def finding(code: str, message: str, log: Log = log) -> Finding:
+            return Finding(code=code, topic=log.topic, partition=log.partition, path=log.path, message=message)
+
+        expected = ids.get(str(log.topic))
+        if expected is None:
+            yield finding("partition-stray", f"the metadata at offset {state.offset} have no topic {log.topic!r}")
+            continue
+        with suppress(CorruptRecordError):
+            if log.topic_id not in (None, expected):
+                message = f"partition.metadata has topic id {log.topic_id}, the metadata have {expected}"
+                yield finding("topic-id-differs", message)
+    here = {root.directory_id: root for root in directories.roots if root.directory_id is not None}
+    there = {(log.topic, log.partition, log.root.path) for log in logs}
+    for row in state.partitions.to_pylist():
+        for directory in row["directories"] or ():
+            root = here.get(directory)
+            if root is not None and (row["topic"], row["partition"], root.path) not in there:
+                yield Finding(
+                    code="partition-missing",
+                    topic=row["topic"],
+                    partition=row["partition"],
+                    path=root.path,
+                    message=f"the metadata at offset {state.offset} place it on node {root.node_id}, in this directory",
+                )

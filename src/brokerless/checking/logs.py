@@ -1,0 +1,231 @@
+"""One log: its batches, and its small files against them."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from brokerless import _native
+from brokerless.checking.finding import Finding
+from brokerless.checking.segments import BatchCheck, check_segment
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.io import storage
+from brokerless.layout import checkpoints
+from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
+from brokerless.log.aborted_transactions import transactions
+from brokerless.log.segment import transaction_index, walk_whole_batches
+from brokerless.recovery.segment_replay import feed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
+
+_FOR_EVER = (1 << 63) - 1
+_SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA}
+# Beside the metadata log: the vote, and snapshots of the metadata.
+_QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}\.checkpoint(\.part|\.deleted)?")
+_PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_first_offset")
+
+
+class LogCheck:
+    """A check of one log.
+
+    Args:
+        log: the log, freshly listed.
+        config: the settings of its topic; None: not known.
+        level: "quick", "default" or "deep".
+        progress: gets the bytes of each segment that was checked.
+    """
+
+    def __init__(self, log: Log, config: TopicConfig | None, level: str, progress: Callable[[int], None]) -> None:
+        self._log, self._level, self._progress = log, level, progress
+        self._is_compacted = config is not None and config.is_compacted
+        self._is_compacted |= log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield findings: files first, then batches in the order of the log, then files against batches."""
+        yield from self._names()
+        yield from self._topic_id()
+        yield from self._offsets()
+        if self._level == "quick":
+            yield from self._headers()
+            return
+        checks = BatchCheck(self._log)
+        damaged = False
+        for segment in self._log.segments:
+            for found in check_segment(self._log, segment, checks, deep=self._level == "deep"):
+                damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+                yield found
+            self._progress(segment.size)
+        self._is_compacted |= checks.is_compacted
+        if not self._is_compacted and not damaged:
+            yield from checks.gaps
+        yield from self._epochs(checks)
+        if not damaged:
+            yield from self._transaction_indexes()
+            yield from self._snapshots()
+
+    def _finding(self, code: str, path: str, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
+        return Finding(
+            code=code, topic=self._log.topic, partition=self._log.partition, path=path, message=message, **fields
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self._log.path}/{name}"
+
+    def _names(self) -> Iterator[Finding]:
+        if self._log.is_file:
+            return
+        for name in storage.list_directory(self._log.path):
+            if self._log.topic == METADATA_TOPIC and _QUORUM_FILE.fullmatch(name):
+                continue
+            if name.endswith(STATES):
+                yield self._finding(
+                    "leftover", self._path(name), "a file of an unfinished or finished deletion or rewrite"
+                )
+            elif live_base_offset(name) is None and name not in _SMALL_FILES and not name.startswith(SET_ASIDE):
+                yield self._finding("file-unknown", self._path(name), "no file of a log has this name")
+
+    def _topic_id(self) -> Iterator[Finding]:
+        path = self._path(checkpoints.PARTITION_METADATA)
+        if not self._log.is_file and storage.exists(path):
+            try:
+                checkpoints.parse_partition_metadata(storage.read_all(path))
+            except CorruptRecordError as error:
+                yield self._finding("topic-id-damaged", path, str(error.args[0]))
+
+    def _offsets(self) -> Iterator[Finding]:
+        """Yield checkpoints beyond the end of the log."""
+        log = self._log
+        if log.is_file or log.root.is_locked:
+            return
+        end = log.extent.next_offset
+        start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0), 0)
+        if start > end and log.segments:
+            message = f"the log start offset is {start}, the log ends at {end}"
+            yield self._finding("log-start-ahead", f"{log.root.path}/{checkpoints.LOG_START_OFFSETS}", message)
+        # Where the log was shut down cleanly, the same files tell that records are missing.
+        if log.promised_end is not None and not log.promised_end.is_certain and start <= end:
+            yield self._finding("checkpoint-ahead", log.path, str(log.promised_end), start_offset=end)
+
+    def _headers(self) -> Iterator[Finding]:
+        """Check the framing and the order of batches by their headers alone."""
+        for segment in self._log.segments:
+            walk = _native.HeaderWalk()
+            try:
+                with segment.open() as file:
+                    walk_whole_batches(segment, walk, file, 0, segment.extent(file).end_position)
+                    damage = segment.extent(file).damage
+                if damage is not None:
+                    raise damage
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                code = "tail-torn" if segment.is_last and not self._log.root.is_clean else "batch-framing"
+                yield self._finding(code, segment.path, str(error.args[0]), position=error.position)
+            self._progress(segment.size)
+
+    def _epochs(self, checks: BatchCheck) -> Iterator[Finding]:
+        path = self._path(checkpoints.LEADER_EPOCHS)
+        if self._log.is_file:
+            return
+        try:
+            stored = self._log.leader_epochs
+        except CorruptRecordError as error:
+            yield self._finding("epochs-damaged", path, str(error.args[0]))
+            return
+        for epoch, first, last in checks.epochs:
+            # A broker forgets epochs below the log start.
+            for offset in (first, last) if last >= self._log.log_start_offset else ():
+                if offset < self._log.log_start_offset:
+                    continue
+                found = [entry.epoch for entry in stored if entry.start_offset <= offset]
+                if not found or found[-1] != epoch:
+                    what = f"leader epoch {found[-1]}" if found else "no leader epoch"
+                    message = f"the batch with offset {offset} has leader epoch {epoch}, the file says {what}"
+                    yield self._finding("epochs-differ", path, message, start_offset=offset)
+                    return
+
+    def _transaction_indexes(self) -> Iterator[Finding]:
+        log = self._log
+        # A cleaner drops markers, and the records that they end.
+        if log.is_file or not log.segments or self._is_compacted:
+            return
+        aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+        for segment in log.segments:
+            path = self._path(segment_file(segment.base_offset, TXNINDEX))
+            end = segment.end_offset(log.log_end_offset)
+            expected = {one for one in aborted if segment.base_offset <= one[2] < end}
+            try:
+                index = transaction_index(segment)
+                if index is not None:
+                    index.sanity_check()
+            except CorruptRecordError as error:
+                yield self._finding("transaction-index", path, str(error.args[0]), position=error.position)
+                continue
+            entries = [] if index is None else index.entries().to_pylist()
+            stored = {(one["producer_id"], one["first_offset"], one["last_offset"]) for one in entries}
+            # What began before the log's start is known to the index only.
+            missing = {one for one in expected - stored if one[1] >= log.segments[0].base_offset}
+            extra = {one for one in stored - expected if one[1] >= log.segments[0].base_offset}
+            for (producer, first, last), what in chain(
+                ((one, "the file lacks it") for one in sorted(missing)),
+                ((one, "no marker in the segment aborts it") for one in sorted(extra)),
+            ):
+                message = f"the transaction of producer {producer} from offset {first} to {last}: {what}"
+                yield self._finding("transaction-index", path, message, start_offset=first, end_offset=last + 1)
+                break
+
+    def _snapshots(self) -> Iterator[Finding]:
+        """Replay the producers of the log, and compare them with each snapshot."""
+        log = self._log
+        if log.is_file:
+            return
+        state: _native.Producers | None = _native.Producers()
+        if not log.segments or log.segments[0].base_offset > 0:
+            state = None
+        segments = list(log.segments)
+        for offset in log.snapshots:
+            if offset > log.log_end_offset:
+                continue
+            path = log.snapshot_path(offset)
+            while segments and segments[0].end_offset(log.log_end_offset) <= offset:
+                state = _replayed(state, segments.pop(0))
+            try:
+                with located(path):
+                    content = storage.read_all(path)
+                    stored = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)
+            except CorruptRecordError as error:
+                yield self._finding("snapshot-damaged", path, str(error.args[0]), position=error.position)
+                continue
+            is_at_boundary = not segments or segments[0].base_offset >= offset
+            if state is not None and is_at_boundary and not self._is_compacted:
+                difference = _difference(stored, state)
+                if difference:
+                    yield self._finding("snapshot-differs", path, difference)
+            state = stored if is_at_boundary else None
+
+
+def _replayed(state: _native.Producers | None, segment: Segment) -> _native.Producers | None:
+    if state is None:
+        return None
+    walk = _native.ProducerReplay(state, segment.base_offset)
+    with segment.open() as file:
+        feed(walk, file, end=segment.extent(file).end_position)
+    return None if walk.ended == "failed" else state
+
+
+def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
+    """Describe the first producer of a snapshot that differs; "" if none does. A broker forgets idle ones."""
+    known = {row["producer_id"]: row for row in computed.entries().to_pylist()}
+    for row in stored.entries().to_pylist():
+        expected = known.get(row["producer_id"])
+        if expected is None:
+            return f"it has producer {row['producer_id']}, of which the log has no batch"
+        for name in _PRODUCER_COLUMNS:
+            if row[name] != expected[name]:
+                producer = row["producer_id"]
+                return f"producer {producer}: {name} is {row[name]}, by the batches before it {expected[name]}"
+    return ""

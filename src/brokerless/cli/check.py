@@ -1,0 +1,89 @@
+"""`brokerless check`: every fault of log directories."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.options import Progress, as_json, existing_path
+
+if TYPE_CHECKING:
+    from brokerless.checking.finding import Finding
+
+_WARNINGS = 3
+
+
+@click.command(short_help="Find every fault, with its effect and its cure.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all, and directories]")
+@click.option(
+    "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
+)
+@click.option("--deep", "level", flag_value="deep", help="Also decode every record.")
+@click.option("--all", "shows_notes", is_flag=True, help="Also show notes: what a broker puts in order when it starts.")
+@as_json
+def check(paths: tuple[str, ...], topics: tuple[str, ...], level: str | None, shows_notes: bool, form: str) -> None:
+    """Find every fault of log directories: in batches, indexes, snapshots, checkpoints, ids, names and metadata.
+
+    Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. A line
+    for each finding has its code: `brokerless finding CODE` tells its effect on a broker and on readers, and its cure.
+    Check a copy or a snapshot of a running broker's directory: the broker changes its files meanwhile.
+
+    Exit codes: 0 nothing, or notes only; 1 errors; 3 warnings, but no error; 2 could not run.
+
+    \b
+    brokerless check /var/lib/kafka/data
+    brokerless check disk1 disk2 --quick
+    brokerless check backup --deep --topic orders --json
+    """
+    from brokerless.checking.check import check as of_logs
+
+    counts: Counter[str] = Counter()
+    done = 0
+    wanted: Any = level or "default"
+    with Progress(prints=True) as show:
+
+        def progress(size: int) -> None:
+            nonlocal done
+            done += size
+            show(f"checked {done:,} bytes")
+
+        for finding in of_logs(*paths, topics=topics or None, level=wanted, progress=progress):
+            counts[finding.severity] += 1
+            if form == "json":
+                click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
+            elif finding.severity != "note" or shows_notes:
+                click.echo(_line(finding))
+    if form != "json":
+        click.echo(_summary(counts, shows_notes=shows_notes), err=True)
+    if counts["error"]:
+        raise SystemExit(DAMAGE)
+    if counts["warning"]:
+        raise SystemExit(_WARNINGS)
+
+
+def _line(finding: Finding) -> str:
+    place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
+    name = "" if finding.topic is None else f"{finding.topic}-{finding.partition}: "
+    return f"{finding.severity} {finding.code} {place}: {name}{finding.message}{_lost(finding)}"
+
+
+def _lost(finding: Finding) -> str:
+    from brokerless.log.reader import lost_in_words
+
+    is_loss = finding.code.startswith(("batch-", "tail-", "segment-", "records-"))
+    if not is_loss or finding.start_offset is None:
+        return ""
+    return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"
+
+
+def _summary(counts: Counter[str], *, shows_notes: bool) -> str:
+    if not counts:
+        return "no findings"
+    found = ", ".join(f"{counts[kind]:,} {kind}{'s'[: counts[kind] != 1]}" for kind in ("error", "warning", "note"))
+    more = "" if shows_notes or not counts["note"] else "; --all shows the notes"
+    return f"{found}{more}. `brokerless finding CODE` explains a finding"

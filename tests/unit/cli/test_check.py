@@ -1,0 +1,56 @@
+"""`check` and `finding`: a line for each fault, and an exit code for the worst."""
+
+import json
+
+import pytest
+
+import damage
+from brokerless.checking.codes import CODES
+from building import batch, write_segment
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = write_segment(tmp_path / "data" / "t-0", 0, [batch(at, [b"v"]) for at in range(10)])
+    (tmp_path / "data/t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    return log
+
+
+def test_exit_codes_tell_the_worst(log, run, tmp_path):
+    data = tmp_path / "data"
+    assert run("check", data)[:] == (0, "", "no findings\n")
+    (data / "t-0/notes.txt").write_text("x")
+    result = run("check", data)
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("0 errors, 0 warnings, 1 note; --all shows the notes. `brokerless finding CODE`")
+    assert run("check", data, "--all").out.startswith(f"note file-unknown {data}/t-0/notes.txt: t-0: ")
+    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
+    assert run("check", data).code == 3
+    damage.flip_bit(log, 100)
+    result = run("check", data)
+    assert result.code == 1
+    assert result.out.splitlines()[0].startswith(f"error batch-crc {log}:69: t-0: record batch crc mismatch: stored ")
+    assert result.out.splitlines()[0].endswith("; lost: offsets 1 to 1")
+
+
+def test_json_has_the_cure(log, run, tmp_path):
+    damage.flip_bit(log, 100)
+    (line,) = run("check", tmp_path / "data", "--json").out.splitlines()
+    found = json.loads(line)
+    assert (found["code"], found["severity"], found["start_offset"]) == ("batch-crc", "error", 1)
+    assert found["cure"] == CODES["batch-crc"].cure
+
+
+def test_levels(log, run, tmp_path):
+    damage.flip_bit(log, 100)
+    assert run("check", tmp_path / "data", "--quick").code == 0
+    assert run("check", tmp_path / "data", "--deep").code == 1
+
+
+def test_a_finding_is_explained(run):
+    result = run("finding", "batch-crc")
+    assert result.code == 0
+    assert result.out.startswith("batch-crc (error): a batch has a wrong checksum\nbroker:  After an unclean")
+    assert len(run("finding").out.splitlines()) == len(CODES) + 1
+    refused = run("finding", "batch-src")
+    assert (refused.code, "batch-crc" in refused.err) == (2, True)
