@@ -32,7 +32,7 @@ _VARIABLES |= {_TEXT: "var(--muted)", _GRID: "var(--line)"}
 _SIZE = (7.2, 2.6)
 # Matplotlib counts days from 1970.
 _MS_PER_DAY = 86_400_000
-_HOUR = 1 / 24
+_MS_PER_MINUTE = 60_000
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "brokerless",
@@ -89,16 +89,15 @@ def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence
 def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], unit: Unit) -> str:
     """Return lines that keep their value up to the next time; each series has its own times in ms."""
     figure, axes = _figure()
+    everything = [time for times, _ in series for time in times]
+    first, last = min(everything), max(everything)
+    # Room behind the last time, where its value shows.
+    end = last + max((last - first) // 40, _MS_PER_MINUTE)
     for times, one in series:
-        places = [time / _MS_PER_DAY for time in times]
-        # One point alone has no line.
-        marker = "o" if len(places) == 1 else None
-        axes.plot(places, one.values, color=_SERIES[one.colour], linewidth=1.8, drawstyle="steps-post", marker=marker)
+        places = [time / _MS_PER_DAY for time in (*times, end)]
+        values = [*one.values, one.values[-1]]
+        axes.plot(places, values, color=_SERIES[one.colour], linewidth=1.8, drawstyle="steps-post")
     axes.set_ylim(bottom=0)
-    first, last = axes.get_xlim()
-    if len({time for times, _ in series for time in times}) == 1:
-        middle = (first + last) / 2
-        axes.set_xlim(middle - _HOUR, middle + _HOUR)
     _time_axis(axes)
     return _svg(name, figure, axes, unit)
 

@@ -430,18 +430,15 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
             lags[group][1].append(lag)
     named = sorted(lags, key=lambda group: -max(lags[group][1]))[: charts.COLOURS]
     series = [(lags[group][0], charts.Series(lags[group][1], colour)) for colour, group in enumerate(named)]
-    found = [
-        Chart(
-            "Lag at the time of commits: the highest in each interval, summed over partitions",
-            _svg(charts.lines_over_time("lag", series, charts.RECORDS)),
-            [shown(group) for group in named],
-        )
-    ]
+    found = []
+    if series:
+        svg = _svg(charts.lines_over_time("lag", series, charts.RECORDS))
+        found.append(Chart("Lag at commits, the highest in each interval", svg, [shown(group) for group in named]))
     return Section(
         "groups",
         "Groups",
         "Lag is the number of records behind the committed offset. It is unknown where the paths lack the partition.",
-        found if series else [],
+        found,
         [_table("Groups, the greatest lag first", *rows)],
     )
 
