@@ -375,6 +375,7 @@ class Hunt:
                     self._raising(level)
                     self._skipping(level)
                     self._limited(level)
+                self._checking()
                 self._verb(*self.chance.choice(VERBS))
                 self.chance.choice([self._rewriting, self._rewriting, self._producing, self._recovering])()
         except Failed:
@@ -383,6 +384,14 @@ class Hunt:
             raise Failed(f"{self.label}\n{type(error).__name__}: {error}") from error
         finally:
             shutil.rmtree(self.root)
+
+    def _checking(self):
+        """Damage that changes rows is found."""
+        # The copy lacks all other partitions.
+        found = [one for one in bl.check(self.root, level="deep") if one.code != "partition-missing"]
+        rows = dict(rows_of(bl.Log(self.directory).read(on_corrupt="skip", columns=COLUMNS)))
+        if rows != self.original.rows["read_uncommitted"] and not found and not self.damage.is_gone:
+            self._fail(f"rows changed, and check found nothing: {len(rows)} rows")
 
     def _fail(self, what):
         raise Failed(f"{self.label}\n{what}\ndamaged: {self.damaged}")

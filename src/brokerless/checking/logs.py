@@ -162,7 +162,7 @@ class LogCheck:
                 index = transaction_index(segment)
                 if index is not None:
                     index.sanity_check()
-            except CorruptRecordError as error:
+            except (CorruptRecordError, UnsupportedFormatError) as error:
                 yield self._finding("transaction-index", path, str(error.args[0]), position=error.position)
                 continue
             entries = [] if index is None else index.entries().to_pylist()

@@ -195,7 +195,7 @@ class _Indexes:
             if index is None:
                 return None
             index.sanity_check()
-        except CorruptRecordError as error:
+        except (CorruptRecordError, UnsupportedFormatError) as error:
             self.unreadable.append(self._finding(code, path, error.position, str(error.args[0])))
             return None
         entries: pa.RecordBatch = index.entries()
