@@ -14,6 +14,7 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
 from brokerless.log.aborted_transactions import transactions
+from brokerless.log.expected_records import LOST
 from brokerless.log.segment import transaction_index, walk_whole_batches
 from brokerless.recovery.segment_replay import feed
 
@@ -51,6 +52,8 @@ class LogCheck:
         yield from self._names()
         yield from self._topic_id()
         yield from self._offsets()
+        if not self._log.segments:
+            yield from self._missing()
         if self._level == "quick":
             yield from self._headers()
             return
@@ -111,6 +114,12 @@ class LogCheck:
         # Where the log was shut down cleanly, the same files tell that records are missing.
         if log.promised_end is not None and not log.promised_end.is_certain and start <= end:
             yield self._finding("checkpoint-ahead", log.path, str(log.promised_end), start_offset=end)
+
+    def _missing(self) -> Iterator[Finding]:
+        """Yield the records that a log without segments should have."""
+        for path, start, end, reason, position in self._log.missing:
+            code = "segment-missing" if reason == LOST else "records-missing"
+            yield self._finding(code, path, reason, position=position, start_offset=start, end_offset=end)
 
     def _headers(self) -> Iterator[Finding]:
         """Check the framing and the order of batches by their headers alone."""
