@@ -17,6 +17,7 @@ from brokerless.log.reader import (
 )
 from brokerless.rewriting.retain import Retain as Retain
 from brokerless.checking.check import check as check
+from brokerless.checking.comparison import Comparison as Comparison, compare as compare
 from brokerless.checking.finding import Finding as Finding
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment

@@ -6,5 +6,6 @@ Modules:
     finding.py             a finding
     segments.py            batches and records of a segment, and its indexes against them
     logs.py                one log: its small files against its batches
+    comparison.py          two copies of a partition compared
     directories.py         a log directory: names, ids, checkpoints
 """

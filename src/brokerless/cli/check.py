@@ -24,22 +24,43 @@ _WARNINGS = 3
     "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
 )
 @click.option("--deep", "level", flag_value="deep", help="Also decode every record.")
-@click.option("--all", "shows_notes", is_flag=True, help="Also show notes: what a broker puts in order when it starts.")
+@click.option("--all", "shows_notes", is_flag=True, help="Also show notes; with --against, also what is equal.")
+@click.option("--against", type=existing_path, help="Compare PATH with this directory, partition by partition.")
+@click.option("--records", is_flag=True, help="With --against: compare the latest record of each key, not batches.")
 @as_json
-def check(paths: tuple[str, ...], topics: tuple[str, ...], level: str | None, shows_notes: bool, form: str) -> None:
+def check(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    level: str | None,
+    shows_notes: bool,
+    against: str | None,
+    records: bool,
+    form: str,
+) -> None:
     """Find every fault of log directories: in batches, indexes, snapshots, checkpoints, ids, names and metadata.
 
     Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. A line
     for each finding has its code: `brokerless finding CODE` tells its effect on a broker and on readers, and its cure.
     Check a copy or a snapshot of a running broker's directory: the broker changes its files meanwhile.
 
-    Exit codes: 0 nothing, or notes only; 1 errors; 3 warnings, but no error; 2 could not run.
+    With --against, each partition is equal to that of the other directory, behind or ahead of it, or diverged from it
+    from an offset on. Batches are compared by their checksums, which are verified. Copies that were compacted have
+    other batches: --records compares the latest record of each key.
+
+    Exit codes: 0 nothing, or notes only; 1 errors; 3 warnings, but no error; 2 could not run. With --against: 0 all are
+    equal; 1 some diverged, are damaged, or are in one directory only; 3 some are behind or ahead.
 
     \b
     brokerless check /var/lib/kafka/data
     brokerless check disk1 disk2 --quick
     brokerless check backup --deep --topic orders --json
+    brokerless check broker1/data --against broker2/data
     """
+    if against is not None:
+        _compare(paths, against, topics, level, form, records=records, shows_all=shows_notes)
+        return
+    if records:
+        raise click.UsageError("--records says how to compare: give --against")
     from brokerless.checking.check import check as of_logs
 
     counts: Counter[str] = Counter()
@@ -63,6 +84,40 @@ def check(paths: tuple[str, ...], topics: tuple[str, ...], level: str | None, sh
     if counts["error"]:
         raise SystemExit(DAMAGE)
     if counts["warning"]:
+        raise SystemExit(_WARNINGS)
+
+
+def _compare(
+    paths: tuple[str, ...],
+    against: str,
+    topics: tuple[str, ...],
+    level: str | None,
+    form: str,
+    *,
+    records: bool,
+    shows_all: bool,
+) -> None:
+    from brokerless.checking.comparison import compare
+
+    if len(paths) != 1 or level:
+        raise click.UsageError("--against compares one PATH with another one, and has no levels")
+    counts: Counter[str] = Counter()
+    with Progress(prints=True) as show:
+        for found in compare(paths[0], against, topics=topics or None, records=records):
+            counts[found.status] += 1
+            show(f"compared {counts.total():,} partitions")
+            if form == "json":
+                click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
+            elif found.status != "equal" or shows_all:
+                epoch = "" if found.epoch is None else f", leader epoch {found.epoch}"
+                place = "" if found.offset is None else f" at offset {found.offset}{epoch}"
+                message = f": {found.message}" if found.message else ""
+                click.echo(f"{found.status} {found.topic}-{found.partition}{place}{message}")
+    if form != "json":
+        click.echo(", ".join(f"{count:,} {status}" for status, count in counts.items()), err=True)
+    if counts.total() > counts["equal"] + counts["behind"] + counts["ahead"]:
+        raise SystemExit(DAMAGE)
+    if counts.total() > counts["equal"]:
         raise SystemExit(_WARNINGS)
 
 

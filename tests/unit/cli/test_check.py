@@ -54,3 +54,19 @@ def test_a_finding_is_explained(run):
     assert len(run("finding").out.splitlines()) == len(CODES) + 1
     refused = run("finding", "batch-src")
     assert (refused.code, "batch-crc" in refused.err) == (2, True)
+
+
+def test_two_directories_are_compared(log, run, tmp_path):
+    data = tmp_path / "data"
+    other = write_segment(tmp_path / "other/t-0", 0, [batch(at, [b"v"]) for at in range(7)])
+    result = run("check", data, "--against", tmp_path / "other")
+    assert (result.code, result.err) == (3, "1 ahead\n")
+    assert result.out == "ahead t-0 at offset 7, leader epoch 0: the shorter one ends at offset 7\n"
+    assert run("check", data, "--against", data)[:] == (0, "", "1 equal\n")
+    assert run("check", data, "--against", data, "--all").out == "equal t-0\n"
+    damage.flip_bit(other, 100)
+    (line,) = run("check", data, "--against", tmp_path / "other", "--json").out.splitlines()
+    assert json.loads(line)["status"] == "damaged"
+    assert run("check", data, "--against", tmp_path / "other").code == 1
+    for wrong in (("--deep", "--against", data), (tmp_path / "other", "--against", data), ("--records",)):
+        assert run("check", data, *wrong).code == 2

@@ -1,0 +1,101 @@
+"""Two copies are equal, behind, ahead or diverged from the right offset on; compacted ones are compared by records."""
+
+import shutil
+
+import pytest
+
+import brokerless as bl
+import damage
+from building import batch, write_segment
+
+VALUE = b"v" * 50
+
+
+def log(path, batches):
+    write_segment(path / "t-0", 0, batches)
+    return path
+
+
+def status(first, second, **options):
+    return [(found.status, found.offset, found.epoch) for found in bl.compare(first, second, **options)]
+
+
+@pytest.fixture
+def batches():
+    return [batch(at, [VALUE], leader_epoch=at // 4) for at in range(10)]
+
+
+def test_equal_and_prefix(tmp_path, batches):
+    one, two = log(tmp_path / "1", batches), log(tmp_path / "2", batches[:7])
+    assert status(one, one) == [("equal", None, None)]
+    assert status(one, two) == [("ahead", 7, 1)]
+    assert status(two, one) == [("behind", 7, 1)]
+
+
+def test_each_field_of_a_batch_makes_them_diverge(tmp_path, batches):
+    one = log(tmp_path / "1", batches)
+    others = {
+        "value": batch(6, [b"w" * 50], leader_epoch=1),
+        "epoch": batch(6, [VALUE], leader_epoch=2),
+        "offset": batch(7, [VALUE], leader_epoch=1),
+        "records": batch(6, [VALUE, VALUE], leader_epoch=1),
+    }
+    for name, other in others.items():
+        two = log(tmp_path / name, [*batches[:6], other])
+        (found,) = bl.compare(one, two)
+        assert (found.status, found.offset, found.epoch) == ("diverged", 6, 1), name
+        assert found.message
+
+
+def test_other_segments_and_another_start_are_equal(tmp_path, batches):
+    one = log(tmp_path / "1", batches)
+    write_segment(tmp_path / "2/t-0", 3, batches[3:6])
+    write_segment(tmp_path / "2/t-0", 6, batches[6:])
+    (found,) = bl.compare(one, tmp_path / "2")
+    assert (found.status, found.start_offset) == ("equal", 3)
+
+
+def test_chunks_of_different_lengths(tmp_path):
+    batches = [batch(at, [b"%d" % at * (at % 97 + 1)]) for at in range(3000)]
+    one = log(tmp_path / "1", batches)
+    for start in range(0, 3000, 700):
+        write_segment(tmp_path / "2/t-0", start, batches[start : start + 700])
+    assert status(one, tmp_path / "2") == [("equal", None, None)]
+    write_segment(tmp_path / "2/t-0", 2800, [*batches[2800:2999], batch(2999, [b"other"])])
+    assert status(one, tmp_path / "2") == [("diverged", 2999, 0)]
+
+
+def test_damage_hides_what_follows(tmp_path, batches):
+    one, two = log(tmp_path / "1", batches), log(tmp_path / "2", batches)
+    damage.flip_bit(two / "t-0/00000000000000000000.log", len(batches[0]) * 5 + 70)
+    (found,) = bl.compare(one, two)
+    assert (found.status, found.offset) == ("damaged", 5)
+    assert "crc" in found.message
+
+
+def test_partitions_of_one_directory_only(tmp_path, batches):
+    one, two = log(tmp_path / "1", batches), log(tmp_path / "2", batches)
+    write_segment(one / "u-1", 0, batches)
+    assert [(found.status, found.topic) for found in bl.compare(one, two)] == [("equal", "t"), ("extra", "u")]
+    assert [found.status for found in bl.compare(two, one)] == ["equal", "missing"]
+    assert [found.status for found in bl.compare(two, one, topics=["t"])] == ["equal"]
+    with pytest.raises(ValueError, match="topic 'x' is in neither"):
+        list(bl.compare(one, two, topics=["x"]))
+
+
+def test_compacted_copies_have_equal_records(tmp_path):
+    keys = [b"%d" % (at % 7) for at in range(100)]
+    with bl.create_log_dir(tmp_path / "1") as log_dir:
+        log_dir.create_topic("t", cleanup_policy="compact")
+        appended = log_dir.log("t", 0)
+        for at, key in enumerate(keys):
+            appended.append(batch(0, [b"%d" % at], keys=[key]))
+    shutil.copytree(tmp_path / "1", tmp_path / "2")
+    bl.rewrite(bl.Compact(roll=True), tmp_path / "2", topics=["t"])
+    assert "diverged" in [found for found, _, _ in status(tmp_path / "1", tmp_path / "2")]
+    (found,) = bl.compare(tmp_path / "1", tmp_path / "2", topics=["t"], records=True)
+    assert found.status == "equal"
+    with bl.open_log_dir(tmp_path / "2", sole_replica=True) as log_dir:
+        log_dir.log("t", 0).append(batch(0, [b"other"], keys=[b"3"]))
+    (found,) = bl.compare(tmp_path / "1", tmp_path / "2", topics=["t"], records=True)
+    assert (found.status, found.offset) == ("behind", 100)
