@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
@@ -69,8 +70,8 @@ class LogCheck:
             yield from checks.gaps
         yield from self._epochs(checks)
         if not damaged:
-            yield from self._transaction_indexes()
-            yield from self._snapshots()
+            yield from self._transaction_indexes(has_transactions=checks.has_transactions)
+            yield from self._snapshots(has_producers=checks.has_producers)
 
     def _finding(self, code: str, path: str, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
         return Finding(
@@ -157,12 +158,14 @@ class LogCheck:
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
 
-    def _transaction_indexes(self) -> Iterator[Finding]:
+    def _transaction_indexes(self, *, has_transactions: bool) -> Iterator[Finding]:
         log = self._log
         # A cleaner drops markers, and the records that they end.
         if log.is_file or not log.segments or self._is_compacted:
             return
-        aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+        aborted: list[Aborted] = []
+        if has_transactions:
+            aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
         for segment in log.segments:
             path = self._path(segment_file(segment.base_offset, TXNINDEX))
             end = segment.end_offset(log.log_end_offset)
@@ -187,7 +190,7 @@ class LogCheck:
                 yield self._finding("transaction-index", path, message, start_offset=first, end_offset=last + 1)
                 break
 
-    def _snapshots(self) -> Iterator[Finding]:
+    def _snapshots(self, *, has_producers: bool) -> Iterator[Finding]:
         """Replay the producers of the log, and compare them with each snapshot."""
         log = self._log
         if log.is_file:
@@ -201,7 +204,8 @@ class LogCheck:
                 continue
             path = log.snapshot_path(offset)
             while segments and segments[0].end_offset(log.log_end_offset) <= offset:
-                state = _replayed(state, segments.pop(0))
+                segment = segments.pop(0)
+                state = _replayed(state, segment) if has_producers else state
             try:
                 with located(path):
                     content = storage.read_all(path)

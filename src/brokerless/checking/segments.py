@@ -37,6 +37,8 @@ class BatchCheck:
         epochs: the leader epochs in the batches, each with its first and last offset.
         gaps: findings for missing offsets and sequences. They count only if the log is not compacted.
         is_compacted: whether a batch lacks records that its offsets once had.
+        has_producers: whether a batch has a producer.
+        has_transactions: whether a batch is in a transaction.
     """
 
     columns: ClassVar[Sequence[str]] = ("offset", "timestamp", "position")
@@ -44,7 +46,7 @@ class BatchCheck:
     def __init__(self, log: Log) -> None:
         self.epochs: list[tuple[int, int, int]] = []
         self.gaps: list[Finding] = []
-        self.is_compacted = False
+        self.is_compacted = self.has_producers = self.has_transactions = False
         self._log = log
         self._path = ""
         self._next_offset: int | None = None
@@ -142,7 +144,9 @@ class BatchCheck:
             pc.greater_equal(batches["producer_id"], pa.scalar(0, pa.int64())),
             pc.greater_equal(batches["base_sequence"], pa.scalar(0, pa.int32())),
         )
+        self.has_transactions |= bool(pc.any(batches["is_transactional"], min_count=0).as_py())
         rows = _rows(has)
+        self.has_producers |= bool(rows) or self.has_transactions
         columns = ("producer_id", "producer_epoch", "base_sequence", "last_sequence", "base_offset")
         for row, (producer, epoch, first, last, offset) in zip(
             rows,
@@ -241,26 +245,27 @@ class _Indexes:
             return
         wanted = pa.array(rows, pa.int64())
         places: Any = pc.index_in(positions.take(wanted), value_set=batches["position"].cast(pa.int64()))
-        before = _shifted(batches["last_offset"], self._before)
-        path = f"{self._log.path}/{segment_file(self._segment.base_offset, INDEX)}"
-        found = zip(
-            rows,
-            places.to_pylist(),
-            entries["offset"].take(wanted).to_pylist(),
-            positions.take(wanted).to_pylist(),
-            strict=True,
+        offsets: Any = entries["offset"].take(wanted)
+        before: Any = _shifted(batches["last_offset"], self._before).take(places)
+        first: Any = batches["base_offset"].take(places)
+        is_new: Any = pc.equal(batches["magic"].take(places), pa.scalar(2, batches["magic"].type))
+        # At position 0 the offset may be any: a search begins there without an entry, too.
+        late: Any = pc.and_(
+            pc.less_equal(offsets, before), pc.greater(positions.take(wanted), pa.scalar(0, pa.int64()))
         )
-        for row, place, offset, position in found:
-            if place is None:
-                message = f"offset {offset} leads to {position}, where no batch begins"
-            elif offset <= before[place].as_py() and position:
-                message = f"offset {offset} leads to {position}, and the batch before ends at {before[place].as_py()}"
-            elif offset < batches["base_offset"][place].as_py() and batches["magic"][place].as_py() == 2:
-                base = batches["base_offset"][place].as_py()
-                message = f"offset {offset} leads to {position}, where the batch of offset {base} begins"
+        early: Any = pc.and_(is_new, pc.less(offsets, first))
+        wrong: Any = pc.or_kleene(pc.is_null(places), pc.or_kleene(late, early))
+        path = f"{self._log.path}/{segment_file(self._segment.base_offset, INDEX)}"
+        for at in _rows(wrong):
+            offset, position = offsets[at].as_py(), positions[rows[at]].as_py()
+            message = f"offset {offset} leads to {position}, "
+            if places[at].as_py() is None:
+                message += "where no batch begins"
+            elif offset <= before[at].as_py() and position:
+                message += f"and the batch before ends at {before[at].as_py()}"
             else:
-                continue
-            self._found.append((self._finding("offset-index", path, 8 * row, message), position))
+                message += f"where the batch of offset {first[at].as_py()} begins"
+            self._found.append((self._finding("offset-index", path, 8 * rows[at], message), position))
 
     def _check_times(self, entries: pa.RecordBatch, batches: pa.RecordBatch) -> None:
         """Check that each entry has the largest timestamp up to its offset, and of the batch that has the offset."""
@@ -270,23 +275,26 @@ class _Indexes:
         rows = _rows(here)
         if not rows:
             return
-        highest: Any = pc.cumulative_max(batches["max_timestamp"])
-        path = f"{self._log.path}/{segment_file(self._segment.base_offset, TIMEINDEX)}"
+        wanted = pa.array(rows, pa.int64())
+        times: Any = entries["timestamp"].take(wanted)
+        # The batch that has the offset, or follows it.
         lasts = last.to_pylist()
-        for row in rows:
-            time, offset = entries["timestamp"][row].as_py(), offsets[row].as_py()
-            place = bisect_left(lasts, offset)
-            earlier = max(self._highest, highest[place - 1].as_py() if place else -1)
-            own = batches["max_timestamp"][place].as_py()
-            if earlier > time:
-                message = f"time {time} leads to offset {offset}, and a batch before it has {earlier}"
-            elif own < time and earlier < time:
-                message = (
-                    f"time {time} leads to offset {offset}, and up to there no batch is later than {max(own, earlier)}"
-                )
+        places = pa.array([bisect_left(lasts, offset) for offset in offsets.take(wanted).to_pylist()], pa.int64())
+        highest: Any = pc.max_element_wise(
+            _shifted(pc.cumulative_max(batches["max_timestamp"]), self._highest), pa.scalar(self._highest, pa.int64())
+        )
+        earlier: Any = highest.take(places)
+        own: Any = batches["max_timestamp"].take(places)
+        path = f"{self._log.path}/{segment_file(self._segment.base_offset, TIMEINDEX)}"
+        is_late: Any = pc.greater(earlier, times)
+        is_alone: Any = pc.and_(pc.less(own, times), pc.less(earlier, times))
+        for at in _rows(pc.or_(is_late, is_alone)):
+            message = f"time {times[at].as_py()} leads to offset {offsets[rows[at]].as_py()}, and "
+            if is_late[at].as_py():
+                message += f"a batch before it has {earlier[at].as_py()}"
             else:
-                continue
-            self._found.append((self._finding("time-index", path, 12 * row, message), None))
+                message += f"up to there no batch is later than {max(own[at].as_py(), earlier[at].as_py())}"
+            self._found.append((self._finding("time-index", path, 12 * rows[at], message), None))
 
 
 def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays
