@@ -390,7 +390,9 @@ class Hunt:
         # The copy lacks all other partitions.
         found = [one for one in bl.check(self.root, level="deep") if one.code != "partition-missing"]
         rows = dict(rows_of(bl.Log(self.directory).read(on_corrupt="skip", columns=COLUMNS)))
-        if rows != self.original.rows["read_uncommitted"] and not found and not self.damage.is_gone:
+        # No checksum covers offsets. Where compaction left gaps, a batch may lie in one as well as in another.
+        is_untold = self.damage.is_gone or ("compact" in self.original.name and self.damage.spans and self._moved_to())
+        if rows != self.original.rows["read_uncommitted"] and not found and not is_untold:
             self._fail(f"rows changed, and check found nothing: {len(rows)} rows")
 
     def _fail(self, what):
