@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.log.damage import Finding, Run, is_lost, rows_and_findings, survey
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.log.damage import Finding, Run, Survey, is_lost, rows_and_findings, survey
 from brokerless.log.expected_records import LOST
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, Segment, whole_batches
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from brokerless.io.storage import File
-    from brokerless.log.damage import Survey
 
 # Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
+# Index entries hold 31 bits: no segment reaches further from its base offset.
+_REACH = 1 << 31
 
 
 class Contents(Protocol):
@@ -62,16 +64,25 @@ def findings(
     []
     """
     with segment.open() as file:
-        found = survey(
-            file,
-            segment.path,
-            segment.base_offset,
-            segment.next_base_offset,
-            size := file.size(),
-            is_clean=is_clean,
-            limit_offset=_limit_offset(segment) if segment.is_last else None,
-        )
-        yield from _of_runs(segment, file, found, contents, decodes=decodes)
+        size = file.size()
+        limit = _limit_offset(segment) if segment.is_last else None
+        taken = 0
+        found = None
+        if contents is not None and not decodes:
+            taken, next_offset = _sound_start(segment, file, size, limit, contents)
+            if taken == size:
+                found = Survey([Run(0, size, segment.base_offset, next_offset)] if size else [], next_offset)
+        if found is None:
+            found = survey(
+                file,
+                segment.path,
+                segment.base_offset,
+                segment.next_base_offset,
+                size,
+                is_clean=is_clean,
+                limit_offset=limit,
+            )
+            yield from _of_runs(segment, file, found, contents, taken, decodes=decodes)
     # A cleaner may have merged the lost segment into this one, or this one may have grown: then the offsets are here.
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
@@ -87,10 +98,46 @@ def findings(
         yield from _around(segment)
 
 
+def _sound_start(
+    segment: Segment, file: File, size: int, limit_offset: int | None, contents: Contents
+) -> tuple[int, int]:
+    """Pass on batches from the start of a segment as long as a survey would find nothing, in a single pass.
+
+    Returns:
+        The position behind them, and the offset. Batches of magic 0 and 1 are left to the survey.
+    """
+    position, next_offset = 0, segment.base_offset
+    limit = segment.next_base_offset or limit_offset or segment.base_offset + _REACH
+    try:
+        with located(segment.path):
+            for batches, end in whole_batches(file, 0, size, check_crcs=True):
+                first, last = batches["base_offset"], batches["last_offset"]
+                ends = pa.concat_arrays([pa.array([next_offset - 1], pa.int64()), last[:-1]])
+                conditions: list[Any] = [
+                    batches["is_valid"],
+                    pc.equal(batches["magic"], pa.scalar(2, pa.int8())),
+                    pc.greater(first, ends),
+                    pc.less(pc.subtract(first, ends), pa.scalar(_REACH, pa.int64())),
+                    pc.greater_equal(last, first),
+                    pc.less(last, pa.scalar(limit, pa.int64())),
+                ]
+                if not all(pc.all(condition).as_py() for condition in conditions):
+                    break
+                contents.batches(batches)
+                position, next_offset = end, last[-1].as_py() + 1
+    except (CorruptRecordError, UnsupportedFormatError):
+        # The survey tells what it is.
+        pass
+    return position, next_offset
+
+
 def _of_runs(
-    segment: Segment, file: File, found: Survey, contents: Contents | None, *, decodes: bool
+    segment: Segment, file: File, found: Survey, contents: Contents | None, taken: int, *, decodes: bool
 ) -> Iterator[Finding]:
-    """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents."""
+    """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents.
+
+    Batches before the position `taken` were passed on.
+    """
     columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
     # Only the decoder sees the first offset of a wrapper.
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
@@ -105,7 +152,8 @@ def _of_runs(
     runs = [part for part in found.parts if isinstance(part, Run)]
     if contents is not None:
         for run in runs:
-            for batches, _ in whole_batches(file, run.position, run.end_position):
+            start = max(run.position, taken)
+            for batches, _ in whole_batches(file, start, run.end_position) if start < run.end_position else ():
                 contents.batches(batches)
 
 
