@@ -61,6 +61,7 @@ def write(found: Report, output: str) -> None:
         click.echo(f"note: {note}", err=True)
     damage = sum(row["findings"] for row in found.tables["kinds"].to_pylist() if row["kind"] != "tail")
     if damage:
-        click.echo(f"the check has {damage:,} findings: see the page, or `brokerless spark check`", err=True)
+        findings = f"{damage:,} finding{'s'[: damage != 1]}"
+        click.echo(f"the check has {findings}: see the page, or `brokerless check`", err=True)
     if damage or found.notes:
         raise SystemExit(DAMAGE)

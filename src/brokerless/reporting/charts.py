@@ -11,8 +11,7 @@ import re
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import matplotlib as mpl
-from matplotlib import dates
+from matplotlib import dates, style
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -55,6 +54,10 @@ _STYLE: Any = {
 }
 
 
+# Whatever settings the program has.
+_styled = style.context(["default", _STYLE])
+
+
 class Unit(NamedTuple):
     """What an axis counts: `base` to the power of 0, 1, 2, ... has the names of `names`."""
 
@@ -73,6 +76,7 @@ class Series(NamedTuple):
     colour: int
 
 
+@_styled
 def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence[Series], unit: Unit) -> str:
     """Return stacked bars, from `times` in ms on, each `width` ms wide."""
     figure, axes = _figure()
@@ -86,6 +90,7 @@ def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence
     return _svg(name, figure, axes, unit)
 
 
+@_styled
 def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], unit: Unit) -> str:
     """Return lines that keep their value up to the next time; each series has its own times in ms."""
     figure, axes = _figure()
@@ -102,6 +107,7 @@ def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], u
     return _svg(name, figure, axes, unit)
 
 
+@_styled
 def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit) -> str:
     """Return groups of bars with a label below each group."""
     figure, axes = _figure()
@@ -114,9 +120,8 @@ def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit)
 
 
 def _figure() -> tuple[Figure, Axes]:
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=_SIZE, layout="constrained")
-        return figure, figure.add_subplot()
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    return figure, figure.add_subplot()
 
 
 def _time_axis(axes: Axes) -> None:
@@ -136,8 +141,7 @@ def _svg(name: str, figure: Figure, axes: Axes, unit: Unit) -> str:
     axes.set_yticks([tick * scale for tick in ticks], [f"{tick:g} {suffix}".rstrip() for tick in ticks])
     axes.tick_params(length=0)
     text = io.StringIO()
-    with mpl.rc_context(_STYLE):
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

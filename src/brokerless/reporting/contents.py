@@ -41,6 +41,7 @@ class Piece(NamedTuple):
         topic: its topic; "" without one.
         partition: its partition.
         segment: the segment.
+        size: its size in bytes, when it was listed.
         is_clean: whether its log directory was shut down cleanly.
         counts: whether its replica is the one that reads use. Others are checked only.
     """
@@ -48,6 +49,7 @@ class Piece(NamedTuple):
     topic: str
     partition: int
     segment: Segment
+    size: int
     is_clean: bool
     counts: bool
 
@@ -93,11 +95,11 @@ def passes(logs: Iterable[Log], read: Iterable[Log]) -> list[tuple[Piece, ...]]:
     """
     counted = {log.path for log in read}
     pieces = (
-        Piece(log.topic or "", log.partition or 0, segment, log.root.is_clean, log.path in counted)
+        Piece(log.topic or "", log.partition or 0, segment, segment.size, log.root.is_clean, log.path in counted)
         for log in logs
         for segment in log.segments
     )
-    return in_shares(pieces, lambda piece: piece.segment.size + _OPEN_COST, _PASS_BYTES)
+    return in_shares(pieces, lambda piece: piece.size + _OPEN_COST, _PASS_BYTES)
 
 
 def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: None) -> Contents:
@@ -120,7 +122,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
         except FileNotFoundError as error:
             # A running broker deletes segments.
             found.notes.append(f"not read: {error.filename or piece.segment.path}: it no longer exists")
-        progress(piece.segment.size)
+        progress(piece.size)
     counted = [Contents({topic: contents.finish(partition)}) for (topic, partition), contents in taken.items()]
     return merged([found, *counted])
 

@@ -27,13 +27,13 @@ class Coordinated(NamedTuple):
         groups: rows of `brokerless.groups`.
         latest: the latest commits, as `brokerless.commits` has them.
         lags: the highest lags in intervals, as `LagOverTime.rows` has them.
-        back: how many commits of each group went back.
+        back: how many commits of each group went back, by topic.
     """
 
     groups: list[dict[str, Any]]
     latest: pa.Table
     lags: pa.Table
-    back: Counter[str]
+    back: Counter[tuple[str, str]]
 
 
 def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinated:
@@ -45,11 +45,13 @@ def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinat
         lags: computes the lag of commits.
     """
     over_time = LagOverTime()
-    back: Counter[str] = Counter()
+    back: Counter[tuple[str, str]] = Counter()
     for commits in lags.each(batch for log in logs for batch in commits_of(log)):
         over_time.push(commits)
         went_back: Any = pc.fill_null(commits["is_back"], pa.scalar(False))
-        back.update(str(group) for group in commits.filter(went_back)["group"].to_pylist())
+        chosen = commits.filter(went_back)
+        pairs = zip(chosen["group"].to_pylist(), chosen["topic"].to_pylist(), strict=True)
+        back.update((str(group), str(topic)) for group, topic in pairs)
     latest = lags.each(batch for log in logs for batch in commits_of(log, history=False))
     groups = [group for log in logs for group in groups_of(log, names)]
     return Coordinated(groups, pa.Table.from_batches(latest, SCHEMA), over_time.rows(), back)

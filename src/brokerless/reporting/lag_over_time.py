@@ -25,6 +25,10 @@ _MOST_INTERVALS = 200
 # Above this, intervals become longer.
 _MOST_ROWS = 1 << 20
 _WAITING = 64
+# The years 2010 and 2200, in ms.
+_FIRST, _LAST = 1_262_304_000_000, 7_258_118_400_000
+# Sums of such lags over all partitions fit into 64 bits.
+_MOST_LAG = 1 << 44
 _MINUTE = 60_000
 
 
@@ -44,8 +48,11 @@ class LagOverTime:
         known: Any = pc.and_(pc.is_valid(commits["lag_then"]), pc.is_valid(commits["commit_time"]))
         kept = commits.filter(known)
         times: Any = kept["commit_time"].cast(pa.int64())
-        columns = [kept["group"], kept["topic"], kept["partition"], times, kept["lag_then"]]
-        self.add(pa.table(columns, list(COLUMNS)))
+        columns = [kept["group"], kept["topic"], kept["partition"], times, bounded(kept["lag_then"])]
+        rows = pa.table(columns, list(COLUMNS))
+        # Commits have the coordinator's time. One that no broker can have had would stretch all intervals.
+        is_sane: Any = pc.and_(pc.greater_equal(times, pa.scalar(_FIRST)), pc.less_equal(times, pa.scalar(_LAST)))
+        self.add(rows.filter(is_sane))
 
     def add(self, rows: pa.Table) -> None:
         """Take rows with the columns `COLUMNS`."""
@@ -73,7 +80,8 @@ class LagOverTime:
         if not self._waiting:
             return
         rows = self._highest(pa.concat_tables(self._waiting))
-        while rows.num_rows > _MOST_ROWS and self._width < 1 << 60:
+        ends: Any = pc.min_max(rows["time"]).as_py()
+        while rows.num_rows > _MOST_ROWS and self._width <= ends["max"] - ends["min"]:
             self._width *= 2
             rows = self._highest(rows)
         self._waiting = [rows]
@@ -84,6 +92,11 @@ class LagOverTime:
         rows = rows.set_column(rows.schema.get_field_index("time"), "time", start)
         grouped = rows.group_by(_GROUPED).aggregate([("lag", "max")])
         return pa.table([*(grouped[name] for name in _GROUPED), grouped["lag_max"]], list(COLUMNS))
+
+
+def bounded(lags: Any) -> Any:  # noqa: ANN401 - arrays
+    """Return lags of which any number can be added up: a hostile commit has an offset far below zero."""
+    return pc.min_element_wise(lags, pa.scalar(_MOST_LAG, pa.int64()), skip_nulls=False)
 
 
 def _summed(rows: pa.Table) -> pa.Table:

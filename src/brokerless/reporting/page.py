@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from brokerless.reporting.tables import Numbers
 
 
+_MOST_NOTES = 100
+
+
 def page(numbers: Numbers, created: int) -> str:
     """Return the page of a report.
 
@@ -43,7 +46,8 @@ def page(numbers: Numbers, created: int) -> str:
         script=_markup("page.js"),
         script_hash=f"sha256-{digest}",
         tiles=tiles(numbers),
-        notes=[shown(note) for note in numbers.notes],
+        notes=[shown(note) for note in numbers.notes[:_MOST_NOTES]],
+        more_notes=max(0, len(numbers.notes) - _MOST_NOTES),
         sections=found,
         with_code=_with_code,
     )

@@ -90,7 +90,7 @@ def tiles(numbers: Numbers) -> list[Tile]:
     if numbers.nodes:
         tiles.insert(0, Tile(", ".join(map(str, numbers.nodes[:8])), "nodes" if len(numbers.nodes) > 1 else "node"))
     if first is not None:
-        tiles += [Tile(moment(first)[:10], "first record"), Tile(moment(last)[:10], "last record")]
+        tiles += [Tile(_day(first), "first record"), Tile(_day(last), "last record")]
     return tiles
 
 
@@ -396,9 +396,9 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "keys",
         "Keys and compaction",
-        "Distinct keys are estimated (HyperLogLog, within some 3 %). A compaction would keep one record of each key in "
-        "a partition; `brokerless compact --dry-run` tells exactly what it would do. The policy is what the metadata "
-        "have set for the topic.",
+        "Distinct keys are estimated (HyperLogLog, within some 3 %). A compaction of all segments would keep one record "
+        "of each key in a partition. A broker leaves the active segment, and young records. "
+        "`brokerless compact --dry-run` tells exactly what it would do. The policy is what the metadata have.",
         tables=[_table("Keys by topic", *rows)],
     )
 
@@ -444,7 +444,8 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
 
 
 def _transactions(tables: dict[str, pa.Table]) -> Section:
-    table = tables["transactions"]
+    total = tables["transactions"].num_rows
+    table = tables["transactions"].sort_by([("is_hanging", "descending")]).slice(0, _MOST_ROWS)
     started, updated = (table[name].cast(pa.int64()).to_pylist() for name in ("started", "updated"))
     others = table.drop_columns(["started", "updated", "open"]).to_pylist()
     opened = [_places(one) for one in _without_times(table["open"])]
@@ -467,7 +468,9 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
         "Open and hanging transactions",
         "A transaction hangs in a partition if its coordinator will never end it there: read_committed consumers wait "
         "at its first offset. On a running cluster `kafka-transactions.sh abort` ends it.",
-        tables=[_table("Transactions", [Column(title, title in ("Producer id", "Epoch")) for title in titles], rows)],
+        tables=[
+            _table("Transactions", [Column(title, title in ("Producer id", "Epoch")) for title in titles], rows, total)
+        ],
     )
 
 
@@ -562,6 +565,11 @@ def _change(ratio: float) -> str:
 
 def _sum(table: pa.Table, column: str) -> int:
     return int(pc.sum(table[column]).as_py() or 0)
+
+
+def _day(ms: int | None) -> str:
+    text = moment(ms)
+    return "no date" if text.endswith("ms") else text[:10]
 
 
 def _ms(time: Any) -> int | None:  # noqa: ANN401 - a scalar

@@ -22,17 +22,17 @@ from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.reporting import contents
 from brokerless.reporting.coordinators import coordinated
 from brokerless.reporting.lag_over_time import SCHEMA as LAGS
-from brokerless.reporting.lag_over_time import LagOverTime
+from brokerless.reporting.lag_over_time import LagOverTime, bounded
 from brokerless.rewriting.estimate import estimate
 from brokerless.state.cluster import cluster
-from brokerless.state.internal_topic import OFFSETS_TOPIC, logs_of
+from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, logs_of
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
 from brokerless.state.producers import producers_of
 from brokerless.state.schema import TIME, schema
 from brokerless.state.topic_names import TopicNames
 from brokerless.state.transactions import SCHEMA as TRANSACTIONS
-from brokerless.state.transactions import transactions
+from brokerless.state.transactions import current_transactions, open_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -171,12 +171,17 @@ def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -
         directories = LogDirs(*paths)
         replicas = directories.logs(wanted, all_replicas=True)
         logs = directories.logs(wanted)
-        found = contents.merged(run("reading segments", contents.passes(replicas, logs), contents.read))
-        tables = _of_contents(found, replicas, logs, _policies(paths))
+        passes = contents.passes(replicas, logs)
+        # A running broker deletes segments meanwhile.
+        sizes: Counter[str] = Counter()
+        for piece in chain.from_iterable(passes):
+            sizes[piece.topic] += piece.size
+        found = contents.merged(run("reading segments", passes, contents.read))
+        tables = _of_contents(found, replicas, logs, sizes, _policies(paths))
         tables["space"] = _space(tables["topics"], logs, run)
-        tables["producers"] = _producers(logs, run)
+        tables["producers"], opened = _producers(logs, run)
         tables["groups"], tables["lags"] = _groups(paths, directories, wanted, run)
-        tables["transactions"] = _transactions(paths, wanted)
+        tables["transactions"] = _transactions(directories, wanted, opened)
     nodes = {root.node_id for root in directories.roots if root.node_id is not None}
     clusters = {root.cluster_id for root in directories.roots if root.cluster_id is not None}
     return Numbers(paths, sorted(clusters), sorted(nodes), tables, [*dict.fromkeys([*found.notes, *notes])])
@@ -189,7 +194,8 @@ def _noted() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield notes
-    notes += [str(one.message) for one in caught]
+    # Other libraries warn in other categories.
+    notes += [str(one.message) for one in caught if one.category is UserWarning]
 
 
 def with_notes(call: Callable[[_T], _R], argument: _T) -> tuple[_R, list[str]]:
@@ -213,21 +219,28 @@ def _policies(paths: tuple[str, ...]) -> dict[str, str]:
 
 
 def _of_contents(
-    found: contents.Contents, replicas: list[Log], logs: list[Log], policies: dict[str, str]
+    found: contents.Contents,
+    replicas: list[Log],
+    logs: list[Log],
+    sizes: Counter[str],
+    policies: dict[str, str],
 ) -> dict[str, pa.Table]:
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for topic in dict.fromkeys(log.topic or "" for log in replicas):
+    by_topic: defaultdict[str, list[Log]] = defaultdict(list)
+    for log in replicas:
+        by_topic[log.topic or ""].append(log)
+    partitions = Counter(log.topic or "" for log in logs)
+    for topic, here in by_topic.items():
         of_topic = found.topics.get(topic, contents.TopicContents())
-        here = [log for log in replicas if (log.topic or "") == topic]
         facts = _facts(of_topic.sums)
         distinct = [contents.distinct_keys([sketch]) for sketch in of_topic.keys.values()]
         rows["topics"].append(
             {
                 "topic": topic or None,
-                "partitions": sum((log.topic or "") == topic for log in logs),
+                "partitions": partitions[topic],
                 "replicas": len(here),
                 "segments": sum(len(log.segments) for log in here),
-                "disk_bytes": sum(segment.size for log in here for segment in log.segments),
+                "disk_bytes": sizes[topic],
                 **facts,
                 "distinct_keys": contents.distinct_keys(of_topic.keys.values()),
                 "cleanup_policy": policies.get(topic),
@@ -289,8 +302,10 @@ def _space(topics: pa.Table, logs: list[Log], run: Runner) -> pa.Table:
 
 def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
     topic, segments = sample
-    found = estimate(segments, sample=_SAMPLE, on_corrupt="skip")
-    if not found.sampled_records:
+    found = None
+    with _vanishing(str(topic)):
+        found = estimate(segments, sample=_SAMPLE, on_corrupt="skip")
+    if found is None or not found.sampled_records:
         return []
     now = {
         "topic": topic,
@@ -305,10 +320,11 @@ def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
     ]
 
 
-def _producers(logs: list[Log], run: Runner) -> pa.Table:
+def _producers(logs: list[Log], run: Runner) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """Return the table, and the transactions that are open in the logs."""
     shares = in_shares([log.path for log in logs], lambda _: 1, _PARTITIONS_A_CALL)
     found = run("reading producers", shares, _producers_in)
-    table = pa.concat_tables([_EMPTY_PRODUCERS, *found])
+    table = pa.concat_tables([_EMPTY_PRODUCERS, *(producers for producers, _ in found)])
     by_producer = table.group_by(["topic", "producer_id"]).aggregate(
         [("coordinator_epoch", "max"), ("transaction_start_offset", "count"), ("last_time", "max")]
     )
@@ -327,7 +343,7 @@ def _producers(logs: list[Log], run: Runner) -> pa.Table:
         }
         for topic, found in sorted(rows.items())
     ]
-    return _table("producers", summed)
+    return _table("producers", summed), [one for _, opened in found for one in opened]
 
 
 _PRODUCERS = schema(
@@ -340,9 +356,24 @@ _PRODUCERS = schema(
 _EMPTY_PRODUCERS = _PRODUCERS.empty_table()
 
 
-def _producers_in(paths: Sequence[str]) -> pa.Table:
-    found = [producers_of(Log(path)).select(_PRODUCERS.names) for path in paths]
-    return pa.Table.from_batches(found).cast(_PRODUCERS) if found else _EMPTY_PRODUCERS
+def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]]]:
+    found: list[pa.RecordBatch] = []
+    opened: list[dict[str, Any]] = []
+    for path in paths:
+        with _vanishing(path):
+            log = Log(path)
+            found.append(producers_of(log).select(_PRODUCERS.names))
+            opened += open_in(log)
+    return pa.Table.from_batches(found).cast(_PRODUCERS) if found else _EMPTY_PRODUCERS, opened
+
+
+@contextmanager
+def _vanishing(path: str) -> Iterator[None]:
+    """Leave out what a running broker deletes meanwhile, and say so."""
+    try:
+        yield
+    except FileNotFoundError:
+        warnings.warn(f"not read: {path}: it no longer exists", stacklevel=3)
 
 
 def _groups(
@@ -358,9 +389,12 @@ def _groups(
     latest = _of_topics(latest, topics)
     # A hostile time may be one that Python has no date for.
     latest = latest.set_column(latest.schema.get_field_index("commit_time"), "commit_time", _ms(latest["commit_time"]))
+    latest = latest.set_column(latest.schema.get_field_index("lag"), "lag", bounded(latest["lag"]))
     back: Counter[str] = Counter()
     for one in found:
-        back += one.back
+        for (name, topic), count in one.back.items():
+            if topics is None or topic in topics:
+                back[name] += count
     grouped = latest.group_by("group").aggregate(
         [("partition", "count"), ("lag", "sum"), ("lag", "count"), ("commit_time", "max")]
     )
@@ -386,7 +420,11 @@ def _groups(
 
 def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
     directories = LogDirs(*paths)
-    return coordinated([Log(path) for path in places], TopicNames(directories), Lags(directories, None))
+    logs = []
+    for path in places:
+        with _vanishing(path):
+            logs.append(Log(path))
+    return coordinated(logs, TopicNames(directories), Lags(directories, None))
 
 
 def _ms(times: Any) -> Any:  # noqa: ANN401 - arrays
@@ -399,10 +437,10 @@ def _of_topics(table: pa.Table, topics: list[str] | None) -> pa.Table:
     return table.filter(pc.is_in(table["topic"], value_set=pa.array(topics, pa.string())))
 
 
-def _transactions(paths: tuple[str, ...], topics: list[str] | None) -> pa.Table:
+def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[dict[str, Any]]) -> pa.Table:
     """Return the transactions that are not complete: open at the coordinator or in a partition."""
     try:
-        table = transactions(*paths)
+        table = current_transactions(logs_of(directories, TRANSACTIONS_TOPIC), opened)
     except BrokerlessError as error:
         warnings.warn(f"transactions are not known: {error}", stacklevel=2)
         return TRANSACTIONS.empty_table()

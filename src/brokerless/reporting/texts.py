@@ -50,6 +50,8 @@ def in_bytes(number: float | None) -> str:
     """
     if number is None:
         return "-"
+    if number < 0:
+        return f"-{in_bytes(-number)}"
     for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if number >= 1 << power:
             return f"{_three(number / (1 << power))} {unit}"

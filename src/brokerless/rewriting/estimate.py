@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
@@ -178,9 +181,14 @@ def _stretches(segment: Segment, file: File, wanted: Iterable[tuple[float, int]]
 
 
 def _measure(measure: _native.SpaceEstimate, file: File, position: int, end: int) -> int:
-    """Measure the batches that begin in a stretch, but for one that its end cuts. Return the number of bytes."""
-    consumed = measure.feed(file.read(position, end - position), position)
+    """Measure the batches in a stretch, but for one that its end cuts. Return the bytes of those with records."""
+    data = file.read(position, end - position)
+    consumed = measure.feed(data, position)
     if not consumed and measure.needed <= MAX_BATCH:
-        consumed = measure.feed(file.read(position, measure.needed), position)
+        data = file.read(position, measure.needed)
+        consumed = measure.feed(data, position)
     measure.finish()
-    return consumed
+    # Markers and empty batches have no records: they are in no form, and do not count here.
+    batches, _ = _native.scan(memoryview(data)[:consumed], position)
+    is_empty: Any = pc.or_kleene(batches["is_control"], pc.equal(batches["records_count"], pa.scalar(0, pa.int32())))
+    return consumed - (pc.sum(batches.filter(is_empty)["size"]).as_py() or 0)

@@ -25,7 +25,7 @@ from brokerless.state.schema import TIME, schema, structs
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
@@ -119,16 +119,29 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history
     until = None if at is None else to_ms("at", at)
     logs = logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
-    rows = [row for log in coordinators for row in transactions_of(log, at=until)]
     if until is None:
-        found = [one for log in logs for one in open_in(log)]
-        knows_all = _are_all(coordinators, rows)
-        if found and not knows_all:
-            warnings.warn(
-                f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}",
-                stacklevel=2,
-            )
-        rows += _with_open(rows, found, knows_all=knows_all)
+        return current_transactions(coordinators, [one for log in logs for one in open_in(log)])
+    return _sorted([row for log in coordinators for row in transactions_of(log, at=until)])
+
+
+def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]]) -> pa.Table:
+    """Return the table of `transactions` at the end of the logs.
+
+    Args:
+        coordinators: the partitions of `__transaction_state`.
+        found: the transactions that are open in the data partitions, as `open_in` returns them.
+    """
+    rows = [row for log in coordinators for row in transactions_of(log)]
+    knows_all = _are_all(coordinators, rows)
+    if found and not knows_all:
+        warnings.warn(
+            f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}",
+            stacklevel=2,
+        )
+    return _sorted(rows + _with_open(rows, found, knows_all=knows_all))
+
+
+def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
     table = pa.Table.from_pylist(rows, SCHEMA)
     return table.sort_by([("transactional_id", "ascending"), ("producer_id", "ascending")])
 
@@ -259,12 +272,12 @@ def _state(record: StateRecord) -> dict[str, Any]:
 
 def open_in(log: Log) -> list[dict[str, Any]]:
     """Return the transactions that are open in a partition, as elements of `open` with their `producer_id`."""
-    found = producers_of(log).to_pylist()
-    return [
-        {**producer, "first_offset": producer["transaction_start_offset"]}
-        for producer in found
-        if producer["transaction_start_offset"] is not None
-    ]
+    found = producers_of(log)
+    found = found.filter(pc.is_valid(found["transaction_start_offset"]))
+    # In ms: Python has no date for some times.
+    times: Any = found["last_time"].cast(pa.int64())
+    found = found.set_column(found.schema.get_field_index("last_time"), "last_time", times)
+    return [{**producer, "first_offset": producer["transaction_start_offset"]} for producer in found.to_pylist()]
 
 
 def _are_all(coordinators: Iterable[Log], rows: list[dict[str, Any]]) -> bool:

@@ -22,7 +22,7 @@ def test_damage_is_told_and_the_page_is_there(log, run, tmp_path):
     damage.flip_bit(log, 100)
     result = run("report", tmp_path / "data", "--output", tmp_path / "page.html")
     assert result.code == 1
-    assert "the check has 1 findings" in result.err
+    assert "the check has 1 finding: see the page" in result.err
     assert "record batch crc mismatch" in (tmp_path / "page.html").read_text()
 
 

@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from brokerless.reporting import lag_over_time
 from brokerless.reporting.lag_over_time import COLUMNS, LagOverTime
+from building import NOW
 
 MINUTE = 60_000
 
@@ -55,3 +56,42 @@ def test_memory_is_bounded(monkeypatch):
 
 def test_nothing_gives_nothing():
     assert LagOverTime().finish().num_rows == 0
+
+
+def commits(*rows):
+    """Rows of `brokerless.commits` as far as they matter here: group, partition, time, lag."""
+    names = ("group", "partition", "commit_time", "lag_then")
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    return pa.record_batch(
+        {
+            "group": pa.array(columns["group"]),
+            "topic": pa.array(["t"] * len(rows)),
+            "partition": pa.array(columns["partition"], pa.int32()),
+            "commit_time": pa.array(columns["commit_time"], pa.int64()).cast(pa.timestamp("ms", "UTC")),
+            "lag_then": pa.array(columns["lag_then"], pa.int64()),
+        }
+    )
+
+
+def test_a_time_that_no_broker_had_does_not_stretch_the_intervals():
+    over_time = LagOverTime()
+    over_time.push(commits(*((("g", 0, NOW + at * MINUTE, at)) for at in range(100))))
+    over_time.push(commits(("g", 0, 0, 1), ("g", 0, (1 << 63) - 1, 1), ("g", 0, -5, 1)))
+    assert len(points(over_time)) == 100
+
+
+def test_lags_of_hostile_commits_add_up():
+    over_time = LagOverTime()
+    over_time.push(commits(*(("g", partition, NOW, (1 << 63) - 1) for partition in range(100))))
+    ((_, _, lag),) = points(over_time)
+    assert lag == 100 * (1 << 44)
+
+
+def test_many_partitions_keep_their_times(monkeypatch):
+    """Longer intervals make no fewer rows where each partition has one."""
+    monkeypatch.setattr(lag_over_time, "_MOST_ROWS", 100)
+    over_time = LagOverTime()
+    over_time.push(
+        commits(*(("g", partition, NOW + hour * 60 * MINUTE, 1) for partition in range(200) for hour in (0, 1)))
+    )
+    assert all(time > NOW - 240 * MINUTE for _, time, _ in points(over_time))

@@ -3,10 +3,12 @@
 import html.parser
 import re
 
+import matplotlib as mpl
 import pytest
 
 import brokerless as bl
 from brokerless.reporting import sections
+from brokerless.reporting.texts import in_bytes
 from building import batch, write_segment
 from state_building import commit_key, commit_value, write_records
 
@@ -115,3 +117,23 @@ def test_a_missing_library_is_named_at_once(golden, monkeypatch):
     monkeypatch.setattr("brokerless.reporting.report.find_spec", lambda name: None if name == "matplotlib" else name)
     with pytest.raises(ModuleNotFoundError, match=r"matplotlib.*pip install 'brokerless\[report\]'"):
         bl.report(golden / "logs/kafka-4.1")
+
+
+def test_settings_of_the_charts_library_change_nothing(golden):
+    path = golden / "logs/kafka-4.1/headers-0"
+    with mpl.rc_context({"text.usetex": True, "path.sketch": (1, 100, 2)}):
+        changed = bl.report(path).html
+    assert len(changed) == len(bl.report(path).html)
+
+
+def test_open_transactions_are_limited_and_hanging_ones_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(sections, "_MOST_ROWS", 5)
+    for number in range(8):
+        opened = batch(0, [b"v"], producer_id=number, base_sequence=0, transactional=True)
+        write_segment(tmp_path / f"t-{number}", 0, [opened])
+    text = bl.report(tmp_path).html
+    assert "3 more are not shown." in text
+
+
+def test_saved_bytes_may_be_fewer_than_none():
+    assert in_bytes(-2048) == "-2 KiB"

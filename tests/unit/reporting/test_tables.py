@@ -1,5 +1,6 @@
 """The numbers of a report are those that the other ways to ask give."""
 
+import shutil
 import warnings
 
 import pyarrow as pa
@@ -157,3 +158,52 @@ def test_times_beyond_every_calendar(tmp_path):
     write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1, far))])
     html = bl.report(tmp_path).html
     assert f"{far} ms" in html
+
+
+def test_a_group_with_hostile_offsets(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
+    records = [
+        (commit_key("g", "t", 0), commit_value(100 - (1 << 63))),
+        (commit_key("h", "t", 0), commit_value(1 << 62)),
+    ]
+    write_records(tmp_path, "__consumer_offsets", records)
+    found = {row["group"]: row["lag"] for row in tables(tmp_path)["groups"].to_pylist()}
+    assert found["h"] == 0
+    assert 0 <= found["g"] < 1 << 62
+
+
+@pytest.mark.parametrize("step", ["reading segments", "measuring codecs", "reading producers", "reading groups"])
+def test_what_a_running_broker_deletes_is_a_note(tmp_path, step):
+    for topic in ("t", "u"):
+        write_segment(tmp_path / f"{topic}-0", 0, [batch(0, [b"v"], producer_id=7, base_sequence=0)])
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(0))])
+
+    def run(what, arguments, call):
+        if what == step:
+            shutil.rmtree(tmp_path / ("__consumer_offsets-0" if step == "reading groups" else "u-0"))
+        return [call(one) for one in arguments]
+
+    found = compute((str(tmp_path),), None, run)
+    assert any("no longer exists" in note for note in found.notes)
+    assert "t" in found.tables["topics"]["topic"].to_pylist()
+
+
+def test_markers_are_in_no_form_and_save_nothing(tmp_path):
+    batches = []
+    for at in range(0, 40, 2):
+        batches.append(batch(at, [b"v" * 50], producer_id=7, base_sequence=at, transactional=True))
+        batches.append(marker(at + 1, 7, commit=True))
+    write_segment(tmp_path / "t-0", 0, batches)
+    rows = tables(tmp_path)["space"].to_pylist()
+    (as_now,) = [row for row in rows if row["batch_size"] is None and row["compression"] == "none"]
+    assert as_now["bytes_per_record"] == as_now["bytes_per_record_now"] == len(batches[0])
+
+
+def test_warnings_of_other_libraries_are_no_notes(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
+
+    def run(_, arguments, call):
+        warnings.warn("of another library", ResourceWarning, stacklevel=2)
+        return [call(one) for one in arguments]
+
+    assert compute((str(tmp_path),), None, run).notes == []
