@@ -396,7 +396,7 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "keys",
         "Keys and compaction",
-        "Distinct keys are estimated (HyperLogLog, within some 3 %). A compaction of all segments would keep one record "
+        "Distinct keys are estimated (HyperLogLog, within 3 %). A compaction of all segments would keep one record "
         "of each key in a partition. A broker leaves the active segment, and young records. "
         "`brokerless compact --dry-run` tells exactly what it would do. The policy is what the metadata have.",
         tables=[_table("Keys by topic", *rows)],
