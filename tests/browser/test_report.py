@@ -113,3 +113,14 @@ def test_hostile_names_do_nothing(browser, tmp_path):
     opened(browser, tmp_path / "page.html")
     assert browser.get_log("browser") == []
     assert browser.title == "Kafka logs"
+
+
+def test_a_link_leads_to_its_section_in_a_frame_too(browser, golden, tmp_path):
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>notebook</title>{bl.report(golden / 'logs/kafka-4.1')._repr_html_()}")
+    opened(browser, path)
+    browser.switch_to.frame(browser.find_element(By.CSS_SELECTOR, "iframe"))
+    browser.find_element(By.CSS_SELECTOR, "nav a[href='#producers']").click()
+    assert browser.execute_script("return document.getElementById('producers').getBoundingClientRect().top") < 800
+    assert browser.find_elements(By.ID, "topics")
+    browser.switch_to.default_content()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -10,6 +12,8 @@ from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, existing_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from brokerless.reporting.report import Report
 
 output = click.option(
@@ -33,7 +37,7 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
     their lag over time; open and hanging transactions; and the findings of a check of every batch and record. Nothing
     is changed. It needs `pip install 'brokerless[report]'`.
 
-    Exit 1 if the check found damage, or damage hides something.
+    Exit 1 if the check found damage, or something is not known.
 
     \b
     brokerless report /var/lib/kafka/data --output report.html
@@ -41,9 +45,10 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
     """
     from brokerless.reporting.report import report as of_logs
 
-    with Progress(prints=output == "-") as show:
+    with Progress(prints=output == "-") as show, page_file(paths, output) as file:
         found = of_logs(*paths, topics=topics or None, progress=lambda *step: show(progress_line(*step)))
-    write(found, output)
+        file.write(found.html.encode())
+    tell(found)
 
 
 def progress_line(what: str, done: int, total: int) -> str:
@@ -51,12 +56,21 @@ def progress_line(what: str, done: int, total: int) -> str:
     return f"{what}: {done:,} of {total:,}"
 
 
-def write(found: Report, output: str) -> None:
-    """Write a page, and end with the exit code of damage if the report has any."""
+@contextmanager
+def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
+    """Open the file of a page before the work begins. It appears at the end."""
     from brokerless.cli.output import whole_file
 
+    target = os.path.realpath(output)
+    for path in paths:
+        if output != "-" and os.path.commonpath([target, os.path.realpath(path)]) == os.path.realpath(path):
+            raise click.UsageError(f"--output {output} is in {path}, whose files are not changed: name another file")
     with whole_file("/dev/stdout" if output == "-" else output) as file:
-        file.write(found.html.encode())
+        yield file
+
+
+def tell(found: Report) -> None:
+    """Print what a report does not know, and end with the exit code of damage if it has any."""
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     damage = sum(row["findings"] for row in found.tables["kinds"].to_pylist() if row["kind"] != "tail")

@@ -102,7 +102,7 @@ def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], u
         places = [time / _MS_PER_DAY for time in (*times, end)]
         values = [*one.values, one.values[-1]]
         axes.plot(places, values, color=_SERIES[one.colour], linewidth=1.8, drawstyle="steps-post")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
     _time_axis(axes)
     return _svg(name, figure, axes, unit)
 

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 500
 # What a pass works on, so that progress shows and all cores have work.
 _PASS_BYTES = 64 << 20
+# One process merges the results of all passes.
+_MOST_PASSES = 2000
+# A topic has no more rows of sums. With more, hours become days, weeks and years.
+_MOST_SUMS = 50_000
+_COARSER = (24, 168, 8766)
+# Hours in the years 1970 to 2200; others count as none.
+_LAST_HOUR = 8766 * 230
 _OPEN_COST = 1 << 20
 # Partial sums are combined after this many.
 _MAX_WAITING = 64
@@ -99,7 +106,9 @@ def passes(logs: Iterable[Log], read: Iterable[Log]) -> list[tuple[Piece, ...]]:
         for log in logs
         for segment in log.segments
     )
-    return in_shares(pieces, lambda piece: piece.size + _OPEN_COST, _PASS_BYTES)
+    found = list(pieces)
+    total = sum(piece.size + _OPEN_COST for piece in found)
+    return in_shares(found, lambda piece: piece.size + _OPEN_COST, max(_PASS_BYTES, total // _MOST_PASSES))
 
 
 def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: None) -> Contents:
@@ -158,10 +167,25 @@ def _merged(several: list[TopicContents]) -> TopicContents:
         for partition, sketch in one.keys.items():
             sketches[partition].append(sketch)
     return TopicContents(
-        combined([one.sums for one in several]),
+        _bounded(combined([one.sums for one in several])),
         _added([one.batch_sizes for one in several]),
         {partition: _union(found) for partition, found in sketches.items()},
     )
+
+
+def _bounded(sums: pa.Table) -> pa.Table:
+    """Return sums with a bounded number of rows: records may have any time."""
+    hour: Any = sums["hour"]
+    is_sane: Any = pc.and_(pc.greater_equal(hour, pa.scalar(0)), pc.less_equal(hour, pa.scalar(_LAST_HOUR)))
+    if not pc.all(is_sane).as_py():
+        sums = combined([sums.set_column(0, "hour", pc.if_else(is_sane, hour, pa.scalar(None, pa.int64())))])
+    for width in _COARSER:
+        if sums.num_rows <= _MOST_SUMS:
+            break
+        hour = sums["hour"]
+        start: Any = pc.multiply(pc.divide(hour, pa.scalar(width)), pa.scalar(width))
+        sums = combined([sums.set_column(0, "hour", start)])
+    return sums
 
 
 def _union(sketches: list[bytes]) -> bytes:
@@ -207,10 +231,10 @@ class _Taken:
         self._combine()
 
     def finish(self, partition: int) -> TopicContents:
-        return TopicContents(combined(self._sums), _added(self._sizes), {partition: self._keys.to_bytes()})
+        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), {partition: self._keys.to_bytes()})
 
     def _combine(self) -> None:
         if len(self._sums) > _MAX_WAITING:
-            self._sums = [combined(self._sums)]
+            self._sums = [_bounded(combined(self._sums))]
         if len(self._sizes) > _MAX_WAITING:
             self._sizes = [_added(self._sizes)]

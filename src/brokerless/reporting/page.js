@@ -21,3 +21,10 @@ for (const table of document.querySelectorAll("table")) {
     });
   });
 }
+// In a notebook the page is in a frame, where a link to a section would load the notebook.
+for (const link of document.querySelectorAll("nav a")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    document.querySelector(link.getAttribute("href")).scrollIntoView();
+  });
+}

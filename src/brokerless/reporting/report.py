@@ -30,8 +30,8 @@ class Report:
     - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments; `batches` to
       `compacted_records` are of one replica of each partition. `distinct_keys` is an estimate, and so is
       `compacted_records`, the records that a compaction of all segments would leave.
-    - `hours`: the records of each hour, and the bytes of its batches. `hour` counts from 1970, and is null without a
-      timestamp.
+    - `hours`: the records of each hour, and the bytes of its batches. `hour` counts from 1970. It is null without a
+      timestamp of the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
     - `forms`: batches, bytes and records by message format and codec.
     - `batch_sizes`: batches by size; `size` is the power of two at or below it.
     - `space`: bytes per record in format 2 with each codec. `batch_size` is a producer's `batch.size` that fills its

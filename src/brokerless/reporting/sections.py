@@ -73,22 +73,27 @@ class Tile(NamedTuple):
 def tiles(numbers: Numbers) -> list[Tile]:
     topics = numbers.tables["topics"]
     transactions = numbers.tables["transactions"]
-    findings = _sum(numbers.tables["kinds"], "findings")
-    hanging = sum(bool(one) for one in transactions["is_hanging"].to_pylist())
+    kinds = numbers.tables["kinds"]
+    findings = _sum(kinds.filter(pc.not_equal(kinds["kind"], pa.scalar("tail"))), "findings")
+    are_hanging = transactions["is_hanging"].to_pylist()
+    hanging = sum(bool(one) for one in are_hanging)
+    knows_hanging = numbers.has_transactions and None not in are_hanging
     first, last = _ms(pc.min(topics["first_time"])), _ms(pc.max(topics["last_time"]))
     tiles = [
         Tile(count(topics.num_rows), "topics"),
         Tile(count(_sum(topics, "partitions")), "partitions"),
         Tile(in_bytes(_sum(topics, "disk_bytes")), "on disk, all replicas"),
         Tile(amount(_sum(topics, "records")), "records"),
-        Tile(count(numbers.tables["groups"].num_rows), "groups"),
-        Tile(amount(_sum(numbers.tables["groups"], "lag")), "records of lag"),
+        Tile(count(numbers.tables["groups"].num_rows) if numbers.has_groups else "-", "groups"),
+        Tile(amount(_sum(numbers.tables["groups"], "lag")) if numbers.has_groups else "-", "records of lag"),
         Tile(count(transactions.num_rows), "open transactions"),
-        Tile(count(hanging), "hanging transactions", hanging > 0),
+        Tile(count(hanging) if knows_hanging or hanging else "-", "hanging transactions", hanging > 0),
         Tile(count(findings), "findings of check", findings > 0),
     ]
     if numbers.nodes:
-        tiles.insert(0, Tile(", ".join(map(str, numbers.nodes[:8])), "nodes" if len(numbers.nodes) > 1 else "node"))
+        tiles.insert(
+            0, Tile(", ".join(map(str, numbers.nodes[:8])), "node ids" if len(numbers.nodes) > 1 else "node id")
+        )
     if first is not None:
         tiles += [Tile(_day(first), "first record"), Tile(_day(last), "last record")]
     return tiles
@@ -97,7 +102,7 @@ def tiles(numbers: Numbers) -> list[Tile]:
 def sections(numbers: Numbers) -> Iterator[Section]:
     tables = numbers.tables
     yield _findings(tables)
-    yield _topics(tables)
+    yield _topics(tables, numbers.elsewhere)
     yield _over_time(tables)
     yield _batches(tables)
     yield _space(tables)
@@ -137,7 +142,7 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
     )
 
 
-def _topics(tables: dict[str, pa.Table]) -> Section:
+def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
     topics = tables["topics"].sort_by([("bytes", "descending")])
     rows = _rows(
         topics,
@@ -151,9 +156,14 @@ def _topics(tables: dict[str, pa.Table]) -> Section:
             ("Formats", lambda row: ", ".join(f"v{magic}" for magic in row["magics"]), shown),
             ("Codecs", lambda row: ", ".join(row["compressions"]), shown),
             ("Tombstones", "tombstones", count),
-            ("First record", "first_time", moment),
-            ("Last record", "last_time", moment),
+            ("First record", "first_time", _day),
+            ("Last record", "last_time", _day),
         ],
+    )
+    remote = (
+        f" Of {count(elsewhere)} partitions, some records are in remote storage: they do not count."
+        if elsewhere
+        else ""
     )
     by_form: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in tables["forms"].to_pylist():
@@ -181,7 +191,8 @@ def _topics(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "topics",
         "Topics",
-        "“On disk” counts the segments of all replicas in the paths. All other numbers are of one replica a partition.",
+        "“On disk” and segments count all replicas in the paths, all other numbers one replica of each partition."
+        + remote,
         tables=[_table("Topics, the largest first", *rows), _table("Message formats and codecs", *form_rows)],
     )
 
@@ -215,10 +226,11 @@ def _over_time(tables: dict[str, pa.Table]) -> Section:
         svg = charts.bars_over_time(name, times, width * _MS_PER_HOUR, series, unit)
         found.append(Chart(f"{what}, each bar {_duration(width)}", _svg(svg), [shown(topic) for topic in legend]))
     about = "By the timestamps of records, a batch by its largest one. Internal topics are left out."
-    left_out = _sum(sensible, "records") - _sum(inside, "records")
+    visible = hours.filter(pc.is_in(hours["topic"], value_set=pa.array(_visible(tables["topics"]), pa.string())))
+    left_out = _sum(visible, "records") - _sum(inside, "records")
     if left_out:
-        about += f" So {'is 1 record that is' if left_out == 1 else f'are {count(left_out)} records that are'} "
-        about += "far from all others in time."
+        about += f" So {'is 1 record that has' if left_out == 1 else f'are {count(left_out)} records that have'} "
+        about += "no time, or one far from all others."
     return Section("time", "Over time", about, found)
 
 
@@ -433,7 +445,9 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
     found = []
     if series:
         svg = _svg(charts.lines_over_time("lag", series, charts.RECORDS))
-        found.append(Chart("Lag at commits, the highest in each interval", svg, [shown(group) for group in named]))
+        of_all = "" if len(named) == len(lags) else f", of the {len(named)} of {len(lags)} groups that lagged most"
+        title = f"Lag at commits, the highest in each interval{of_all}"
+        found.append(Chart(title, svg, [shown(group) for group in named]))
     return Section(
         "groups",
         "Groups",

@@ -144,6 +144,9 @@ class Numbers:
         nodes: the ids of the brokers.
         tables: by the names in `SCHEMAS`.
         notes: what is not known, and why.
+        has_groups: whether the paths have partitions of `__consumer_offsets`.
+        has_transactions: whether they have partitions of `__transaction_state`.
+        elsewhere: the number of partitions of which some records are in remote storage, or were deleted.
     """
 
     paths: tuple[str, ...]
@@ -151,6 +154,9 @@ class Numbers:
     nodes: list[int]
     tables: dict[str, pa.Table]
     notes: list[str]
+    has_groups: bool
+    has_transactions: bool
+    elsewhere: int
 
 
 def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -> Numbers:
@@ -182,9 +188,20 @@ def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -
         tables["producers"], opened = _producers(logs, run)
         tables["groups"], tables["lags"] = _groups(paths, directories, wanted, run)
         tables["transactions"] = _transactions(directories, wanted, opened)
+        elsewhere = sum(log.missing_offsets is not None for log in logs)
     nodes = {root.node_id for root in directories.roots if root.node_id is not None}
     clusters = {root.cluster_id for root in directories.roots if root.cluster_id is not None}
-    return Numbers(paths, sorted(clusters), sorted(nodes), tables, [*dict.fromkeys([*found.notes, *notes])])
+    topics_here = directories.topics()
+    return Numbers(
+        paths,
+        sorted(clusters),
+        sorted(nodes),
+        tables,
+        [*dict.fromkeys([*found.notes, *notes])],
+        OFFSETS_TOPIC in topics_here,
+        TRANSACTIONS_TOPIC in topics_here,
+        elsewhere,
+    )
 
 
 @contextmanager

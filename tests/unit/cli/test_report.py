@@ -31,3 +31,12 @@ def test_what_is_refused(log, run, tmp_path):
     result = run("report", tmp_path / "data", "--output", tmp_path / "page.html", "--topic", "x")
     assert (result.code, "topic 'x'" in result.err) == (2, True)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_an_output_that_cannot_be_is_refused_before_the_work(log, run, tmp_path):
+    refused = run("report", tmp_path / "data", "--output", tmp_path / "nowhere" / "page.html")
+    assert (refused.code, "nowhere" in refused.err) == (2, True)
+    before = log.read_bytes()
+    refused = run("report", tmp_path / "data", "--output", log)
+    assert (refused.code, "whose files are not changed" in refused.err) == (2, True)
+    assert log.read_bytes() == before

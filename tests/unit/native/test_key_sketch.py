@@ -42,8 +42,13 @@ def test_bytes_that_are_no_sketch_are_refused():
     for length in range(len(whole)):
         with pytest.raises(ValueError, match="no sketch of keys"):
             KeySketch(whole[:length])
-    for first in range(256):
+    for place in range(8):
+        wrong = bytes([*whole[:place], whole[place] ^ 0x5F, *whole[place + 1 :]])
         try:
-            KeySketch(bytes([first]) + whole[1:]).estimate()
+            estimate = KeySketch(wrong).estimate()
         except ValueError as error:
             assert "no sketch of keys" in str(error)  # noqa: PT017
+        else:
+            # Flags and the number of a list's entries: another sketch, but one.
+            assert place in (4, 5, 6), place
+            assert estimate >= 0

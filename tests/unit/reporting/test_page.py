@@ -96,13 +96,13 @@ def test_outliers_in_time_do_not_hide_the_rest(tmp_path):
     times = [1_700_000_000_000 + hour * 3_600_000 for hour in range(1000)]
     write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=time) for at, time in enumerate([0, *times])])
     text = bl.report(tmp_path).html
-    assert "So is 1 record that is far from all others in time." in text
+    assert "So is 1 record that has no time, or one far from all others." in text
     assert "each bar a day" in text
 
 
 def test_an_empty_directory(tmp_path):
     bl.create_log_dir(tmp_path / "data").close()
-    assert "<b>0</b> groups" in bl.report(tmp_path / "data").html
+    assert "<b>0</b> records" in bl.report(tmp_path / "data").html
 
 
 def test_a_notebook_shows_the_page_in_a_frame(golden):
@@ -137,3 +137,23 @@ def test_open_transactions_are_limited_and_hanging_ones_first(tmp_path, monkeypa
 
 def test_saved_bytes_may_be_fewer_than_none():
     assert in_bytes(-2048) == "-2 KiB"
+
+
+def test_what_is_not_known_is_not_zero(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
+    text = bl.report(tmp_path).html
+    for what in ("groups", "records of lag", "hanging transactions"):
+        assert f"<b>-</b> {what}" in text
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        write_records(tmp_path, topic, [])
+    assert "<b>0</b> hanging transactions" in bl.report(tmp_path).html
+
+
+def test_records_of_very_many_hours_take_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("brokerless.reporting.contents._MOST_SUMS", 100)
+    times = [1_700_000_000_000 + hour * 3_600_000 for hour in range(3000)]
+    batches = [batch(at, [b"v"], timestamp=time) for at, time in enumerate([*times, 1 << 60])]
+    write_segment(tmp_path / "t-0", 0, batches)
+    hours = bl.report(tmp_path).tables["hours"]
+    assert hours.num_rows <= 127
+    assert sum(hours["records"].to_pylist()) == 3001

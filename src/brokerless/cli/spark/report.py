@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli.options import existing_path
-from brokerless.cli.report import output, write
+from brokerless.cli.report import output, page_file, tell
 from brokerless.cli.spark.session import on_spark, task_progress
 
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tup
 
     The page is that of `brokerless report`, with the same numbers. Nothing is changed.
 
-    Exit 1 if the check found damage, or damage hides something.
+    Exit 1 if the check found damage, or something is not known.
 
     \b
     brokerless spark report /kafka/data1 /kafka/data2 --output report.html
     """
     from brokerless.spark import report as job
 
-    with task_progress(spark, "report"):
-        found = job(spark, *paths, topics=topics)
-    write(found, output)
+    with page_file(paths, output) as file:
+        with task_progress(spark, "report"):
+            found = job(spark, *paths, topics=topics)
+        file.write(found.html.encode())
+    tell(found)
