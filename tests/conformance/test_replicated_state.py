@@ -36,7 +36,7 @@ PATIENT = {"broker_session_timeout_ms": 3_600_000, "replica_lag_time_max_ms": 3_
 
 
 class Pair(Cluster):
-    """What two brokers are told: at first both, then the first one alone."""
+    """A cluster of two brokers: at first both run, then the first one alone."""
 
     def work(self):
         """Give both something to know."""

@@ -8,7 +8,7 @@ import click
 @click.command(short_help="Explain a finding of check.")
 @click.argument("code", required=False)
 def finding(code: str | None) -> None:
-    """Tell what a finding of `brokerless check` means: its effect on a broker and on readers, and its cure.
+    """Explain a finding of `brokerless check`: its effect on a broker and on readers, and its cure.
 
     Without CODE, list all of them.
 

@@ -25,7 +25,7 @@ output = click.option(
 """The option that a report needs."""
 
 
-@click.command(short_help="What is there, as one page of HTML.")
+@click.command(short_help="Write one page of HTML about log directories.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @output
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
