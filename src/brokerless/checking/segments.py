@@ -101,6 +101,10 @@ class BatchCheck:
             **fields,
         )
 
+    def _add(self, finding: Finding) -> None:
+        if sum(found.code == finding.code for found in self._found) < _MOST:
+            self._found.append(finding)
+
     def _check_offsets(self, batches: pa.RecordBatch) -> None:
         counts: Any = batches["records_count"]
         spans: Any = pc.add(pc.subtract(batches["last_offset"], batches["base_offset"]), 1)
@@ -131,7 +135,7 @@ class BatchCheck:
             if epoch < self._epoch:
                 offset = batches["base_offset"][row].as_py()
                 message = f"the batch at offset {offset} has leader epoch {epoch}, one before it has {self._epoch}"
-                self._found.append(self._finding("epoch-order", batches, row, message, start_offset=offset))
+                self._add(self._finding("epoch-order", batches, row, message, start_offset=offset))
                 continue
             first = batches["last_offset"][row].as_py()
             if epoch == self._epoch:
@@ -173,7 +177,7 @@ class BatchCheck:
                 continue
             if kind == "CreateTime" and found != stored:
                 message = f"the header says a largest timestamp of {stored}, that of the records is {found}"
-                self._found.append(self._finding("batch-timestamp", batches, row, message))
+                self._add(self._finding("batch-timestamp", batches, row, message))
 
 
 class _Indexes:
@@ -256,7 +260,7 @@ class _Indexes:
         early: Any = pc.and_(is_new, pc.less(offsets, first))
         wrong: Any = pc.or_kleene(pc.is_null(places), pc.or_kleene(late, early))
         path = f"{self._log.path}/{segment_file(self._segment.base_offset, INDEX)}"
-        for at in _rows(wrong):
+        for at in _rows(wrong)[: 10 * _MOST]:
             offset, position = offsets[at].as_py(), positions[rows[at]].as_py()
             message = f"offset {offset} leads to {position}, "
             if places[at].as_py() is None:
@@ -288,7 +292,7 @@ class _Indexes:
         path = f"{self._log.path}/{segment_file(self._segment.base_offset, TIMEINDEX)}"
         is_late: Any = pc.greater(earlier, times)
         is_alone: Any = pc.and_(pc.less(own, times), pc.less(earlier, times))
-        for at in _rows(pc.or_(is_late, is_alone)):
+        for at in _rows(pc.or_(is_late, is_alone))[:_MOST]:
             message = f"time {times[at].as_py()} leads to offset {offsets[rows[at]].as_py()}, and "
             if is_late[at].as_py():
                 message += f"a batch before it has {earlier[at].as_py()}"
