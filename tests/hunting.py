@@ -12,6 +12,8 @@
 - only documented errors are raised, and no verb of the command meets an internal error;
 - a verb that rewrites a log as it is loses no row that could be read before, done or refused;
 - a verb that copies what a read refuses does not end with exit code 0;
+- a repair, beside or in place, keeps the rows that a read which skips damage returns, its source is untouched, a check
+  finds nothing more, and a second repair changes no byte; from the log as it was, it brings all rows back;
 - `produce` adds a row, or changes none; `recover` says how many it loses.
 """
 
@@ -84,6 +86,9 @@ UNTOLD = {
 }
 """Settings that verbs need, and that the directories of old brokers do not tell."""
 METADATA = "__cluster_metadata-0"
+IDS = ("meta.properties",)
+OF_CLUSTERS = {"partition-missing", "ids-missing", "ids-damaged"}
+"""What is found of a copy without the other partitions, or without its ids, which no other file tells."""
 
 
 class Batch(NamedTuple):
@@ -326,6 +331,17 @@ def rows_of(reader):
             yield offset, (key, value)
 
 
+def _content(root):
+    """Return the content of each file below a directory."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def _rows_differ(one, other):
+    return [(o.code, o.start_offset, o.end_offset) for o in one.ranges] != [
+        (o.code, o.start_offset, o.end_offset) for o in other.ranges
+    ]
+
+
 @contextlib.contextmanager
 def quiet():
     """Let warnings pass: they are reports too."""
@@ -376,6 +392,7 @@ class Hunt:
                     self._skipping(level)
                     self._limited(level)
                 self._checking()
+                self._repairing()
                 self._verb(*self.chance.choice(VERBS))
                 self.chance.choice([self._rewriting, self._rewriting, self._producing, self._recovering])()
         except Failed:
@@ -394,6 +411,67 @@ class Hunt:
         is_untold = self.damage.is_gone or ("compact" in self.original.name and self.damage.spans and self._moved_to())
         if rows != self.original.rows["read_uncommitted"] and not found and not is_untold:
             self._fail(f"rows changed, and check found nothing: {len(rows)} rows")
+
+    def _repairing(self):
+        """Repair a copy: the rows of a read that skips damage are there, a check finds nothing, and again is the same."""
+        rows = self._skipped()
+        before = _content(self.root)
+        try:
+            repaired = bl.repair(self.root, self._beside("repaired"))
+            self._check_repaired(repaired, rows)
+            bl.repair(repaired.to, self._beside("again"))
+            if _content(Path(repaired.to)) != _content(self._beside("again")):
+                self._fail(f"repairing again changes it: {repaired}")
+            if self.damage.spans is not None and not self._is_end_untold():
+                self._filling()
+            if _content(self.root) != before:
+                self._fail("repair changed its source")
+            shutil.copytree(self.root, self._beside("place"))
+            placed = bl.repair(self._beside("place"), in_place=True)
+            self._check_repaired(placed, rows)
+            if not any(one.suffix == ".json" for one in self._beside("place").iterdir()) and _rows_differ(
+                placed, repaired
+            ):
+                self._fail(f"in place it is another one: {placed}")
+        except bl.errors.CorruptRecordError as error:
+            # Whose the directory is, no other file tells.
+            if self.damage.file not in IDS or self.damage.file not in str(error):
+                raise
+        finally:
+            for place in self.root.parent.glob(f"{self.root.name}-*"):
+                shutil.rmtree(place)
+
+    def _is_end_untold(self):
+        """Tell whether the last batch was moved, or the log cut at a batch, where no other file tells of it."""
+        places = self.original.batches[self.damage.file]
+        end = places[-1].position if places else 0
+        is_last = self.damage.spans[-1][1] > end and self.damage.what.startswith(("flip", "offset", "zero", "cut"))
+        is_legacy_gap = "compact" in self.original.name and self.original.log_dir.startswith("kafka-2.8-v")
+        return is_legacy_gap or (is_last and not (self.root / ".kafka_cleanshutdown").exists())
+
+    def _beside(self, name):
+        return self.root.with_name(f"{self.root.name}-{name}")
+
+    def _check_repaired(self, repaired, rows):
+        log = bl.Log(Path(repaired.to) / self.directory.name)
+        after = list(rows_of(log.read(columns=COLUMNS)))
+        if after != rows:
+            missing, more = (
+                [o for o, _ in one if o not in dict(other)] for one, other in ((rows, after), (after, rows))
+            )
+            self._fail(f"repair loses {missing}, adds {more}, of {len(rows)} rows: {repaired}")
+        hidden = OF_CLUSTERS | ({"topic-id-differs"} if self.damage.file == "partition.metadata" else set())
+        found = [one for one in bl.check(repaired.to) if one.severity != "note" and one.code not in hidden]
+        if found:
+            self._fail(f"found in the repaired directory: {found}, {repaired}")
+
+    def _filling(self):
+        """Repair from the log as it was: what is lost then is known."""
+        repaired = bl.repair(self.root, self._beside("filled"), sources=[self.original.path])
+        after = dict(rows_of(bl.Log(self._beside("filled") / self.directory.name).read(columns=COLUMNS)))
+        missing = {o: row for o, row in self.original.rows["read_uncommitted"].items() if after.get(o) != row}
+        if missing and not self.damage.is_gone:
+            self._fail(f"repair from the log as it was loses {list(missing)}: {repaired}")
 
     def _fail(self, what):
         raise Failed(f"{self.label}\n{what}\ndamaged: {self.damaged}")

@@ -259,6 +259,9 @@ class Encoder:
                 outside the memory that pyarrow has for its column. Then no row is encoded and no sequence is used.
         """
 
+def crc32c(data: _Data) -> int:
+    """Return the CRC-32C (Castagnoli) of `data`: the checksum of a batch of magic 2 over its bytes from 21 on."""
+
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
     """Return a batch of format 2 without records that takes one offset, as compaction leaves it: 61 bytes."""
 

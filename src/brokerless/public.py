@@ -19,6 +19,8 @@ from brokerless.rewriting.retain import Retain as Retain
 from brokerless.checking.check import check as check
 from brokerless.checking.comparison import Comparison as Comparison, compare as compare
 from brokerless.checking.finding import Finding as Finding
+from brokerless.healing.damaged_range import DamagedRange as DamagedRange
+from brokerless.healing.repair import Repair as Repair, repair as repair
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
 from brokerless.layout.topic_config import TopicConfig as TopicConfig

@@ -8,6 +8,7 @@ mod buffer;
 mod columns;
 mod compaction_rewrite;
 mod compaction_scan;
+mod crc32c;
 mod decoder;
 mod empty_batch;
 mod encoder;
@@ -115,6 +116,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<space_estimate::SpaceEstimate>()?;
     module.add_class::<time_index::TimeIndex>()?;
     module.add_class::<transaction_index::TransactionIndex>()?;
+    module.add_function(wrap_pyfunction!(crc32c::crc32c, module)?)?;
     module.add_function(wrap_pyfunction!(empty_batch::empty_batch, module)?)?;
     module.add_function(wrap_pyfunction!(
         end_transaction_marker::end_transaction_marker,

@@ -99,7 +99,7 @@ def _check(
         given = {storage.absolute(path) for path in paths}
         roots = [root for root in directories.roots if storage.absolute(root.path) in given]
         found = [] if topics is not None or not roots else list(_of_directories(roots, directories))
-        configs = _configs([root.path for root in directories.roots])
+        configs = topic_configs([root.path for root in directories.roots])
     yield from found
 
     def check_log(log: Log) -> list[Finding]:
@@ -140,7 +140,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _configs(paths: Sequence[str]) -> dict[str, TopicConfig]:
+def topic_configs(paths: Sequence[str]) -> dict[str, TopicConfig]:
     """Return the settings of topics, as far as the metadata have them."""
     configs: dict[str, dict[str, str]] = {}
     try:

@@ -35,7 +35,10 @@ class Code(NamedTuple):
 
 
 _REPLICA = "copy the partition's directory from another replica, while its broker is stopped"
-_RECOVERS = "`brokerless recover` truncates there as a broker does, and sets aside what it cuts"
+_RECOVERS = (
+    "`brokerless repair` keeps every sound batch on both sides, and takes the rest from another replica (--from); "
+    "`brokerless recover` truncates there as a broker does"
+)
 _SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around it'
 _CUT_HERE = (
     "After an unclean shutdown it truncates the log here, and everything behind is gone. After a clean one it starts, "
@@ -43,7 +46,7 @@ _CUT_HERE = (
 )
 _ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
 _WRITTEN_SO = "the producer or a tool wrote it so: find the producer by its id"
-_REBUILD = "remove the file: a broker rebuilds it when it starts, and so does `brokerless recover`"
+_REBUILD = "`brokerless repair` makes the file again; so does a broker that starts, if the file is removed"
 _SLOW = "Reads of brokerless check each entry against the log, and take longer."
 
 CODES: dict[str, Code] = {

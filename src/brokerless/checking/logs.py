@@ -11,7 +11,7 @@ from brokerless.checking.finding import Finding
 from brokerless.checking.segments import BatchCheck, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
-from brokerless.layout import checkpoints
+from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.expected_records import LOST
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 _FOR_EVER = (1 << 63) - 1
-_SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA}
+_SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, lost_offsets.FILE}
 # Beside the metadata log: the vote, and snapshots of the metadata.
 _QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}\.checkpoint(\.part|\.deleted)?")
 _PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_first_offset")
@@ -48,6 +48,11 @@ class LogCheck:
         self._is_compacted = config is not None and config.is_compacted
         self._is_compacted |= log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the log is compacted, so that offsets may be missing: by its settings, or by what was found."""
+        return self._is_compacted
+
     def findings(self) -> Iterator[Finding]:
         """Yield findings: files first, then batches in the order of the log, then files against batches."""
         yield from self._names()
@@ -67,7 +72,7 @@ class LogCheck:
             self._progress(segment.size)
         self._is_compacted |= checks.is_compacted
         if not self._is_compacted and not damaged:
-            yield from checks.gaps
+            yield from self._unexplained(checks.gaps)
         yield from self._epochs(checks)
         if not damaged:
             yield from self._transaction_indexes(has_transactions=checks.has_transactions)
@@ -136,6 +141,22 @@ class LogCheck:
                 code = "tail-torn" if segment.is_last and not self._log.root.is_clean else "batch-framing"
                 yield self._finding(code, segment.path, str(error.args[0]), position=error.position)
             self._progress(segment.size)
+
+    def _unexplained(self, gaps: list[Finding]) -> Iterator[Finding]:
+        """Yield gaps but for those that a repair has recorded: it could not keep these offsets."""
+        path = self._path(lost_offsets.FILE)
+        lost: list[tuple[int, int]] = []
+        if gaps and not self._log.is_file and storage.exists(path):
+            try:
+                lost = lost_offsets.parse(storage.read_all(path))
+            except CorruptRecordError as error:
+                yield self._finding("file-unknown", path, str(error.args[0]))
+        for gap in gaps:
+            # A sequence may skip what was lost anywhere before it.
+            start, end = gap.start_offset or 0, gap.end_offset
+            known = any(low <= start and (end is None or end <= high) for low, high in lost)
+            if not known and not (gap.code == "sequence-gap" and any(low <= start for low, _ in lost)):
+                yield gap
 
     def _epochs(self, checks: BatchCheck) -> Iterator[Finding]:
         path = self._path(checkpoints.LEADER_EPOCHS)
@@ -238,7 +259,9 @@ def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
         if expected is None:
             return f"it has producer {row['producer_id']}, of which the log has no batch"
         for name in _PRODUCER_COLUMNS:
-            if row[name] != expected[name]:
+            # A producer that comes back after it was forgotten has no coordinator yet.
+            is_forgotten = name == "coordinator_epoch" and row[name] == -1
+            if row[name] != expected[name] and not is_forgotten:
                 producer = row["producer_id"]
                 return f"producer {producer}: {name} is {row[name]}, by the batches before it {expected[name]}"
     return ""

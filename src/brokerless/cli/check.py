@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 from brokerless.cli.options import Progress, as_json, existing_path
 
 if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
-
-_WARNINGS = 3
 
 
 @click.command(short_help="Find every fault, with its effect and its cure.")
@@ -78,13 +76,13 @@ def check(
             if form == "json":
                 click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
             elif finding.severity != "note" or shows_notes:
-                click.echo(_line(finding))
+                click.echo(finding_line(finding))
     if form != "json":
         click.echo(_summary(counts, shows_notes=shows_notes), err=True)
     if counts["error"]:
         raise SystemExit(DAMAGE)
     if counts["warning"]:
-        raise SystemExit(_WARNINGS)
+        raise SystemExit(WARNINGS)
 
 
 def _compare(
@@ -118,10 +116,10 @@ def _compare(
     if counts.total() > counts["equal"] + counts["behind"] + counts["ahead"]:
         raise SystemExit(DAMAGE)
     if counts.total() > counts["equal"]:
-        raise SystemExit(_WARNINGS)
+        raise SystemExit(WARNINGS)
 
 
-def _line(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
     place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
     name = "" if finding.topic is None else f"{finding.topic}-{finding.partition}: "
     return f"{finding.severity} {finding.code} {place}: {name}{finding.message}{_lost(finding)}"

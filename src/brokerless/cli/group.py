@@ -31,6 +31,7 @@ from brokerless.cli.produce import produce
 from brokerless.cli.producers import producers
 from brokerless.cli.read import read
 from brokerless.cli.recover import recover
+from brokerless.cli.repair import repair
 from brokerless.cli.report import report
 from brokerless.cli.retain import retain
 from brokerless.cli.spark import spark
@@ -67,6 +68,7 @@ def cli() -> None:
     brokerless report data --output report.html          all of it on one page
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
+    brokerless repair data --to DIR                      keep every sound batch around damage
     brokerless retain data --topic T --retention-ms N    delete old segments
     brokerless truncate data --topic T --timestamp TIME  copy logs as they were then
     brokerless compact data --topic T                    the last record of each key stays
@@ -81,7 +83,7 @@ def cli() -> None:
 
 for command in (
     *(ls, read, offsets, dump, check, finding, groups, transactions, producers, cluster, report),
-    *(produce, recover, retain, truncate, compact, explain, convert, erase, spark),
+    *(produce, recover, repair, retain, truncate, compact, explain, convert, erase, spark),
 ):
     cli.add_command(command)
 

@@ -11,6 +11,7 @@ Modules:
     commit_journal.py          an atomic commit of several partitions
     streaming_epochs.py        the last committed epoch of each streaming query
     restored_topics.py         the topics that are restored exports
+    lost_offsets.py            the offsets that a repair could not keep
     replication.py             the known facts about other replicas
     tiering.py                 the log start offset of logs with remote segments
 """

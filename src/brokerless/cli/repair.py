@@ -1,0 +1,130 @@
+"""`brokerless repair`: a log directory without its faults."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.check import finding_line
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.options import Progress, as_json, existing_path
+
+if TYPE_CHECKING:
+    from brokerless.healing.repair import Repair
+
+
+@click.command(short_help="Keep every sound batch, on both sides of damage.")
+@click.argument("path", metavar="PATH", type=existing_path)
+@click.option("--to", metavar="DIR", help="Write the result to this new directory.")
+@click.option("--in-place", is_flag=True, help="Put the result in the place of the damaged partitions.")
+@click.option(
+    "--from",
+    "sources",
+    metavar="OTHER",
+    multiple=True,
+    type=existing_path,
+    help="Take what is lost from this other replica, where it has the same batches around. Repeatable.",
+)
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@click.option(
+    "--keep-suspect",
+    is_flag=True,
+    help="Keep batches with a wrong checksum whose records can all be decoded, with a new checksum.",
+)
+@click.option("--indexes-only", is_flag=True, help="Leave logs with damaged batches as they are.")
+@click.option(
+    "--lost",
+    "lost_path",
+    metavar="DIR",
+    help="Where to put the bytes that are left out, and the report.  [default: the result's name with .lost]",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@as_json
+def repair(
+    path: str,
+    to: str | None,
+    in_place: bool,
+    sources: tuple[str, ...],
+    topics: tuple[str, ...],
+    keep_suspect: bool,
+    indexes_only: bool,
+    lost_path: str | None,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Write the log directory PATH, or a partition's directory, without its faults.
+
+    A broker that finds damage cuts the log there, and loses everything behind. A repair keeps every sound batch on both
+    sides of the damage, with its offset. It makes indexes, producer snapshots, leader epochs and checkpoints again, as
+    a broker's recovery does, and leaves the mark of a clean shutdown: a broker takes the result as it is. --from takes
+    what is lost from other replicas, if they have the same batches on both sides of it.
+
+    Each damaged range of offsets is printed with what became of it: lost, recovered from another replica, or suspect:
+    kept by --keep-suspect although the checksum is wrong. The bytes that are left out go to a directory of their own,
+    with a report of all ranges, report.json.
+
+    PATH must not be in use, and with --to it is not changed. --in-place replaces whole partitions, all at once: a
+    process that dies leaves the directory as it was, or repaired. The metadata log of a cluster is only repaired if
+    nothing of it is lost; `brokerless rescue` makes a cluster of what is left.
+
+    Exit codes: 0 nothing is lost; 3 records are lost, or warnings are left; 1 errors are left; 2 could not run.
+
+    \b
+    brokerless repair data --dry-run
+    brokerless repair data --to repaired --from replica/data
+    brokerless repair data --in-place --lost /backup/lost
+    """
+    if sum((to is not None, in_place, dry_run)) != 1 and not (dry_run and to is None):
+        raise click.UsageError("give --to with a new directory, or --in-place, or --dry-run")
+    from brokerless.healing.repair import repair as of_path
+
+    done = 0
+    with Progress(prints=True) as show:
+
+        def progress(size: int) -> None:
+            nonlocal done
+            done += size
+            show(f"checked {done:,} bytes")
+
+        found = of_path(
+            path,
+            to,
+            in_place=in_place and not dry_run,
+            sources=sources,
+            topics=topics or None,
+            keep_suspect=keep_suspect,
+            indexes_only=indexes_only,
+            lost_path=lost_path,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    if form == "json":
+        click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
+    else:
+        _print(found, is_dry=dry_run)
+    if any(one.severity == "error" for one in found.left):
+        raise SystemExit(DAMAGE)
+    if found.lost or not found.is_clean:
+        raise SystemExit(WARNINGS)
+
+
+def _print(found: Repair, *, is_dry: bool) -> None:
+    for one in found.ranges:
+        click.echo(str(one))
+    for finding in found.left:
+        if finding.severity != "note":
+            click.echo(f"left: {finding_line(finding)}")
+    what = "would be repaired" if is_dry else "repaired"
+    count = len(found.repaired)
+    states = [one.state for one in found.ranges]
+    ranges = ", ".join(
+        f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
+    )
+    said = f"{count} of {found.partitions} partitions {what}; damaged ranges: {ranges or 'none'}"
+    if not is_dry:
+        said += f"; the result is {found.to}"
+    if found.lost_path is not None:
+        said += f"; what was left out is in {found.lost_path}"
+    click.echo(said, err=True)

@@ -1,0 +1,107 @@
+"""`DamagedRange`: offsets that a repair could not take from a log as it was, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from brokerless.checking.finding import Finding
+    from brokerless.healing.pieces import Piece
+    from brokerless.log.log import Log
+
+State = Literal["lost", "recovered", "suspect"]
+"""What became of a range: gone; taken from another replica; or kept although its checksum is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DamagedRange:
+    """A range of offsets that damage hit.
+
+    Attributes:
+        topic: the topic.
+        partition: the partition.
+        state: "lost", "recovered" (taken from another replica) or "suspect" (kept, although its checksum is wrong).
+        start_offset: the first offset.
+        end_offset: the offset after the last one; None: up to the end of the log, wherever that was.
+        code: what a check found there: see `brokerless finding CODE`.
+        message: what was found, stored against computed.
+        path: the damaged file.
+        position: the byte position of the damage; None: the file lacks the records.
+        source: for a recovered range, the replica that it was taken from.
+    """
+
+    topic: str | None
+    partition: int | None
+    state: State
+    start_offset: int
+    end_offset: int | None
+    code: str
+    message: str
+    path: str
+    position: int | None = None
+    source: str | None = None
+
+    @classmethod
+    def of(cls, log: Log, finding: Finding, state: State, **offsets: Any) -> DamagedRange:  # noqa: ANN401 - the two offsets
+        """Return the range that a finding tells of."""
+        return cls(
+            topic=log.topic,
+            partition=log.partition,
+            state=state,
+            code=finding.code,
+            message=finding.message,
+            path=finding.path,
+            position=finding.position,
+            **offsets,
+        )
+
+    def meets(self, start: int, end: int | None) -> bool:
+        """Return whether the range has an offset in [start, end), or is an empty one there. None: no end."""
+        is_before = end is not None and self.start_offset >= end
+        is_behind = self.end_offset is not None and max(self.end_offset, self.start_offset + 1) <= start
+        return not (is_before or is_behind)
+
+    def __str__(self) -> str:
+        end = "on" if self.end_offset is None else f"to {self.end_offset - 1}"
+        offsets = (
+            f"offsets {self.start_offset} {end}" if self.end_offset is not None else f"from {self.start_offset} on"
+        )
+        source = f" from {self.source}" if self.state == "recovered" else ""
+        place = self.path if self.position is None else f"{self.path}:{self.position}"
+        return f"{self.topic}-{self.partition}: {offsets} {self.state}{source}: {self.code} at {place}: {self.message}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the range as a dict for JSON."""
+        return asdict(self)
+
+
+def covered(
+    ranges: Iterable[DamagedRange],
+    pieces: Sequence[Piece],
+    state: State,
+    source: str,
+    finding: Finding | None = None,
+) -> list[DamagedRange]:
+    """Take the offsets of new pieces out of the lost ranges, and add ranges in another state for them."""
+    found: list[DamagedRange] = []
+    for one in ranges:
+        inside = [piece for piece in pieces if one.state == "lost" and one.meets(piece.first_offset, piece.next_offset)]
+        if not inside:
+            found.append(one)
+            continue
+        start = one.start_offset
+        for piece in inside:
+            if start < piece.first_offset:
+                found.append(replace(one, end_offset=piece.first_offset, start_offset=start))
+            kept = replace(one, start_offset=max(start, piece.first_offset), end_offset=piece.next_offset, state=state)
+            if finding is not None:
+                kept = replace(kept, code=finding.code, message=finding.message, position=finding.position)
+            found.append(replace(kept, source=source))
+            start = piece.next_offset
+        # An end that is not known is that of the other replica.
+        if (one.end_offset is not None and start < one.end_offset) or (one.end_offset is None and state == "suspect"):
+            found.append(replace(one, start_offset=start))
+    return found

@@ -1,0 +1,146 @@
+"""Leader epochs that contradict each other: no checksum covers that of a batch.
+
+The file of leader epochs decides, or the epochs of most batches. A batch with another epoch gets the right one. Behind
+damage, a batch of an older epoch is not believed: it may be what the disk had there before.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from brokerless.errors import CorruptRecordError
+from brokerless.io import storage
+from brokerless.log.segment import whole_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from brokerless.healing.pieces import Piece
+    from brokerless.log.log import Log
+
+_EPOCH_AT = 12
+
+
+class Epochs(NamedTuple):
+    """Pieces with leader epochs that go together.
+
+    Attributes:
+        pieces: those to keep.
+        dropped: those that are not believed.
+        changed: how many batches get another epoch.
+        by_file: whether the file of leader epochs decided: it is right.
+    """
+
+    pieces: list[Piece]
+    dropped: list[Piece]
+    changed: int
+    by_file: bool
+
+
+def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
+    """Give batches whose leader epoch contradicts the others the right one."""
+    runs = list(_epoch_runs(pieces))
+    by_file = _epochs_by_file(log, runs)
+    expected = by_file or _epochs_by_most(runs)
+    kept: list[Piece] = []
+    dropped: list[Piece] = []
+    count = 0
+    for at, piece in enumerate(pieces):
+        patches = list(piece.patches)
+        rest: Piece | None = piece
+        before = pieces[at - 1] if at else None
+        # Elsewhere a batch stands where a broker wrote it.
+        is_behind_damage = before is not None and before.path == piece.path and before.end_position < piece.position
+        for run, epoch in zip(runs, expected, strict=True):
+            if run.piece != at or run.epoch < 0 or rest is None:
+                continue
+            if is_behind_damage and run.epoch < epoch:
+                dropped.append(
+                    rest._replace(end_position=run.end_position, next_offset=run.last_offset + 1, patches=())
+                )
+                rest = rest._replace(position=run.end_position, first_offset=run.last_offset + 1)
+                rest = rest if rest.position < rest.end_position else None
+                continue
+            is_behind_damage = False
+            if epoch != run.epoch:
+                count += len(run.positions)
+                patches += [(position + _EPOCH_AT, struct.pack(">i", epoch)) for position in run.positions]
+        if rest is not None:
+            kept.append(rest._replace(patches=tuple(patches)))
+    return Epochs(kept, dropped, count, by_file is not None)
+
+
+class _EpochRun(NamedTuple):
+    """Adjacent batches of one piece with the same leader epoch."""
+
+    piece: int
+    epoch: int
+    last_offset: int
+    positions: list[int]
+    end_position: int
+
+
+def _epoch_runs(pieces: Iterable[Piece]) -> Iterator[_EpochRun]:
+    for at, piece in enumerate(pieces):
+        epochs: list[Any] = []
+        ends: list[Any] = []
+        positions: list[Any] = []
+        with storage.File(piece.path) as file:
+            for batches, _ in whole_batches(file, piece.position, piece.end_position):
+                epochs += batches["partition_leader_epoch"].to_pylist()
+                ends += batches["last_offset"].to_pylist()
+                positions += batches["position"].to_pylist()
+        breaks = [row for row in range(1, len(epochs)) if epochs[row] != epochs[row - 1]]
+        stops = [*positions, piece.end_position]
+        for begin, end in pairwise([0, *breaks, len(epochs)]):
+            yield _EpochRun(at, epochs[begin], ends[end - 1], positions[begin:end], stops[end])
+
+
+def _epochs_by_file(log: Log, runs: Sequence[_EpochRun]) -> list[int] | None:
+    """Return the epoch of each run by the file of leader epochs; None if most batches contradict it."""
+    try:
+        entries = sorted((one.start_offset, one.epoch) for one in log.leader_epochs)
+    except CorruptRecordError:
+        return None
+    if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
+        return None
+    starts = [start for start, _ in entries]
+    expected = []
+    agreeing = differing = 0
+    for run in runs:
+        place = bisect_right(starts, run.last_offset)
+        # A broker forgets epochs below the log start.
+        epoch = entries[place - 1][1] if place else run.epoch
+        expected.append(epoch)
+        if run.epoch == epoch:
+            agreeing += len(run.positions)
+        else:
+            differing += len(run.positions)
+    return expected if agreeing >= differing else None
+
+
+def _epochs_by_most(runs: Sequence[_EpochRun]) -> list[int]:
+    """Return an epoch for each run so that epochs do not fall and as few batches as possible change."""
+    # The heaviest chain that does not fall, by the epoch at its end.
+    weights, before = [0] * len(runs), [-1] * len(runs)
+    ends: dict[int, int] = {}
+    for at, run in enumerate(runs):
+        below = [(weights[end], end) for epoch, end in ends.items() if epoch <= run.epoch]
+        weight, end = max(below, default=(0, -1))
+        weights[at], before[at] = weight + len(run.positions), end
+        if run.epoch not in ends or weights[ends[run.epoch]] <= weights[at]:
+            ends[run.epoch] = at
+    at = max(ends.values(), key=lambda end: weights[end], default=-1)
+    kept = set()
+    while at >= 0:
+        kept.add(at)
+        at = before[at]
+    epochs = [run.epoch for run in runs]
+    known = min((epochs[at] for at in kept), default=-1)
+    for at, _ in enumerate(runs):
+        known = epochs[at] if at in kept else known
+        epochs[at] = known
+    return epochs

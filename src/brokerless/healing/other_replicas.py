@@ -1,0 +1,87 @@
+"""What a log lacks, taken from another replica that has the same batches on both sides of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless.healing.damaged_range import covered
+from brokerless.healing.pieces import first_batch, joined, last_batch, spans
+from brokerless.log.damage import Run, survey
+from brokerless.log.segment import NO_END, whole_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.healing.damaged_range import DamagedRange
+    from brokerless.healing.pieces import Batch, Piece
+    from brokerless.log.log import Log
+
+_COLUMNS = ("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "crc")
+_SAME = _COLUMNS[2:]
+
+
+def filled(pieces: list[Piece], ranges: list[DamagedRange], other: Log) -> tuple[list[Piece], list[DamagedRange]]:
+    """Take what is lost from another replica, where it has the same batches around it."""
+    for one in [one for one in ranges if one.state == "lost"]:
+        place = bisect_right([piece.next_offset for piece in pieces], one.start_offset)
+        before = last_batch(pieces[place - 1]) if place else None
+        after = first_batch(pieces[place]) if place < len(pieces) else None
+        if before is None and after is None and pieces:
+            continue
+        taken = _between(other, before, after, one)
+        if taken:
+            pieces = [*pieces[:place], *taken, *pieces[place:]]
+            ranges = covered(ranges, taken, "recovered", other.path)
+    return pieces, ranges
+
+
+def _between(other: Log, before: Batch | None, after: Batch | None, lost: DamagedRange) -> list[Piece]:
+    """Return the batches of another replica between two that both have; [] if it has others there."""
+    start = lost.start_offset
+    end = NO_END if lost.end_offset is None else lost.end_offset
+    has_before, has_after = before is None, after is None
+    pieces: list[Piece] = []
+    # A wrapper's first offset may not be known; its last one is enough to find it.
+    for path, batches in _headers(other, start if before is None else before["last_offset"]):
+        for neighbour in (before, after):
+            if neighbour is not None:
+                same: Any = pa.array([True] * batches.num_rows)
+                for name in _SAME:
+                    equal: Any = pc.equal(batches[name], pa.scalar(neighbour[name], batches[name].type))
+                    same = pc.and_(same, pc.fill_null(equal, pa.scalar(neighbour[name] is None)))
+                is_there = bool(pc.any(same, min_count=0).as_py())
+                has_before |= is_there and neighbour is before
+                has_after |= is_there and neighbour is after
+        inside = batches.filter(
+            pc.and_(
+                # The log may start amid a batch.
+                pc.greater_equal(batches["last_offset"], pa.scalar(start, pa.int64())),
+                pc.less(batches["last_offset"], pa.scalar(end, pa.int64())),
+            )
+        )
+        if inside.num_rows:
+            pieces += spans(path, inside)
+        if batches.num_rows and batches["last_offset"][-1].as_py() >= end and has_after:
+            break
+    return joined(pieces) if has_before and has_after else []
+
+
+def _headers(log: Log, start: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the headers of a log's sound batches that end at `start` or above, with the path of their file."""
+    for segment in log.segments:
+        if segment.limit_offset <= start:
+            continue
+        with segment.open() as file:
+            found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, file.size())
+            for run in found.parts:
+                if isinstance(run, Run):
+                    for batches, _ in whole_batches(file, run.position, run.end_position):
+                        wanted = batches.select(list(_COLUMNS))
+                        yield (
+                            segment.path,
+                            wanted.filter(pc.greater_equal(wanted["last_offset"], pa.scalar(start, pa.int64()))),
+                        )

@@ -1,0 +1,157 @@
+"""`Piece`: whole batches of a file; and the sound pieces of a log, by what a check found."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from brokerless.errors import CorruptRecordError
+from brokerless.io import storage
+from brokerless.io.file_window import is_zero_from
+from brokerless.log.segment import NO_END, whole_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from brokerless.checking.finding import Finding
+    from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
+
+DAMAGE = {
+    *("batch-crc", "batch-framing", "batch-zeros", "batch-cut", "batch-payload", "batch-records", "batch-order"),
+    "tail-torn",
+}
+"""What a check says of bytes that are no sound batch."""
+
+_MAGIC_AT = 16
+
+
+class Piece(NamedTuple):
+    """Whole batches of a file, with the offsets [first_offset, next_offset).
+
+    Attributes:
+        path: the file.
+        position: where they begin.
+        end_position: where they end.
+        first_offset: the first offset; the first one that it may be, for messages of magic 0 and 1.
+        next_offset: the offset after the last one.
+        patches: bytes to overwrite, each with its position in the file.
+    """
+
+    path: str
+    position: int
+    end_position: int
+    first_offset: int
+    next_offset: int
+    patches: tuple[tuple[int, bytes], ...] = ()
+
+
+def is_damage(finding: Finding) -> bool:
+    """Return whether the bytes at the finding's position are no sound batch."""
+    if finding.code == "batch-unsupported" and finding.position is not None:
+        # No release of Kafka has written another magic, and recovery cuts the log there.
+        with storage.File(finding.path) as file:
+            return file.read(finding.position + _MAGIC_AT, 1) not in (b"\0", b"\1", b"\2")
+    return finding.code in DAMAGE
+
+
+def sound_pieces(log: Log, findings: Iterable[Finding], *, is_compacted: bool) -> list[Piece]:
+    """Return the bytes of each segment between those that are damaged, with their offsets."""
+    damaged: dict[str, list[tuple[int, int]]] = {}
+    for one in findings:
+        if is_damage(one) and one.position is not None:
+            end = NO_END if one.next_position is None else one.next_position
+            damaged.setdefault(one.path, []).append((one.position, end))
+    pieces: list[Piece] = []
+    for segment in log.segments:
+        with segment.open() as file:
+            size = file.size()
+            position = 0
+            for start, end in [*sorted(damaged.get(segment.path, [])), (size, size)]:
+                if position < start:
+                    pieces += _pieces(segment, file, position, min(start, size), is_compacted=is_compacted)
+                position = max(position, min(end, size))
+    return pieces
+
+
+def _pieces(segment: Segment, file: storage.File, position: int, end: int, *, is_compacted: bool) -> Iterator[Piece]:
+    """Yield whole batches: in a log that is not compacted, a piece for each stretch without missing offsets."""
+    piece: Piece | None = None
+    for batches, done in _whole_batches(file, position, end):
+        first, last = batches["base_offset"], batches["last_offset"]
+        starts = [0]
+        if not is_compacted:
+            gaps: Any = pc.greater(first[1:], pc.add(last[:-1], 1))
+            starts += [row + 1 for row in pc.indices_nonzero(pc.fill_null(gaps, False)).to_pylist()]
+        positions = [batches["position"][row].as_py() for row in starts]
+        for row, start, following, stop in zip(
+            starts, positions, [*starts[1:], batches.num_rows], [*positions[1:], done], strict=True
+        ):
+            base, next_offset = first[row].as_py(), last[following - 1].as_py() + 1
+            is_gap = piece is not None and base is not None and base > piece.next_offset and not is_compacted
+            if piece is not None and not is_gap:
+                piece = piece._replace(end_position=stop, next_offset=next_offset)
+                continue
+            if piece is not None:
+                yield piece
+            piece = Piece(segment.path, start, stop, segment.base_offset if base is None else base, next_offset)
+    if piece is not None:
+        yield piece
+
+
+def _whole_batches(file: storage.File, position: int, end: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield as `whole_batches` does, up to the zeros of a preallocated file: they are no damage."""
+    try:
+        for batches, done in whole_batches(file, position, end):
+            yield batches, done
+            position = done
+    except CorruptRecordError:
+        if not is_zero_from(file, position):
+            raise
+
+
+Batch = dict[str, Any]
+"""The fields of a batch's header."""
+
+
+def first_batch(piece: Piece) -> Batch | None:
+    with storage.File(piece.path) as file:
+        for batches, _ in whole_batches(file, piece.position, piece.end_position):
+            first: Batch = batches.slice(0, 1).to_pylist()[0]
+            return first
+    return None
+
+
+def last_batch(piece: Piece) -> Batch | None:
+    last: Batch | None = None
+    with storage.File(piece.path) as file:
+        for batches, _ in whole_batches(file, piece.position, piece.end_position):
+            last = batches.slice(batches.num_rows - 1).to_pylist()[0]
+    return last
+
+
+def spans(path: str, batches: pa.RecordBatch) -> Iterator[Piece]:
+    """Yield a piece for each stretch of adjacent batches."""
+    positions: list[Any]
+    sizes: list[Any]
+    positions, sizes = batches["position"].to_pylist(), batches["size"].to_pylist()
+    breaks = [row for row in range(1, batches.num_rows) if positions[row] != positions[row - 1] + sizes[row - 1]]
+    for begin, end in pairwise([0, *breaks, batches.num_rows]):
+        first: Any = batches["base_offset"][begin].as_py()
+        last: Any = batches["last_offset"][end - 1].as_py()
+        first = batches["last_offset"][begin].as_py() if first is None else first
+        yield Piece(path, positions[begin], positions[end - 1] + sizes[end - 1], first, last + 1)
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].path == piece.path and joined[-1].end_position == piece.position:
+            joined[-1] = joined[-1]._replace(end_position=piece.end_position, next_offset=piece.next_offset)
+        else:
+            joined.append(piece)
+    return joined

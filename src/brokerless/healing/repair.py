@@ -1,0 +1,597 @@
+"""`repair`: a log directory without its faults, beside the damaged one or in its place.
+
+1. A deep check of each log says what is sound (`salvage`). Nothing is changed up to here; a dry run ends here.
+2. The repaired partitions are built in a directory that a broker would delete, from the sound batches. Indexes,
+   snapshots and leader epochs are built as a broker's recovery does (`recovery.loader.load`).
+3. What is built is checked. The bytes that were left out, and a report, are written beside the log directory.
+4. One rename publishes the result: of the whole copy, or of the journal of the log directory (`commit_journal`).
+
+So a process that dies leaves the directory as it was, or repaired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import uuid
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
+from typing import TYPE_CHECKING
+
+from brokerless.arguments import check_several
+from brokerless.checking.check import check, topic_configs
+from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.healing.salvage import damaged_bytes, dropped_files, salvage
+from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
+from brokerless.io.remote import is_remote
+from brokerless.layout import checkpoints, commit_journal, file_names, lost_offsets, restored_topics, streaming_epochs
+from brokerless.layout.lock import Lock
+from brokerless.layout.log_dir_files import LogDirFiles, check_outside
+from brokerless.layout.topic_config import TopicConfig
+from brokerless.log_dir import transactional_ids
+from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.recovery.loader import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from brokerless.checking.finding import Finding
+    from brokerless.healing.damaged_range import DamagedRange
+    from brokerless.healing.pieces import Piece
+    from brokerless.healing.salvage import Salvage
+    from brokerless.log.log import Log
+    from brokerless.recovery.load_result import Loaded
+
+REPORT = "report.json"
+"""The report's name in the directory of what was lost."""
+
+_ROOT_FILES = (
+    checkpoints.META_PROPERTIES,
+    checkpoints.BOOTSTRAP,
+    transactional_ids.FILE,
+    streaming_epochs.FILE,
+    restored_topics.FILE,
+)
+_BLOCK = 4 << 20
+
+
+@dataclass
+class Repair:
+    """What a repair did, or what it would do.
+
+    Attributes:
+        path: the damaged log directory or partition directory.
+        to: where the repaired one is: another directory, or the same.
+        lost_path: the directory with the bytes that were left out, and the report; None: nothing was left out.
+        partitions: how many partitions were looked at.
+        repaired: what was done to each partition that was not sound, by its name.
+        ranges: the damaged ranges of offsets, and what became of them.
+        left: the findings that are still true of the result.
+        findings: how many findings of each code there were.
+
+    >>> import brokerless as bl
+    >>> bl.repair(SAMPLE_DIR, dry_run=True).ranges
+    []
+    """
+
+    path: str
+    to: str
+    lost_path: str | None = None
+    partitions: int = 0
+    repaired: dict[str, list[str]] = field(default_factory=dict)
+    ranges: list[DamagedRange] = field(default_factory=list)
+    left: list[Finding] = field(default_factory=list)
+    findings: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> list[DamagedRange]:
+        """The ranges of offsets that are lost."""
+        return [one for one in self.ranges if one.state == "lost"]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the result has no error and no warning."""
+        return all(one.severity == "note" for one in self.left)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as a dict for JSON."""
+        return {
+            "path": self.path,
+            "to": self.to,
+            "lost_path": self.lost_path,
+            "partitions": self.partitions,
+            "repaired": self.repaired,
+            "ranges": [one.to_dict() for one in self.ranges],
+            "left": [one.to_dict() for one in self.left],
+            "findings": self.findings,
+        }
+
+
+def repair(
+    path: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    *,
+    in_place: bool = False,
+    sources: Iterable[str | os.PathLike[str]] = (),
+    topics: Iterable[str] | None = None,
+    keep_suspect: bool = False,
+    indexes_only: bool = False,
+    lost_path: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Repair:
+    """Write a log directory, or a partition's directory, without its faults.
+
+    Every sound batch is kept on both sides of damage, with its offsets. What is lost is taken from other replicas where
+    these have the same batches around it. Indexes, producer snapshots, leader epochs and checkpoints are made again.
+
+    Args:
+        path: the log directory of one broker, or a partition's directory. It must not be in use.
+        to: the new directory for the result; None: with `in_place` or `dry_run`.
+        in_place: put the result in the place of the damaged partitions.
+        sources: directories with other replicas, the best first.
+        topics: only these topics; None: all.
+        keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
+        indexes_only: leave logs with damaged batches as they are, and repair the files beside the batches.
+        lost_path: the new directory for bytes that are left out, and the report; by default the name of the result with
+            ".lost" behind it.
+        dry_run: change nothing, and return what would be done.
+        progress: called with the bytes of each segment that was checked, from any thread.
+
+    Raises:
+        FileExistsError: `to` or `lost_path` exists.
+        FileNotFoundError: `path`, or the parent of `to`, does not exist.
+        LogInUseError: a broker, or another writer, has the directory open.
+        CorruptRecordError: the directory's ids cannot be read, so that it is not known whose it is.
+        ValueError: the arguments contradict each other, or a topic does not exist.
+    """
+    given = os.fspath(path)
+    if not dry_run and (to is None) != in_place:
+        raise ValueError("give either a directory for the result, or in_place=True")
+    check_several("topics", topics)
+    if not storage.exists(given):
+        raise FileNotFoundError(errno.ENOENT, "no such directory", given)
+    is_partition = file_names.is_partition_directory(storage.list_directory(given))
+    if in_place and is_partition:
+        raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
+    target = os.path.abspath(given if to is None else os.fspath(to))
+    lost_to = os.path.abspath(os.fspath(lost_path) if lost_path is not None else f"{target}.lost")
+    if in_place and not dry_run:
+        _finish_commit(given)
+    if not is_remote(given):
+        check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
+    before = _sizes(given)
+    job = _Job(given, sources, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
+    job.result.to = target
+    if dry_run:
+        return job.result
+    if not in_place:
+        return job.copy(target, lost_to, is_partition=is_partition)
+    with _locked(given):
+        # What was planned without the lock holds only for these files.
+        if _sizes(given) != before:
+            raise LogInUseError(f"changed while it was checked: {given}; stop what writes there, and repair it again")
+        job.replace(lost_to)
+    return job.verified()
+
+
+def _finish_commit(path: str) -> None:
+    """Finish a write that was interrupted behind its commit: its files are in force already."""
+    if storage.exists(f"{path}/{commit_journal.NAME}"):
+        with _locked(path):
+            commit_journal.roll_forward(path)
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    lock = Lock(f"{path}/{checkpoints.LOCK}")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _sizes(path: str) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of each file in a log directory and its partitions."""
+    if is_remote(path):
+        return {}
+    found = {}
+    for directory in (path, *(f"{path}/{name}" for name in storage.list_subdirectories(path))):
+        for name in storage.list_directory(directory):
+            file = f"{directory}/{name}"
+            if name != checkpoints.LOCK and storage.is_file(file):
+                found[file] = storage.size(file), storage.modified_ns(file)
+    return found
+
+
+class _Job:
+    """A repair: its plan, and the ways to carry it out."""
+
+    def __init__(
+        self,
+        path: str,
+        sources: Iterable[str | os.PathLike[str]],
+        topics: Iterable[str] | None,
+        *,
+        keep_suspect: bool,
+        indexes_only: bool,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._path = path
+        self._topics = topics
+        self._is_whole = topics is None
+        with _quiet():
+            found = LogDirs(path)
+            logs = found.logs(topics, all_replicas=True)
+            self._root = found.roots[0]
+            self._root_path = os.path.abspath(self._root.path)
+            self._configs = topic_configs([path]) if self._root.is_there else {}
+            others = _others(sources)
+        self._ids = _topic_ids(found.logs(all_replicas=True))
+        result = self.result = Repair(path, path, partitions=len(logs))
+
+        def examine(log: Log) -> Salvage:
+            with _quiet():
+                return salvage(
+                    log,
+                    [other for other in others.get((log.topic, log.partition), ()) if _is_same_topic(log, other)],
+                    config=self._configs.get(str(log.topic)),
+                    keeps_suspect=keep_suspect,
+                    progress=progress,
+                )
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            self._salvages = list(threads.map(examine, logs))
+        for one in self._salvages:
+            if one.log.topic == file_names.METADATA_TOPIC and one.lost:
+                one.unusable = "the cluster's metadata log lacks records: `brokerless rescue` makes a cluster of it"
+            if indexes_only and one.has_damaged_batches:
+                one.unusable = "its batches are damaged"
+            if one.unusable:
+                one.ranges, one.left = [], [found for found in one.findings if found.severity != "note"]
+            result.ranges += one.ranges
+            result.left += one.left
+            for found_here in one.findings:
+                result.findings[found_here.code] = result.findings.get(found_here.code, 0) + 1
+            if self._is_changed(one):
+                result.repaired[one.log.name] = _done(one)
+
+    def _is_changed(self, one: Salvage) -> bool:
+        return not one.unusable and not (one.is_sound and one.log.root.is_clean)
+
+    def copy(self, to: str, lost_to: str, *, is_partition: bool) -> Repair:
+        """Write the repaired directory to a new place."""
+        result = self.result
+        disk.check_local(to)
+        with StagedCopy(to, is_partition=is_partition) as copy:
+            ends: dict[tuple[str, int], Loaded] = {}
+            for one in self._salvages:
+                name = os.path.basename(os.path.abspath(one.log.path))
+                directory = copy.path if is_partition else f"{copy.path}/{name}"
+                if self._is_changed(one):
+                    loaded = self._write(one, directory, links=False)
+                    ends[one.log.topic or "", one.log.partition or 0] = loaded
+                else:
+                    copy.add_partition(one.log.path, directory)
+            if not is_partition:
+                self._copy_root(copy.path, ends)
+            self._verify(copy.path, to, is_partition=is_partition)
+            self._write_lost(lost_to)
+            copy.publish()
+        return result
+
+    def replace(self, lost_to: str) -> None:
+        """Put the repaired partitions in the place of the damaged ones. The caller holds the lock."""
+        root = self._root_path
+        changed = [one for one in self._salvages if self._is_changed(one)]
+        damaged_files = self._root_findings()
+        if not changed and not damaged_files:
+            return
+        unique = uuid.uuid4().hex
+        staging = file_names.leftover_directory_name("brokerless", 0, "delete", unique)
+        directory = f"{root}/{staging}"
+        disk.make_directory(directory)
+        try:
+            ends = {}
+            for one in changed:
+                name = os.path.basename(os.path.abspath(one.log.path))
+                ends[one.log.topic or "", one.log.partition or 0] = self._write(one, f"{directory}/{name}", links=True)
+            self._write_checkpoints(directory, ends)
+            disk.sync_directory(directory)
+            self._write_lost(lost_to)
+            commit_journal.commit(root, staging, unique=unique)
+        except BaseException:
+            if storage.exists(directory):
+                disk.remove_tree(directory)
+            raise
+        commit_journal.roll_forward(root)
+        if self._is_whole and not storage.exists(f"{root}/{checkpoints.CLEAN_SHUTDOWN}"):
+            disk.atomic_write(f"{root}/{checkpoints.CLEAN_SHUTDOWN}", checkpoints.format_clean_shutdown(-1))
+
+    def verified(self) -> Repair:
+        """Check what is in place now, and return the result. The lock is free: a check asks who holds it."""
+        self._verify(self._root_path, self._root_path, is_partition=False)
+        return self.result
+
+    def _write(self, one: Salvage, directory: str, *, links: bool) -> Loaded:
+        """Write a partition's directory, as a recovery of the kept batches leaves it."""
+        log = one.log
+        if not storage.exists(directory):
+            disk.make_directory(directory)
+        for number, (base_offset, pieces) in enumerate(one.segments.items()):
+            path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
+            is_last = number == len(one.segments) - 1
+            is_whole = len(pieces) == 1 and not pieces[0].patches and pieces[0].position == 0
+            if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
+                # A recovery may cut the last segment, and then both names of a link.
+                _take(pieces[0].path, path, links=links and not is_last)
+            else:
+                _write_pieces(pieces, path, log)
+        dropped = set(dropped_files(one))
+        for name in sorted(storage.list_directory(log.path)):
+            path = f"{log.path}/{name}"
+            if path in dropped or not storage.is_file(path) or not _is_kept(name, one.first_lost):
+                continue
+            copy_file(path, f"{directory}/{name}")
+        self._write_topic_id(one, directory)
+        _write_lost_offsets(one, directory)
+        key = log.topic or "", log.partition or 0
+        start = self._root.log_start_offsets.get(key)
+        if any(found.code == "log-start-ahead" for found in one.findings):
+            start = None
+        config = self._configs.get(str(log.topic)) or TopicConfig()
+        loaded = load(
+            directory,
+            config,
+            is_clean=False,
+            recovery_point=0,
+            log_start_offset=start,
+            now=now_ms(),
+            high_watermark=self._root.high_watermarks.get(key),
+            first_dirty_offset=self._root.first_dirty_offsets.get(key),
+        )
+        for cut in loaded.cuts:
+            if cut.batches:
+                raise CorruptRecordError(
+                    f"a broker would cut off sound batches: {cut}; nothing was changed", path=log.path
+                )
+        loaded.changes.apply()
+        disk.sync_directory(directory)
+        return loaded
+
+    def _write_topic_id(self, one: Salvage, directory: str) -> None:
+        path = f"{directory}/{checkpoints.PARTITION_METADATA}"
+        topic_id = self._ids.get(one.log.topic or "")
+        if topic_id is not None and not storage.exists(path):
+            disk.atomic_write(path, checkpoints.format_partition_metadata(topic_id))
+
+    def _copy_root(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
+        """Copy the log directory's own files, and partitions that are being moved or have no topic."""
+        names = set(storage.list_directory(self._root_path))
+        for name in _ROOT_FILES:
+            if name in names:
+                copy_file(f"{self._root_path}/{name}", f"{to}/{name}")
+        for name in sorted(storage.list_subdirectories(self._root_path)) if self._is_whole else ():
+            with contextlib.suppress(ValueError):
+                if file_names.parse_directory_name(name).leftover in ("stray", "future"):
+                    disk.make_directory(f"{to}/{name}")
+                    for file in sorted(storage.list_directory(f"{self._root_path}/{name}")):
+                        copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
+        self._write_checkpoints(to, ends)
+        marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
+        if storage.exists(marker):
+            copy_file(marker, f"{to}/{checkpoints.CLEAN_SHUTDOWN}")
+        else:
+            disk.atomic_write(f"{to}/{checkpoints.CLEAN_SHUTDOWN}", checkpoints.format_clean_shutdown(-1))
+
+    def _write_checkpoints(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
+        """Write the checkpoints, with the offsets of the repaired logs."""
+        root = self._root
+        with _quiet():
+            points, starts = dict(root.recovery_points), dict(root.log_start_offsets)
+            watermarks, dirty = dict(root.high_watermarks), dict(root.first_dirty_offsets)
+        for key, loaded in ends.items():
+            if key[0] == file_names.METADATA_TOPIC:
+                continue
+            end = loaded.log_end_offset
+            points[key] = end
+            # An entry that says what the first segment's name says is left out, as in LogManager.
+            starts.pop(key, None)
+            if loaded.log_start_offset != loaded.base_offsets[0]:
+                starts[key] = loaded.log_start_offset
+            for offsets in (watermarks, dirty):
+                if key in offsets:
+                    offsets[key] = min(offsets[key], end)
+        # A copy of some topics has no entries of others.
+        kept = {(one.log.topic, one.log.partition) for one in self._salvages}
+        is_part = not self._is_whole and self._root_path != self.result.to
+        for name, known in (
+            (checkpoints.RECOVERY_POINTS, points),
+            (checkpoints.LOG_START_OFFSETS, starts),
+            (checkpoints.HIGH_WATERMARKS, watermarks),
+            (checkpoints.FIRST_DIRTY_OFFSETS, dirty),
+        ):
+            offsets = {key: offset for key, offset in known.items() if key in kept or not is_part}
+            if offsets or storage.exists(f"{self._root_path}/{name}"):
+                disk.atomic_write(f"{to}/{name}", checkpoints.format_offset_checkpoint(offsets))
+
+    def _root_findings(self) -> list[str]:
+        """Return the checkpoints that cannot be read."""
+        damaged = []
+        for name in checkpoints.OFFSET_CHECKPOINTS:
+            path = f"{self._root_path}/{name}"
+            if storage.exists(path):
+                try:
+                    checkpoints.parse_offset_checkpoint(storage.read_all(path))
+                except CorruptRecordError:
+                    damaged.append(path)
+        return damaged
+
+    def _verify(self, built: str, to: str, *, is_partition: bool) -> None:
+        """Check the result, and keep what is still found."""
+        topics = None if self._is_whole else self._topics
+        found = [
+            with_fields(one, path=one.path.replace(built, to, 1), message=one.message.replace(built, to))
+            for one in check(built, topics=None if is_partition else topics)
+        ]
+        known = {(one.code, one.topic, one.partition) for one in found}
+        self.result.left = [
+            *found,
+            *(
+                one
+                for one in self.result.left
+                if (one.code, one.topic, one.partition) not in known and one.code in _DEEP
+            ),
+        ]
+
+    def _write_lost(self, to: str) -> None:
+        """Write the bytes that are left out, and the report, to a new directory."""
+        dropped = [
+            (one, path, start, end)
+            for one in self._salvages
+            if self._is_changed(one)
+            for path, start, end in damaged_bytes(one)
+        ]
+        files = [path for one in self._salvages if self._is_changed(one) for path in dropped_files(one)]
+        files += self._root_findings()
+        if not dropped and not files and not self.result.ranges:
+            return
+        check_outside(to)
+        if storage.exists(to):
+            raise FileExistsError(errno.EEXIST, "exists: the bytes that are left out need a new path (--lost)", to)
+        self.result.lost_path = to
+        unfinished = f"{to}.unfinished-{uuid.uuid4().hex}"
+        disk.make_directory(unfinished)
+        try:
+            for one, path, start, end in dropped:
+                self._save(unfinished, one.log.name, path, f"{os.path.basename(path)}@{start}", start, end)
+            for path in files:
+                around = os.path.basename(os.path.dirname(os.path.abspath(path)))
+                around = around if os.path.dirname(os.path.abspath(path)) != self._root_path else ""
+                self._save(unfinished, around, path, os.path.basename(path), 0, storage.size(path))
+            content = json.dumps(self.result.to_dict(), indent=1).encode() + b"\n"
+            disk.atomic_write(f"{unfinished}/{REPORT}", content)
+            disk.rename(unfinished, to)
+            disk.sync_directory(os.path.dirname(to))
+        except BaseException:
+            if storage.exists(unfinished):
+                disk.remove_tree(unfinished)
+            raise
+
+    @staticmethod
+    def _save(to: str, around: str, path: str, name: str, start: int, end: int) -> None:
+        directory = f"{to}/{around}" if around else to
+        if not storage.exists(directory):
+            disk.make_directory(directory)
+        with storage.File(path) as source, disk.create(f"{directory}/{name}") as output:
+            position = start
+            while content := source.read(position, min(_BLOCK, end - position)):
+                output.append(content)
+                position += len(content)
+            output.sync()
+        disk.sync_directory(directory)
+
+
+# What only a deep check finds. The result is checked without decoding records: every one was decoded before.
+_DEEP = {"batch-timestamp", "record-order"}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out warnings: findings say the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str | None, int | None], list[Log]]:
+    others: dict[tuple[str | None, int | None], list[Log]] = {}
+    for source in sources:
+        for log in LogDirs(source).logs(all_replicas=True):
+            others.setdefault((log.topic, log.partition), []).append(log)
+    return others
+
+
+def _is_same_topic(log: Log, other: Log) -> bool:
+    """Return whether two logs are of the same topic: one that was created again has another id."""
+    try:
+        return None in (log.topic_id, other.topic_id) or log.topic_id == other.topic_id
+    except CorruptRecordError:
+        return True
+
+
+def _topic_ids(logs: Iterable[Log]) -> dict[str, str]:
+    ids: dict[str, str] = {}
+    for log in logs:
+        with contextlib.suppress(CorruptRecordError):
+            if log.topic is not None and log.topic_id is not None:
+                ids.setdefault(log.topic, log.topic_id)
+    return ids
+
+
+def _done(one: Salvage) -> list[str]:
+    """Say what is done to a partition, in words."""
+    done = [str(found) for found in one.ranges]
+    if one.epochs:
+        done.append(f"{one.epochs} batches get another leader epoch")
+    done += [f"made again: {os.path.basename(path)}" for path in dropped_files(one)]
+    return done or ["recovered as by a broker that starts"]
+
+
+def _is_kept(name: str, first_lost: int) -> bool:
+    """Return whether a file beside the batches is copied. What is not copied is made again."""
+    if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
+        return False
+    offset = file_names.live_base_offset(name)
+    if offset is None:
+        return True
+    # A snapshot of producers behind lost batches knows of them.
+    return name.endswith(".snapshot") and offset <= first_lost
+
+
+def _take(path: str, to: str, *, links: bool) -> None:
+    if links:
+        # Not every file system has links.
+        with contextlib.suppress(OSError):
+            disk.link(path, to)
+            return
+    copy_file(path, to)
+
+
+def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
+    with disk.create(path) as output:
+        for piece in pieces:
+            begin = output.size()
+            with storage.File(piece.path) as source:
+                position = piece.position
+                while position < piece.end_position:
+                    content = source.read(position, min(_BLOCK, piece.end_position - position))
+                    if not content:
+                        raise CorruptRecordError("became shorter while it was copied", path=piece.path)
+                    output.append(content)
+                    position += len(content)
+            output.write_each((begin + at - piece.position, patch) for at, patch in piece.patches)
+        times = [storage.modified_ns(piece.path) for piece in pieces] or [
+            storage.modified_ns(segment.path) for segment in log.segments[-1:]
+        ]
+        if times:
+            # The largest timestamp of a segment whose records have none.
+            output.set_modified(max(times))
+        output.sync()
+
+
+def _write_lost_offsets(one: Salvage, directory: str) -> None:
+    lost = [(found.start_offset, found.end_offset) for found in one.lost if found.end_offset is not None]
+    path = f"{directory}/{lost_offsets.FILE}"
+    known: list[tuple[int, int]] = []
+    if storage.exists(path):
+        with contextlib.suppress(CorruptRecordError):
+            known = lost_offsets.parse(storage.read_all(path))
+    if lost:
+        disk.atomic_write(path, lost_offsets.content([*known, *lost]))

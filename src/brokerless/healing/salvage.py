@@ -1,0 +1,251 @@
+"""What can be kept of a log: its sound batches on both sides of damage, and what other replicas have of the rest.
+
+Nothing is changed here. The findings of a deep check say which bytes of which segment are no sound batches; everything
+else is kept, with its offsets.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from brokerless.checking.logs import LogCheck
+from brokerless.healing.damaged_range import DamagedRange
+from brokerless.healing.epochs import with_epochs
+from brokerless.healing.other_replicas import filled
+from brokerless.healing.pieces import DAMAGE, is_damage, sound_pieces
+from brokerless.healing.suspects import with_suspects
+from brokerless.io import storage
+from brokerless.layout import checkpoints
+from brokerless.log.segment import NO_END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from brokerless.checking.finding import Finding
+    from brokerless.healing.pieces import Piece
+    from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.log import Log
+
+# Records that are not in the directory at all.
+_MISSING = {"segment-missing", "segment-cut", "records-missing", "offset-gap"}
+# Files that are made from the batches.
+_DERIVED = {"offset-index", "offset-index-missing", "time-index", "time-index-missing", "transaction-index"}
+_STATE = {"snapshot-damaged", "snapshot-differs", "epochs-damaged", "epochs-differ"}
+_CURED = (
+    *(*DAMAGE, *_MISSING, *_DERIVED, *_STATE),
+    *("epoch-order", "sequence-gap", "leftover", "topic-id-damaged", "checkpoint-ahead", "log-start-ahead"),
+)
+# Positions in a segment are signed 32-bit numbers.
+_MAX_SEGMENT = (1 << 31) - 1
+_BLOCK = 1 << 20
+
+
+@dataclass
+class Salvage:
+    """What can be kept of a log.
+
+    Attributes:
+        log: the log.
+        findings: what a deep check found.
+        segments: by base offset, the pieces of each segment of the repaired log; at least one segment.
+        ranges: the damaged ranges of offsets, and what became of them.
+        left: the findings that a repair does not cure.
+        epochs: how many batches get another leader epoch.
+        keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it.
+        unusable: why the log can only be copied as it is; "": it can be repaired.
+    """
+
+    log: Log
+    findings: list[Finding] = field(default_factory=list)
+    segments: dict[int, list[Piece]] = field(default_factory=dict)
+    ranges: list[DamagedRange] = field(default_factory=list)
+    left: list[Finding] = field(default_factory=list)
+    epochs: int = 0
+    keeps_epochs_file: bool = False
+    unusable: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the log can be taken as it is."""
+        return all(found.code == "file-unknown" for found in self.findings)
+
+    @property
+    def has_damaged_batches(self) -> bool:
+        """Whether batches are damaged or missing, or have wrong leader epochs."""
+        return any(found.code in _MISSING | {"epoch-order"} or is_damage(found) for found in self.findings)
+
+    @property
+    def lost(self) -> list[DamagedRange]:
+        """The ranges that are lost."""
+        return [one for one in self.ranges if one.state == "lost"]
+
+    @property
+    def first_lost(self) -> int:
+        """The first lost offset; `NO_END` if none is lost. Snapshots of producers above it know of lost batches."""
+        return min((one.start_offset for one in self.lost), default=NO_END)
+
+
+def salvage(
+    log: Log,
+    others: Sequence[Log] = (),
+    *,
+    config: TopicConfig | None = None,
+    keeps_suspect: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Salvage:
+    """Find what can be kept of a log.
+
+    Args:
+        log: the log, freshly listed.
+        others: other replicas, the best first.
+        config: the settings of its topic; None: not known.
+        keeps_suspect: whether to keep batches whose records can be decoded although their checksum is wrong.
+        progress: gets the bytes of each segment that was checked.
+    """
+    check = LogCheck(log, config, "deep", progress)
+    found = Salvage(log, list(check.findings()))
+    found.left = [one for one in found.findings if one.code not in (*_CURED, "file-unknown") and not is_damage(one)]
+    for one in found.findings:
+        if one.code == "batch-unsupported" and not is_damage(one):
+            found.unusable = one.message
+            return found
+    if found.is_sound and log.root.is_clean:
+        return found
+    pieces = sound_pieces(log, found.findings, is_compacted=check.is_compacted)
+    ranges = _ranges(log, pieces, found.findings, is_compacted=check.is_compacted)
+    if keeps_suspect:
+        pieces, ranges = with_suspects(pieces, ranges, found.findings)
+    for other in others:
+        pieces, ranges = filled(pieces, ranges, other)
+    if any(one.code in ("epoch-order", "epochs-differ") for one in found.findings):
+        epochs = with_epochs(log, pieces)
+        pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
+        ranges += [_not_believed(log, piece) for piece in epochs.dropped]
+        ranges.sort(key=lambda one: one.start_offset)
+    # Of a torn tail nothing is lost that a broker would have kept.
+    found.ranges = [one for one in ranges if one.state != "lost" or one.code != "tail-torn"]
+    found.segments = _segments(log, others, pieces)
+    return found
+
+
+def _ranges(
+    log: Log, pieces: Sequence[Piece], findings: Sequence[Finding], *, is_compacted: bool
+) -> list[DamagedRange]:
+    """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it."""
+    bad = [one for one in findings if one.code in _MISSING or is_damage(one)]
+    ranges = [
+        DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
+        for one in bad
+        if one.start_offset is not None
+    ]
+    ends = [_start(log, ranges), *(piece.next_offset for piece in pieces)]
+    starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
+    found = []
+    for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
+        if end is not None and end <= start:
+            continue
+        here = [one for one in ranges if one.meets(start, end)]
+        if here:
+            high = end
+            if end is None:
+                # The files of the log may say where it ended.
+                promised = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
+                is_open = any(one.end_offset is None for one in here)
+                high = None if is_open or not promised else max(promised)
+            found.append(replace(here[0], start_offset=start, end_offset=high))
+        elif end is not None and 0 < place < len(pieces) and not is_compacted and not log.is_file:
+            piece = pieces[place]
+            message = f"no batch between offsets {start} and {end}"
+            found.append(
+                DamagedRange(
+                    topic=log.topic,
+                    partition=log.partition,
+                    state="lost",
+                    start_offset=start,
+                    end_offset=end,
+                    code="offset-gap",
+                    path=piece.path,
+                    position=piece.position,
+                    message=message,
+                )
+            )
+    return found
+
+
+def _start(log: Log, ranges: Iterable[DamagedRange]) -> int:
+    """Return the log start offset, also where the first segment is gone, whose name would say it."""
+    if (log.topic or "", log.partition or 0) in log.root.log_start_offsets:
+        return log.log_start_offset
+    missing = (one.start_offset for one in ranges if one.code == "segment-missing")
+    return min((log.log_start_offset, *missing))
+
+
+def _not_believed(log: Log, piece: Piece) -> DamagedRange:
+    return DamagedRange(
+        topic=log.topic,
+        partition=log.partition,
+        state="lost",
+        start_offset=piece.first_offset,
+        end_offset=piece.next_offset,
+        code="epoch-order",
+        message="batches of an older leader epoch behind damage may be what the disk had there before",
+        path=piece.path,
+        position=piece.position,
+    )
+
+
+def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
+    """Divide the pieces into segments: those of the log, and of other replicas where their batches are taken."""
+    bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
+    own = {segment.path for segment in log.segments}
+    segments: dict[int, list[Piece]] = {}
+    base, size = log.segments[0].base_offset if log.segments else 0, 0
+    for piece in pieces:
+        start, length = bases[piece.path], piece.end_position - piece.position
+        if piece.path not in own and not base < start <= piece.first_offset:
+            # A segment of another replica may begin amid one of this log.
+            start = min(base, piece.first_offset)
+        if start in segments and size + length > _MAX_SEGMENT:
+            start = piece.first_offset
+        size = size + length if start in segments else length
+        segments.setdefault(start, []).append(piece)
+        base = start
+    last = log.segments[-1].base_offset if log.segments else log.log_start_offset
+    if not pieces or (last > base and pieces[-1].path in own):
+        # The end of the log stays where it was, although nothing is left of the last segment.
+        segments.setdefault(last, [])
+    return segments
+
+
+def damaged_bytes(found: Salvage) -> Iterator[tuple[str, int, int]]:
+    """Yield the bytes that are not kept, but for zeros: the file, and where they begin and end."""
+    suspect = {(one.path, one.position) for one in found.ranges if one.state == "suspect"}
+    done: set[tuple[str, int]] = set()
+    for one in found.findings:
+        if is_damage(one) and one.position is not None and (one.path, one.position) not in suspect:
+            size = storage.size(one.path)
+            start, end = one.position, size if one.next_position is None else min(one.next_position, size)
+            # Several findings may begin at one place.
+            if start < end and (one.path, start) not in done and not _is_zero(one.path, start, end):
+                done.add((one.path, start))
+                yield one.path, start, end
+
+
+def dropped_files(found: Salvage) -> list[str]:
+    """Return the files beside the batches that are made again."""
+    kinds = _DERIVED | _STATE | {"topic-id-damaged"}
+    paths = dict.fromkeys(one.path for one in found.findings if one.code in kinds)
+    kept = checkpoints.LEADER_EPOCHS if found.keeps_epochs_file else None
+    return [path for path in paths if storage.exists(path) and os.path.basename(path) != kept]
+
+
+def _is_zero(path: str, start: int, end: int) -> bool:
+    with storage.File(path) as file:
+        while start < end:
+            content = file.read(start, min(_BLOCK, end - start))
+            if content.count(0) < len(content):
+                return False
+            start += len(content) or end
+    return True

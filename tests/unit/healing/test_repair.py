@@ -1,0 +1,318 @@
+"""Repairs keep every sound batch where it was, say exactly what is lost, and leave nothing for a check to find."""
+
+import json
+import shutil
+import struct
+
+import pytest
+
+import brokerless as bl
+import damage
+from brokerless.errors import LogInUseError
+from brokerless.healing import repair as repairing
+from brokerless.layout import lost_offsets
+from building import NOW, batch, write_segment
+
+VALUE = b"v" * 200
+SIZE = len(batch(0, [VALUE]))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A log directory with a topic of two segments of twenty batches each."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", index_interval_bytes=500, retention_ms=-1)
+        log = log_dir.log("t", 0)
+        for at in range(40):
+            if at == 20:
+                log.roll()
+            log.append(batch(0, [VALUE], timestamp=NOW + at))
+    return tmp_path / "data"
+
+
+def first(data, extension="log"):
+    return data / "t-0" / f"00000000000000000000.{extension}"
+
+
+def last(data, extension="log"):
+    return data / "t-0" / f"00000000000000000020.{extension}"
+
+
+def content(root):
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def offsets(data):
+    return [offset for rows in bl.Log(data / "t-0").read() for offset in rows["offset"].to_pylist()]
+
+
+def found(data, **options):
+    return [finding.code for finding in bl.check(data, **options) if finding.severity != "note"]
+
+
+def ranges(repaired):
+    return [(one.state, one.start_offset, one.end_offset) for one in repaired.ranges]
+
+
+def test_batches_on_both_sides_of_damage_stay_and_the_rest_is_said(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    damage.overwrite(first(data), SIZE * 8, bytes(SIZE * 2))
+    before = content(data)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert ranges(repaired) == [("lost", 5, 6), ("lost", 8, 10)]
+    assert offsets(tmp_path / "to") == [at for at in range(40) if at not in (5, 8, 9)]
+    assert found(tmp_path / "to", level="deep") == []
+    assert content(data) == before
+    report = json.loads((tmp_path / "to.lost/report.json").read_text())
+    assert [one["code"] for one in report["ranges"]] == ["batch-crc", "batch-zeros"]
+    assert (tmp_path / f"to.lost/t-0/00000000000000000000.log@{SIZE * 5}").read_bytes() == before[
+        "t-0/00000000000000000000.log"
+    ][SIZE * 5 : SIZE * 6]
+
+
+def test_a_repaired_directory_is_repaired_already(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data, tmp_path / "once")
+    again = bl.repair(tmp_path / "once", tmp_path / "twice")
+    assert content(tmp_path / "once") == content(tmp_path / "twice")
+    assert (again.repaired, again.lost_path, again.ranges) == ({}, None, [])
+
+
+def test_without_its_record_a_gap_is_found(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data, tmp_path / "to")
+    (tmp_path / "to/t-0" / lost_offsets.FILE).unlink()
+    assert found(tmp_path / "to") == ["offset-gap"]
+
+
+def test_another_gap_than_the_recorded_one_is_found(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data, tmp_path / "to")
+    (tmp_path / "to/t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(4, 5)]))
+    assert found(tmp_path / "to") == ["offset-gap"]
+
+
+def test_another_replica_has_what_is_lost(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    damage.cut(last(data), SIZE * 3 + 50)
+    repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert ranges(repaired) == [("recovered", 5, 6), ("recovered", 23, 40)]
+    assert offsets(tmp_path / "to") == list(range(40))
+    for name in ("00000000000000000000.log", "00000000000000000020.log"):
+        assert (tmp_path / "to/t-0" / name).read_bytes() == (tmp_path / "other/t-0" / name).read_bytes()
+
+
+def test_a_damaged_replica_gives_what_it_has(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.overwrite(first(data), SIZE * 5, bytes(SIZE * 4))
+    damage.flip_bit(first(tmp_path / "other"), SIZE * 6 + 100)
+    repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert ranges(repaired) == [("recovered", 5, 6), ("lost", 6, 7), ("recovered", 7, 9)]
+    assert offsets(tmp_path / "to") == [at for at in range(40) if at != 6]
+
+
+@pytest.mark.parametrize("at", [4, 6])
+def test_a_replica_of_another_history_is_not_taken(data, tmp_path, at):
+    shutil.copytree(data, tmp_path / "other")
+    damage.overwrite(first(tmp_path / "other"), SIZE * at, batch(at, [b"w" * 200], timestamp=NOW + at))
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    assert ranges(bl.repair(data, dry_run=True, sources=[tmp_path / "other"])) == [("lost", 5, 6)]
+
+
+def test_a_topic_that_was_created_again_is_not_taken(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    (tmp_path / "other/t-0/partition.metadata").write_text("version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n")
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    assert ranges(bl.repair(data, dry_run=True, sources=[tmp_path / "other"])) == [("lost", 5, 6)]
+
+
+def test_a_segment_that_is_gone_comes_from_another_replica(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    first(data).unlink()
+    repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert ranges(repaired) == [("recovered", 0, 20)]
+    assert sorted(path.name for path in (tmp_path / "to/t-0").glob("*.log")) == [
+        "00000000000000000000.log",
+        "00000000000000000020.log",
+    ]
+    assert offsets(tmp_path / "to") == list(range(40))
+
+
+def test_a_log_of_which_nothing_is_sound_comes_from_another_replica(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.randomize(first(data))
+    damage.randomize(last(data), seed=1)
+    bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert offsets(tmp_path / "to") == list(range(40))
+
+
+def test_the_end_of_a_log_of_which_nothing_is_sound_stays(data, tmp_path):
+    damage.randomize(last(data))
+    bl.repair(data, tmp_path / "to")
+    assert offsets(tmp_path / "to") == list(range(20))
+    assert bl.Log(tmp_path / "to/t-0").log_end_offset == 20
+
+
+def test_a_suspect_batch_is_kept_only_if_it_is_asked_for(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 150)
+    repaired = bl.repair(data, tmp_path / "to", keep_suspect=True)
+    assert ranges(repaired) == [("suspect", 5, 6)]
+    assert offsets(tmp_path / "to") == list(range(40))
+    assert found(tmp_path / "to", level="deep") == []
+
+
+def test_a_batch_whose_records_break_the_format_is_no_suspect(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 61, bit=3)
+    assert ranges(bl.repair(data, dry_run=True, keep_suspect=True)) == [("lost", 5, 6)]
+
+
+def with_epochs(data, epochs, file):
+    shutil.rmtree(data / "t-0")
+    batches = [batch(at, [VALUE], leader_epoch=epoch, timestamp=NOW) for at, epoch in enumerate(epochs)]
+    write_segment(data / "t-0", 0, batches)
+    (data / "t-0/leader-epoch-checkpoint").write_text(file)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (data / name).unlink()
+
+
+def epochs(data):
+    return [epoch for rows in bl.Log(data / "t-0").scan() for epoch in rows["partition_leader_epoch"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("given", "file"),
+    [
+        ([0, 0, 3, 3, 99, 3, 3], "0\n2\n0 0\n3 2\n"),
+        ([0, 0, 3, 3, 1, 3, 3], "0\n2\n0 0\n3 2\n"),
+        ([0, 0, 3, 3, 3, 3, 4], "0\n2\n0 0\n3 2\n"),
+        ([0, 0, 3, 3, 99, 3, 3], "not a file of epochs"),
+    ],
+)
+def test_a_leader_epoch_that_contradicts_all_others_is_corrected(data, tmp_path, given, file):
+    with_epochs(data, given, file)
+    bl.repair(data, tmp_path / "to")
+    assert epochs(tmp_path / "to") == [0, 0, 3, 3, 3, 3, 3]
+    assert found(tmp_path / "to") == []
+
+
+def test_behind_damage_a_batch_of_an_older_epoch_is_not_believed(data, tmp_path):
+    with_epochs(data, [0, 5, 5, 5, 2, 2, 5], "0\n2\n0 0\n5 1\n")
+    damage.flip_bit(first(data), SIZE * 3 + 100)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert offsets(tmp_path / "to") == [0, 1, 2, 6]
+    assert ranges(repaired) == [("lost", 3, 4), ("lost", 4, 6)]
+    assert found(tmp_path / "to") == []
+
+
+def test_files_beside_the_batches_are_made_again(data, tmp_path):
+    damage.overwrite(first(data, "index"), 12, struct.pack(">i", 7777))
+    last(data, "timeindex").unlink()
+    (data / "t-0/leader-epoch-checkpoint").write_text("x")
+    (data / "t-0/partition.metadata").write_text("x")
+    (data / "replication-offset-checkpoint").write_text("x")
+    batches = first(data).read_bytes()
+    bl.repair(data, tmp_path / "to", indexes_only=True)
+    assert found(tmp_path / "to", level="deep") == []
+    assert first(tmp_path / "to").read_bytes() == batches
+
+
+def test_a_log_with_damaged_batches_is_left_where_only_indexes_are_repaired(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    repaired = bl.repair(data, tmp_path / "to", indexes_only=True)
+    assert [one.code for one in repaired.left] == ["batch-crc"]
+    assert content(data / "t-0") == content(tmp_path / "to/t-0")
+
+
+def test_in_place_only_damaged_partitions_are_replaced(data, tmp_path):
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
+        log_dir.create_topic("u")
+        log_dir.log("u", 0).append(batch(0, [VALUE], timestamp=NOW))
+    kept = (data / "u-0").stat().st_ino
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data, in_place=True, lost_path=tmp_path / "lost")
+    assert offsets(data) == [at for at in range(40) if at != 5]
+    assert found(data, level="deep") == []
+    assert (data / "u-0").stat().st_ino == kept
+    assert (tmp_path / "lost/report.json").exists()
+    assert not [path for path in data.iterdir() if path.name.endswith("-delete")]
+
+
+def test_a_directory_that_changes_meanwhile_is_not_replaced(data, monkeypatch):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    planned = repairing._Job.__init__
+
+    def plan(*args, **options):
+        planned(*args, **options)
+        damage.append(last(data), batch(40, [VALUE], timestamp=NOW + 40))
+
+    monkeypatch.setattr(repairing._Job, "__init__", plan)
+    before = content(data)
+    with pytest.raises(LogInUseError, match="changed while it was checked"):
+        bl.repair(data, in_place=True)
+    assert {**content(data), "t-0/00000000000000000020.log": b""} == {**before, "t-0/00000000000000000020.log": b""}
+
+
+def test_a_metadata_log_that_lacks_records_is_left(data, tmp_path):
+    write_segment(data / "__cluster_metadata-0", 0, [batch(0, [VALUE]), batch(1, [VALUE]), batch(2, [VALUE])])
+    damage.flip_bit(data / "__cluster_metadata-0/00000000000000000000.log", SIZE + 100)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert "batch-crc" in {one.code for one in repaired.left}
+    assert content(data / "__cluster_metadata-0") == content(tmp_path / "to/__cluster_metadata-0")
+
+
+def test_one_partition_alone(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data / "t-0", tmp_path / "t-0")
+    assert offsets(tmp_path) == [at for at in range(40) if at != 5]
+
+
+def test_only_the_topics_named(data, tmp_path):
+    with bl.open_log_dir(data, sole_replica=True) as log_dir:
+        log_dir.create_topic("u")
+    bl.repair(data, tmp_path / "to", topics=["t"])
+    assert sorted(path.name for path in (tmp_path / "to").iterdir() if path.is_dir()) == ["t-0"]
+    assert b" 1\n" not in (tmp_path / "to/recovery-point-offset-checkpoint").read_bytes()[:2]
+    assert b"u 0" not in (tmp_path / "to/recovery-point-offset-checkpoint").read_bytes()
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    before = content(tmp_path)
+    would = bl.repair(data, dry_run=True)
+    assert content(tmp_path) == before
+    assert would.ranges == bl.repair(data, tmp_path / "to").ranges
+
+
+def test_a_directory_in_use_is_refused(data, tmp_path):
+    with bl.open_log_dir(data, sole_replica=True), pytest.raises(LogInUseError):
+        bl.repair(data, tmp_path / "to")
+
+
+def test_what_is_there_is_not_written_over(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(FileExistsError):
+        bl.repair(data, tmp_path / "there")
+    with pytest.raises(FileExistsError, match="--lost"):
+        bl.repair(data, tmp_path / "to", lost_path=tmp_path / "there")
+    assert not (tmp_path / "to").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "there"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give either a directory"),
+        ({"to": "to", "in_place": True}, "give either a directory"),
+        ({"dry_run": True, "topics": ["nothing"]}, "nothing"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_refused(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        bl.repair(data, **options)
+
+
+def test_a_partition_is_not_replaced_alone(data):
+    with pytest.raises(ValueError, match="log directory around it"):
+        bl.repair(data / "t-0", in_place=True)
