@@ -413,7 +413,7 @@ class Hunt:
             self._fail(f"rows changed, and check found nothing: {len(rows)} rows")
 
     def _repairing(self):
-        """Repair a copy: the rows of a read that skips damage are there, a check finds nothing, and again is the same."""
+        """Repair: the rows of a read that skips damage are there, a check finds nothing, and again is the same."""
         rows = self._skipped()
         before = _content(self.root)
         try:

@@ -64,6 +64,7 @@ __all__ = [
     "TimeIndex",
     "TransactionIndex",
     "batch_schema",
+    "crc32c",
     "cut_short_in_words",
     "embedded_json",
     "empty_batch",

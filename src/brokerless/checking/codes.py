@@ -267,7 +267,15 @@ CODES: dict[str, Code] = {
         "a partition.metadata cannot be read",
         "It does not start.",
         "None.",
-        "put back the file of another replica, or of another partition of the topic",
+        "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
+    ),
+    "topic-id-missing": Code(
+        "error",
+        "a partition has no partition.metadata, in a cluster without ZooKeeper",
+        "It takes the partition for one that was never written to: it renames the directory `-stray`, and deletes it "
+        "later.",
+        "None.",
+        "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
     ),
     "topic-id-differs": Code(
         "error",

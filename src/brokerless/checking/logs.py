@@ -106,6 +106,8 @@ class LogCheck:
                 checkpoints.parse_partition_metadata(storage.read_all(path))
             except CorruptRecordError as error:
                 yield self._finding("topic-id-damaged", path, str(error.args[0]))
+        elif not self._log.is_file and self._log.root.is_kraft and self._log.topic not in (None, METADATA_TOPIC):
+            yield self._finding("topic-id-missing", path, "the file is missing")
 
     def _offsets(self) -> Iterator[Finding]:
         """Yield checkpoints beyond the end of the log."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
 from brokerless.checking.check import check, topic_configs
-from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
 from brokerless.healing.salvage import damaged_bytes, dropped_files, salvage
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
@@ -37,6 +37,7 @@ from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.recovery.loader import load
+from brokerless.state.cluster import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -172,8 +173,9 @@ def repair(
     if dry_run:
         return job.result
     if not in_place:
-        return job.copy(target, lost_to, is_partition=is_partition)
-    with _locked(given):
+        with _quiet():
+            return job.copy(target, lost_to, is_partition=is_partition)
+    with _quiet(), _locked(given):
         # What was planned without the lock holds only for these files.
         if _sizes(given) != before:
             raise LogInUseError(f"changed while it was checked: {given}; stop what writes there, and repair it again")
@@ -233,20 +235,20 @@ class _Job:
             self._root_path = os.path.abspath(self._root.path)
             self._configs = topic_configs([path]) if self._root.is_there else {}
             others = _others(sources)
-        self._ids = _topic_ids(found.logs(all_replicas=True))
+            self._ids = _topic_ids(self._root, found.logs(all_replicas=True))
         result = self.result = Repair(path, path, partitions=len(logs))
 
         def examine(log: Log) -> Salvage:
-            with _quiet():
-                return salvage(
-                    log,
-                    [other for other in others.get((log.topic, log.partition), ()) if _is_same_topic(log, other)],
-                    config=self._configs.get(str(log.topic)),
-                    keeps_suspect=keep_suspect,
-                    progress=progress,
-                )
+            return salvage(
+                log,
+                [other for other in others.get((log.topic, log.partition), ()) if _is_same_topic(log, other)],
+                config=self._configs.get(str(log.topic)),
+                keeps_suspect=keep_suspect,
+                progress=progress,
+            )
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        # Filters of warnings are those of all threads.
+        with _quiet(), ThreadPoolExecutor(os.cpu_count()) as threads:
             self._salvages = list(threads.map(examine, logs))
         for one in self._salvages:
             if one.log.topic == file_names.METADATA_TOPIC and one.lost:
@@ -526,8 +528,11 @@ def _is_same_topic(log: Log, other: Log) -> bool:
         return True
 
 
-def _topic_ids(logs: Iterable[Log]) -> dict[str, str]:
+def _topic_ids(root: LogDirFiles, logs: Iterable[Log]) -> dict[str, str]:
+    """Return the topic ids: by the cluster's metadata, or by the partitions that have one."""
     ids: dict[str, str] = {}
+    with contextlib.suppress(ValueError, CorruptRecordError, UnsupportedFormatError):
+        ids = {row["topic"]: row["topic_id"] for row in cluster(root.path).topics.to_pylist()} if root.is_there else {}
     for log in logs:
         with contextlib.suppress(CorruptRecordError):
             if log.topic is not None and log.topic_id is not None:

@@ -35,7 +35,15 @@ _DERIVED = {"offset-index", "offset-index-missing", "time-index", "time-index-mi
 _STATE = {"snapshot-damaged", "snapshot-differs", "epochs-damaged", "epochs-differ"}
 _CURED = (
     *(*DAMAGE, *_MISSING, *_DERIVED, *_STATE),
-    *("epoch-order", "sequence-gap", "leftover", "topic-id-damaged", "checkpoint-ahead", "log-start-ahead"),
+    *(
+        "epoch-order",
+        "sequence-gap",
+        "leftover",
+        "topic-id-damaged",
+        "topic-id-missing",
+        "checkpoint-ahead",
+        "log-start-ahead",
+    ),
 )
 # Positions in a segment are signed 32-bit numbers.
 _MAX_SEGMENT = (1 << 31) - 1

@@ -54,8 +54,10 @@ def with_header(content, at, form, value):
 
 def replaced(data, batches, epochs="0 0"):
     """Put another log in the place of the topic's."""
+    metadata = (data / "t-0/partition.metadata").read_bytes()
     shutil.rmtree(data / "t-0")
     write_segment(data / "t-0", 0, batches)
+    (data / "t-0/partition.metadata").write_bytes(metadata)
     lines = epochs.split(", ")
     (data / "t-0/leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
     without_ends(data)
@@ -121,7 +123,12 @@ def transactional(data, *, entries):
 def hanging(data):
     replaced(data, [batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True)])
     (data / "bootstrap.checkpoint").unlink()
-    write_segment(data / "__transaction_state-0", 0, [])
+    stray(data, "__transaction_state-0")
+
+
+def stray(data, name="other-0"):
+    write_segment(data / name, 0, [])
+    (data / name / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
 
 
 def snapshot(data):
@@ -184,7 +191,8 @@ BROKEN = {
     "log-start-ahead": lambda data: checkpoint(data, "log-start-offset-checkpoint", 50),
     "topic-id-damaged": lambda data: (data / "t-0/partition.metadata").write_text("version: 0\n"),
     "topic-id-differs": other_id,
-    "partition-stray": lambda data: write_segment(data / "other-0", 0, []),
+    "topic-id-missing": lambda data: (data / "t-0/partition.metadata").unlink(),
+    "partition-stray": stray,
     "leftover": lambda data: (data / f"t-1.{'0' * 32}-delete").mkdir(),
     "name-unknown": lambda data: (data / "lost+found").mkdir(),
     "file-unknown": lambda data: (data / "t-0/notes.txt").write_text("x"),

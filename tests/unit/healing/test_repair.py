@@ -217,6 +217,17 @@ def test_files_beside_the_batches_are_made_again(data, tmp_path):
     assert first(tmp_path / "to").read_bytes() == batches
 
 
+@pytest.mark.parametrize("has_other", [True, False])
+def test_the_topics_id_comes_from_another_partition_or_the_metadata(data, tmp_path, has_other):
+    topic_id = (data / "t-0/partition.metadata").read_bytes()
+    if has_other:
+        shutil.copytree(data / "t-0", data / "t-1")
+        (data / "bootstrap.checkpoint").unlink()
+    (data / "t-0/partition.metadata").unlink()
+    bl.repair(data, tmp_path / "to")
+    assert (tmp_path / "to/t-0/partition.metadata").read_bytes() == topic_id
+
+
 def test_a_log_with_damaged_batches_is_left_where_only_indexes_are_repaired(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     repaired = bl.repair(data, tmp_path / "to", indexes_only=True)

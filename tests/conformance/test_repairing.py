@@ -1,0 +1,92 @@
+"""A broker takes a repaired directory as it is, without a recovery, and serves every record that was kept."""
+
+import shutil
+
+import pytest
+from kafka import AFTER_A_KILL, RELEASES, Broker, complaints
+
+import brokerless as bl
+import damage
+from brokerless.layout import checkpoints
+
+SMALL = {"internal_segment_bytes": 10_000}
+_KILLED = "killed"
+
+
+@pytest.fixture(scope="module", params=[*RELEASES, _KILLED])
+def left(client, tmp_path_factory, request):
+    """A directory with plain records and transactions, whose broker was stopped, or killed; and what it had served."""
+    release = RELEASES[0] if request.param == _KILLED else request.param
+    data = tmp_path_factory.mktemp("left") / "data"
+    broker = Broker(data, log=data.with_name("before.log"), version=release)
+    try:
+        client.create(broker, "plain", **SMALL)
+        client.create(broker, "txn", internal_segment_bytes=2_500)
+        for at in range(12):
+            client.produce(broker, "plain", 0, 40)
+            client.produce(broker, "txn", 0, 20, mode="abort" if at % 3 == 1 else "commit")
+        consumed = {
+            (topic, level): client.consume(broker, topic, level)
+            for topic in ("plain", "txn")
+            for level in ("read_uncommitted", "read_committed")
+        }
+    except BaseException:
+        broker.kill()
+        raise
+    broker.kill() if request.param == _KILLED else broker.stop()
+    return data, release, consumed
+
+
+def batches(directory, number):
+    found = bl.Log(directory).segments[number]
+    return found.path, [row for part in found.scan() for row in part.to_pylist() if not row["is_control"]]
+
+
+def harm(data):
+    """Damage batches on both sides of sound ones, and files of each kind; return the lost batches by topic."""
+    path, of_first = batches(data / "plain-0", 0)
+    damage.flip_bit(path, of_first[3]["position"] + 70)
+    path, of_second = batches(data / "plain-0", 1)
+    damage.overwrite(path, of_second[2]["position"], bytes(of_second[2]["size"]))
+    path, of_txn = batches(data / "txn-0", 1)
+    damage.flip_bit(path, of_txn[1]["position"] + of_txn[1]["size"] - 3)
+    for extension in ("index", "timeindex"):
+        for index in (data / "plain-0").glob(f"*.{extension}"):
+            damage.randomize(index)
+    next((data / "txn-0").glob("*.txnindex")).unlink()
+    for name in (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA):
+        (data / "txn-0" / name).write_text("x")
+    (data / checkpoints.RECOVERY_POINTS).write_text("x")
+    return {"plain": [of_first[3], of_second[2]], "txn": [of_txn[1]]}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_broker_serves_what_was_kept(client, left, tmp_path, in_place):
+    source, release, consumed = left
+    data = shutil.copytree(source, tmp_path / "data")
+    lost = harm(data)
+    to = data if in_place else tmp_path / "repaired"
+    repaired = bl.repair(data, None if in_place else to, in_place=in_place)
+    assert sorted((one.topic, one.start_offset) for one in repaired.lost) == sorted(
+        (topic, batch["base_offset"]) for topic, of_topic in lost.items() for batch in of_topic
+    )
+    assert [one for one in bl.check(to, level="deep") if one.severity != "note"] == []
+    with Broker(to, log=tmp_path / "after.log", version=release, **AFTER_A_KILL) as broker:
+        for (topic, level), rows in consumed.items():
+            gone = {at for one in lost[topic] for at in range(one["base_offset"], one["last_offset"] + 1)}
+            assert client.consume(broker, topic, level) == [row for row in rows if row["offset"] not in gone]
+        assert [line for line in complaints(broker.log) if "-0" in line] == []
+        end = client.offset(broker, "plain", 0, -1)
+        assert client.produce(broker, "plain", 0, 1)[0]["offset"] == end
+
+
+def test_a_broker_serves_all_with_what_another_replica_has(client, left, tmp_path):
+    source, release, consumed = left
+    data = shutil.copytree(source, tmp_path / "data")
+    harm(data)
+    repaired = bl.repair(data, tmp_path / "repaired", sources=[source])
+    assert {one.state for one in repaired.ranges} == {"recovered"}
+    with Broker(tmp_path / "repaired", log=tmp_path / "after.log", version=release, **AFTER_A_KILL) as broker:
+        for (topic, level), rows in consumed.items():
+            assert client.consume(broker, topic, level) == rows
+        assert [line for line in complaints(broker.log) if "-0" in line] == []
