@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from brokerless.layout.checkpoints import random_id
@@ -118,6 +119,7 @@ class Broker:
         joins: the broker whose cluster it joins; None: its own.
         standalone: format as `StorageTool format --standalone` does: the voters stand in the metadata log (KIP-853).
         formatted: called when the directories are formatted, and the broker is not started yet.
+        controllers: the port of each node of a quorum that this one is of, by node id.
         properties: further ones, `.` written `_`.
 
     Attributes:
@@ -135,12 +137,16 @@ class Broker:
         joins=None,
         standalone=False,
         formatted=lambda: None,
+        controllers=None,
         **properties,
     ):
         listener, controller = free_ports(2)
         self.at = f"127.0.0.1:{listener}"
         self.node_id = node_id
         self.controller = joins.controller if joins else f"{node_id}@127.0.0.1:{controller}"
+        if controllers:
+            controller = controllers[node_id]
+            self.controller = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
         listeners = f"PLAINTEXT://{self.at}"
         settings = {
             "process.roles": "broker" if joins else "broker,controller",
@@ -195,6 +201,32 @@ class Broker:
     def kill(self):
         """As a power failure would, but for the disk's cache."""
         self._process.kill()
+
+
+def start_nodes(directories, *, log, **options):
+    """Start the nodes of a cluster, each a broker and a controller, and return them once all of them serve.
+
+    Args:
+        directories: the log directories of each node, by its id.
+        log: the directory for what they say.
+        options: see `Broker`.
+    """
+    controllers = dict(zip(directories, free_ports(len(directories)), strict=True))
+
+    def start(node):
+        return Broker(
+            *directories[node], log=Path(log) / f"node-{node}.log", node_id=node, controllers=controllers, **options
+        )
+
+    with ThreadPoolExecutor() as threads:
+        starts = [threads.submit(start, node) for node in directories]
+    brokers = [one.result() for one in starts if one.exception() is None]
+    for one in starts:
+        if one.exception() is not None:
+            for broker in brokers:
+                broker.kill()
+            raise one.exception()
+    return brokers
 
 
 def format_directories(version, properties, *options):

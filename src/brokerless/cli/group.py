@@ -33,6 +33,7 @@ from brokerless.cli.read import read
 from brokerless.cli.recover import recover
 from brokerless.cli.repair import repair
 from brokerless.cli.report import report
+from brokerless.cli.rescue import rescue
 from brokerless.cli.retain import retain
 from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
@@ -69,6 +70,7 @@ def cli() -> None:
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
     brokerless repair data --to DIR                      keep every sound batch around damage
+    brokerless rescue DISK... --to DIR                   a cluster that starts, from any disks left
     brokerless retain data --topic T --retention-ms N    delete old segments
     brokerless truncate data --topic T --timestamp TIME  copy logs as they were then
     brokerless compact data --topic T                    the last record of each key stays
@@ -83,7 +85,7 @@ def cli() -> None:
 
 for command in (
     *(ls, read, offsets, dump, check, finding, groups, transactions, producers, cluster, report),
-    *(produce, recover, repair, retain, truncate, compact, explain, convert, erase, spark),
+    *(produce, recover, repair, rescue, retain, truncate, compact, explain, convert, erase, spark),
 ):
     cli.add_command(command)
 

@@ -25,26 +25,24 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import check_several
 from brokerless.checking.check import check, topic_configs
 from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
+from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, salvage
 from brokerless.io import disk, storage
-from brokerless.io.clock import now_ms
 from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, commit_journal, file_names, lost_offsets, restored_topics, streaming_epochs
+from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.recovery.loader import load
 from brokerless.state.cluster import cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from brokerless.checking.finding import Finding
     from brokerless.healing.damaged_range import DamagedRange
-    from brokerless.healing.pieces import Piece
     from brokerless.healing.salvage import Salvage
     from brokerless.log.log import Log
     from brokerless.recovery.load_result import Loaded
@@ -322,56 +320,17 @@ class _Job:
         return self.result
 
     def _write(self, one: Salvage, directory: str, *, links: bool) -> Loaded:
-        """Write a partition's directory, as a recovery of the kept batches leaves it."""
-        log = one.log
-        if not storage.exists(directory):
-            disk.make_directory(directory)
-        for number, (base_offset, pieces) in enumerate(one.segments.items()):
-            path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
-            is_last = number == len(one.segments) - 1
-            is_whole = len(pieces) == 1 and not pieces[0].patches and pieces[0].position == 0
-            if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
-                # A recovery may cut the last segment, and then both names of a link.
-                _take(pieces[0].path, path, links=links and not is_last)
-            else:
-                _write_pieces(pieces, path, log)
-        dropped = set(dropped_files(one))
-        for name in sorted(storage.list_directory(log.path)):
-            path = f"{log.path}/{name}"
-            if path in dropped or not storage.is_file(path) or not _is_kept(name, one.first_lost):
-                continue
-            copy_file(path, f"{directory}/{name}")
-        self._write_topic_id(one, directory)
-        _write_lost_offsets(one, directory)
-        key = log.topic or "", log.partition or 0
-        start = self._root.log_start_offsets.get(key)
-        if any(found.code == "log-start-ahead" for found in one.findings):
-            start = None
-        config = self._configs.get(str(log.topic)) or TopicConfig()
-        loaded = load(
+        key = one.log.topic or "", one.log.partition or 0
+        return write_partition(
+            one,
             directory,
-            config,
-            is_clean=False,
-            recovery_point=0,
-            log_start_offset=start,
-            now=now_ms(),
+            config=self._configs.get(key[0]) or TopicConfig(),
+            topic_id=self._ids.get(key[0]),
+            log_start_offset=self._root.log_start_offsets.get(key),
             high_watermark=self._root.high_watermarks.get(key),
             first_dirty_offset=self._root.first_dirty_offsets.get(key),
+            links=links,
         )
-        for cut in loaded.cuts:
-            if cut.batches:
-                raise CorruptRecordError(
-                    f"a broker would cut off sound batches: {cut}; nothing was changed", path=log.path
-                )
-        loaded.changes.apply()
-        disk.sync_directory(directory)
-        return loaded
-
-    def _write_topic_id(self, one: Salvage, directory: str) -> None:
-        path = f"{directory}/{checkpoints.PARTITION_METADATA}"
-        topic_id = self._ids.get(one.log.topic or "")
-        if topic_id is not None and not storage.exists(path):
-            disk.atomic_write(path, checkpoints.format_partition_metadata(topic_id))
 
     def _copy_root(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Copy the log directory's own files, and partitions that are being moved or have no topic."""
@@ -547,56 +506,3 @@ def _done(one: Salvage) -> list[str]:
         done.append(f"{one.epochs} batches get another leader epoch")
     done += [f"made again: {os.path.basename(path)}" for path in dropped_files(one)]
     return done or ["recovered as by a broker that starts"]
-
-
-def _is_kept(name: str, first_lost: int) -> bool:
-    """Return whether a file beside the batches is copied. What is not copied is made again."""
-    if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
-        return False
-    offset = file_names.live_base_offset(name)
-    if offset is None:
-        return True
-    # A snapshot of producers behind lost batches knows of them.
-    return name.endswith(".snapshot") and offset <= first_lost
-
-
-def _take(path: str, to: str, *, links: bool) -> None:
-    if links:
-        # Not every file system has links.
-        with contextlib.suppress(OSError):
-            disk.link(path, to)
-            return
-    copy_file(path, to)
-
-
-def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
-    with disk.create(path) as output:
-        for piece in pieces:
-            begin = output.size()
-            with storage.File(piece.path) as source:
-                position = piece.position
-                while position < piece.end_position:
-                    content = source.read(position, min(_BLOCK, piece.end_position - position))
-                    if not content:
-                        raise CorruptRecordError("became shorter while it was copied", path=piece.path)
-                    output.append(content)
-                    position += len(content)
-            output.write_each((begin + at - piece.position, patch) for at, patch in piece.patches)
-        times = [storage.modified_ns(piece.path) for piece in pieces] or [
-            storage.modified_ns(segment.path) for segment in log.segments[-1:]
-        ]
-        if times:
-            # The largest timestamp of a segment whose records have none.
-            output.set_modified(max(times))
-        output.sync()
-
-
-def _write_lost_offsets(one: Salvage, directory: str) -> None:
-    lost = [(found.start_offset, found.end_offset) for found in one.lost if found.end_offset is not None]
-    path = f"{directory}/{lost_offsets.FILE}"
-    known: list[tuple[int, int]] = []
-    if storage.exists(path):
-        with contextlib.suppress(CorruptRecordError):
-            known = lost_offsets.parse(storage.read_all(path))
-    if lost:
-        disk.atomic_write(path, lost_offsets.content([*known, *lost]))

@@ -90,6 +90,12 @@ class Salvage:
         return [one for one in self.ranges if one.state == "lost"]
 
     @property
+    def end_offset(self) -> int:
+        """The offset after the last batch that is kept."""
+        pieces = [piece for of_segment in self.segments.values() for piece in of_segment]
+        return pieces[-1].next_offset if pieces else self.log.log_end_offset
+
+    @property
     def first_lost(self) -> int:
         """The first lost offset; `NO_END` if none is lost. Snapshots of producers above it know of lost batches."""
         return min((one.start_offset for one in self.lost), default=NO_END)

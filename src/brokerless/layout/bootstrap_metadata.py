@@ -23,7 +23,7 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.layout.release import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 _FRAME = 1
 _TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = (2, 0), (3, 1), (4, 0), (12, 0), (15, 0)
@@ -47,15 +47,15 @@ _FEATURE_LEVELS: dict[Release, tuple[int | None, ...]] = {
     Release(4, 3): (30, 1, 1, 1, 1, 2),
     Release(4, 4): (33, 1, 1, 2, 1, 2),
 }
-# 3.7-IV2: the first version in which a PartitionRecord has directories.
-_LEAST_METADATA_VERSION = 17
+LEAST_METADATA_VERSION = 17
+"""3.7-IV2: the first version in which a PartitionRecord has directories."""
 OLDEST_RELEASE = Release(4, 0)
 """The default release of a new cluster. Brokers of this release and all newer ones start on it."""
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 # The number of producer ids that a broker requests at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE).
 _PRODUCER_ID_BLOCK = 1000
 # DirectoryId.UNASSIGNED: the broker reports later which of its directories holds the partition.
-_UNASSIGNED = bytes(15) + b"\1"
+_UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class ConfigEntry(NamedTuple):
@@ -74,11 +74,15 @@ class ConfigEntry(NamedTuple):
 
 @dataclass
 class Topic:
-    """A topic: its id (22 characters of URL-safe base64), its own settings, and the leader epoch of each partition."""
+    """A topic: its id (22 characters of URL-safe base64), its own settings, and the leader epoch of each partition.
+
+    `directories` has the id of the log directory of partitions whose place is known.
+    """
 
     topic_id: str
     configs: dict[str, str] = field(default_factory=dict)
     leader_epochs: dict[int, int] = field(default_factory=dict)
+    directories: dict[int, str] = field(default_factory=dict)
 
 
 class Bootstrap:
@@ -103,8 +107,7 @@ class Bootstrap:
         self.node_id = node_id
         self.topics: dict[str, Topic] = {}
         self.next_producer_id = 0
-        levels = zip(_FEATURE_NAMES, _feature_levels(release), strict=True)
-        self._others = [_feature(name, level) for name, level in levels if level is not None]
+        self._others = feature_records(release)
 
     @classmethod
     def parse(cls, content: bytes, node_id: int) -> Bootstrap:
@@ -125,12 +128,16 @@ class Bootstrap:
                 bootstrap.topics[name] = Topic(topic_id)
                 names[topic_id] = name
             elif kind == _PARTITION:
-                partition, topic_id, leader_epoch = reader.partition()
-                if topic_id not in names or record != bootstrap._partition(partition, topic_id, leader_epoch):
+                partition, topic_id, leader_epoch, directory = reader.partition()
+                known = partition_record(partition, topic_id, [node_id], leader_epoch, [directory])
+                if topic_id not in names or record != known:
                     raise UnsupportedFormatError(
                         f"partition {partition} of topic id {topic_id} has other replicas than node {node_id}"
                     )
-                bootstrap.topics[names[topic_id]].leader_epochs[partition] = leader_epoch
+                topic = bootstrap.topics[names[topic_id]]
+                topic.leader_epochs[partition] = leader_epoch
+                if directory != _UNASSIGNED:
+                    topic.directories[partition] = directory
             elif kind == _CONFIG and (config := reader.config()).is_of_topic and config.of in bootstrap.topics:
                 if config.value is not None:
                     bootstrap.topics[config.of].configs[config.name] = config.value
@@ -147,10 +154,10 @@ class Bootstrap:
             UnsupportedFormatError: there are topics, but the cluster was formatted for a release before 3.7, which
                 loads no partitions from this file.
         """
-        if self.topics and self._metadata_version < _LEAST_METADATA_VERSION:
+        if self.topics and self._metadata_version < LEAST_METADATA_VERSION:
             raise UnsupportedFormatError(
                 f"the directory was formatted with metadata.version {self._metadata_version}; to make topics in it, at "
-                f"least {_LEAST_METADATA_VERSION} (Kafka 3.7) is needed"
+                f"least {LEAST_METADATA_VERSION} (Kafka 3.7) is needed"
             )
         return _native.kraft_snapshot(list(self._records()), timestamp)
 
@@ -162,7 +169,7 @@ class Bootstrap:
         """
         if producer_id < self.next_producer_id:
             return False
-        self.next_producer_id = (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
+        self.next_producer_id = next_block(producer_id)
         return True
 
     @property
@@ -181,28 +188,14 @@ class Bootstrap:
     def _records(self) -> Iterable[bytes]:
         yield from self._others
         if self.next_producer_id:
-            yield _record(_PRODUCER_IDS, struct.pack(">iqq", self.node_id, -1, self.next_producer_id))
+            yield producer_ids_record(self.node_id, self.next_producer_id)
         for name, topic in self.topics.items():
-            yield _record(_TOPIC, _string(name) + _uuid(topic.topic_id))
+            yield topic_record(name, topic.topic_id)
             for config, value in topic.configs.items():
-                yield _record(_CONFIG, bytes([_TOPIC_RESOURCE]) + _string(name) + _string(config) + _string(value))
+                yield topic_config_record(name, config, value)
             for partition, leader_epoch in topic.leader_epochs.items():
-                yield self._partition(partition, topic.topic_id, leader_epoch)
-
-    def _partition(self, partition: int, topic_id: str, leader_epoch: int) -> bytes:
-        replicas = _array([struct.pack(">i", self.node_id)])
-        none = _array([])
-        return _record(
-            _PARTITION,
-            struct.pack(">i", partition)
-            + _uuid(topic_id)
-            + replicas  # replicas
-            + replicas  # in sync
-            + none  # being removed
-            + none  # being added
-            + struct.pack(">iii", self.node_id, leader_epoch, 0)  # leader, its epoch, the partition's epoch
-            + _array([_UNASSIGNED]),
-        )
+                place = topic.directories.get(partition, _UNASSIGNED)
+                yield partition_record(partition, topic.topic_id, [self.node_id], leader_epoch, [place])
 
 
 @dataclass
@@ -363,13 +356,14 @@ class _Reader:
             raise UnsupportedFormatError(f"metadata record of frame version {frame}, known {_FRAME}")
         return message, version
 
-    def partition(self) -> tuple[int, str, int]:
-        """Read a PartitionRecord up to its leader epoch; return partition, topic id and leader epoch."""
+    def partition(self) -> tuple[int, str, int, str]:
+        """Read a PartitionRecord up to its directories; return partition, topic id, leader epoch, first directory."""
         partition, topic_id = self.integer(), self.uuid()
         for _ in range(4):
             self.integers()
         self.integer()
-        return partition, topic_id, self.integer()
+        leader_epoch, _ = self.integer(), self.integer()
+        return partition, topic_id, leader_epoch, self.uuid() if self.varint() > 1 else _UNASSIGNED
 
     def config(self) -> ConfigEntry:
         return ConfigEntry(self.take(1)[0], self.string(), self.string(), self.nullable_string())
@@ -415,6 +409,59 @@ class _Reader:
             raise CorruptRecordError(f"metadata record is cut: {length} bytes wanted, {len(self._left)} left")
         taken, self._left = self._left[:length], self._left[length:]
         return taken
+
+
+def partition_record(
+    partition: int, topic_id: str, replicas: Sequence[int], leader_epoch: int, directories: Sequence[str]
+) -> bytes:
+    """Return the record of a partition whose replicas are all in sync; the first one leads.
+
+    Args:
+        partition: the partition's number.
+        topic_id: the topic's id.
+        replicas: the nodes.
+        leader_epoch: the leader's epoch.
+        directories: the id of the log directory on each node.
+    """
+    nodes = _array([struct.pack(">i", node) for node in replicas])
+    none = _array([])
+    return _record(
+        _PARTITION,
+        struct.pack(">i", partition)
+        + _uuid(topic_id)
+        + nodes  # replicas
+        + nodes  # in sync
+        + none  # being removed
+        + none  # being added
+        + struct.pack(">iii", replicas[0], leader_epoch, 0)  # leader, its epoch, the partition's epoch
+        + _array([_uuid(one) for one in directories]),
+    )
+
+
+def topic_record(name: str, topic_id: str) -> bytes:
+    """Return the record of a topic."""
+    return _record(_TOPIC, _string(name) + _uuid(topic_id))
+
+
+def topic_config_record(topic: str, name: str, value: str) -> bytes:
+    """Return the record of a topic's setting."""
+    return _record(_CONFIG, bytes([_TOPIC_RESOURCE]) + _string(topic) + _string(name) + _string(value))
+
+
+def producer_ids_record(node_id: int, next_producer_id: int) -> bytes:
+    """Return the record that all producer ids below one have been handed to brokers."""
+    return _record(_PRODUCER_IDS, struct.pack(">iqq", node_id, -1, next_producer_id))
+
+
+def feature_records(release: Release) -> list[bytes]:
+    """Return the records of the features of a release, at their newest stable levels."""
+    levels = zip(_FEATURE_NAMES, _feature_levels(release), strict=True)
+    return [_feature(name, level) for name, level in levels if level is not None]
+
+
+def next_block(producer_id: int) -> int:
+    """Return the first producer id behind the block that a producer id is in."""
+    return (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
 
 
 def _record(kind: tuple[int, int], message: bytes) -> bytes:

@@ -26,6 +26,13 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 # The marker's name while a writer has the directory open. Brokers load only directories, and ignore this file.
 CLEAN_SHUTDOWN_ASIDE = f"{CLEAN_SHUTDOWN}.aside"
+NO_BROKER_EPOCH = -2
+"""The broker epoch for the marker of a broker that its controller does not know yet.
+
+A controller with eligible leader replicas (KIP-966) compares the epoch with the one that it has of the broker. Another
+one is that of an unclean shutdown: the controller takes the broker out of all in-sync replicas, even the only one. Of a
+broker that it does not know it has -2 (`ClusterControlManager.registerBroker`).
+"""
 BOOTSTRAP = "bootstrap.checkpoint"
 QUORUM_STATE = "quorum-state"
 LOCK = ".lock"

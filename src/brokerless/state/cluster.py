@@ -23,7 +23,7 @@ from brokerless.state.schema import finite
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
@@ -185,12 +185,34 @@ def cluster(
         raise ValueError("at and at_offset are two points: give one")
     until = None if at is None else to_ms("at", at)
     image = MetadataImage(secrets=secrets)
-    directories = LogDirs(*paths)
+    return ClusterState(_replay_directories(LogDirs(*paths), image, until, at_offset, paths), image)
+
+
+def replay_metadata(path: str | os.PathLike[str], image: MetadataImage) -> str:
+    """Replay the newest metadata of one log directory into an image.
+
+    Returns:
+        The directory of the metadata log, or the file that a new cluster starts with.
+
+    Raises:
+        ValueError: the directory has no metadata of a cluster.
+        CorruptRecordError: the snapshot that is needed is damaged.
+    """
+    return _replay_directories(LogDirs(path), image, None, None, [path])
+
+
+def _replay_directories(
+    directories: LogDirs,
+    image: MetadataImage,
+    until: int | None,
+    at_offset: int | None,
+    paths: Iterable[str | os.PathLike[str]],
+) -> str:
     log = next((log for log in logs_of(directories, METADATA_TOPIC) if has_metadata_log(log.root.path)), None)
     if log is not None:
         _replay(log, image, until, at_offset)
         _tell_left_out(log.path, image)
-        return ClusterState(log.path, image)
+        return log.path
     for root in directories.roots:
         file = bootstrap_file(root.path, None)
         if storage.exists(file):
@@ -198,7 +220,7 @@ def cluster(
                 _replay_snapshot(storage.read_all(file), image)
             image.offset = None
             _tell_left_out(file, image)
-            return ClusterState(file, image)
+            return file
     raise ValueError(
         f"no {METADATA_TOPIC}-0 in {', '.join(map(str, paths))}: the directory that metadata.log.dir of a broker or a "
         "controller names, or else the first of its log.dirs, has it. A cluster with ZooKeeper has none"
@@ -322,13 +344,14 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 
 
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, where: str) -> None:
-    for _, decoded in decoded_records(METADATA_TOPIC, rows):
+    for part, decoded in decoded_records(METADATA_TOPIC, rows):
         columns = (decoded[name].to_pylist() for name in ("name", "value", "unknown"))
-        for name, value, unknown in zip(*columns, strict=True):
+        for name, value, unknown, record in zip(*columns, part["value"].to_pylist(), strict=True):
             if unknown is not None:
                 warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
+                image.not_understood(record or b"")
             elif name is not None:
-                image.replay(name, json.loads(value))
+                image.replay(name, json.loads(value), record or b"")
 
 
 def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) -> Iterator[dict[str, Any]]:

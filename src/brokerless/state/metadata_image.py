@@ -148,12 +148,17 @@ class MetadataImage:
         self._voters: dict[int, dict[str, Any]] = {}
         self._leader: int | None = None
         # The records of an open metadata transaction (KIP-868): they count once it ends.
-        self._waiting: list[tuple[str, dict[str, Any]]] | None = None
+        self._waiting: list[tuple[str, dict[str, Any], bytes]] | None = None
 
-    def replay(self, name: str, value: dict[str, Any]) -> None:
+    def replay(self, name: str, value: dict[str, Any], record: bytes = b"") -> None:
         """Apply a record, given the name of its type and its fields as Kafka's JSON has them.
 
         Records of other types change nothing here.
+
+        Args:
+            name: the name of its type.
+            value: its fields.
+            record: its bytes, for an image that keeps them (`replayed`).
         """
         if name == "BeginTransactionRecord":
             self._waiting = []
@@ -161,12 +166,12 @@ class MetadataImage:
             self._waiting = None
         elif name == "EndTransactionRecord":
             waiting, self._waiting = self._waiting or [], None
-            for record in waiting:
-                self._apply(*record)
+            for waited in waiting:
+                self._apply(*waited)
         elif self._waiting is not None:
-            self._waiting.append((name, value))
+            self._waiting.append((name, value, record))
         else:
-            self._apply(name, value)
+            self._apply(name, value, record)
 
     def replay_control(self, control_type: str, value: dict[str, Any]) -> None:
         """Apply a control record of the Raft layer, by the name that dumps give its type."""
@@ -196,7 +201,14 @@ class MetadataImage:
         rows = list(self._TABLES[subject](self))
         return pa.Table.from_pylist(rows if shows else list(map(_without_secrets, rows)), SCHEMAS[subject])
 
-    def _apply(self, name: str, value: dict[str, Any]) -> None:
+    def not_understood(self, record: bytes) -> None:
+        """Take a record of a type or version that is not known."""
+
+    def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
+        """Take the bytes of a record that was applied."""
+
+    def _apply(self, name: str, value: dict[str, Any], record: bytes) -> None:
+        self.replayed(name, value, record)
         replay = self._REPLAYS.get(name)
         if replay is not None:
             try:

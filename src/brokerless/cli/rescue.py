@@ -1,0 +1,127 @@
+"""`brokerless rescue`: log directories that a new cluster starts on, from whatever disks are left."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.check import finding_line
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.options import Progress, as_json, existing_path, int_from, known_release, moment
+
+if TYPE_CHECKING:
+    from brokerless.healing.rescue import Rescue
+
+
+@click.command(short_help="Make a cluster that starts, from any disks that are left.")
+@click.argument("disks", metavar="DISK...", nargs=-1, required=True, type=existing_path)
+@click.option("--to", metavar="DIR", help="The new directory; of several nodes each gets a directory node-ID in it.")
+@click.option("--node", "nodes", type=int_from(0), multiple=True, help="A node that there will be. Repeatable.")
+@click.option("--cluster-id", help="The id of the new cluster.  [default: the old one]")
+@click.option(
+    "--release",
+    type=known_release,
+    metavar="RELEASE",
+    help="Start with the features of this release of Kafka.  [default: those of before]",
+)
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
+@click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
+@click.option("--until", type=moment(), help="Cut the records as they were at this time.")
+@click.option("--dry-run", is_flag=True, help="Say what there will be and what is missing, and change nothing.")
+@as_json
+def rescue(
+    disks: tuple[str, ...],
+    to: str | None,
+    nodes: tuple[int, ...],
+    cluster_id: str | None,
+    release: str | None,
+    topics: tuple[str, ...],
+    renames: tuple[str, ...],
+    until: int | None,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Make log directories that a KRaft cluster starts on, from the log directories DISK of an old one.
+
+    Any disks will do, of any brokers and controllers, also of a cluster with ZooKeeper. They are only read. The best
+    replica of each partition is taken: by the leader epoch of its last batch, then by its end. What is damaged in it
+    comes from the others. Topics keep their ids and settings; access rights, quotas, users, tokens and features are
+    those of the newest metadata on any disk. Groups go on at their offsets, and coordinators end open transactions, for
+    the topics of both are kept. Without metadata, the topics are known by their directories.
+
+    Without --node there is one node. Replicas stay on their nodes, as far as these are named; with fewer nodes, there
+    are fewer replicas. Give a copy that may meet its old cluster another --cluster-id.
+
+    The result needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all nodes named.
+
+    --dry-run tells what will be missing: partitions that no disk has, and those without a replica that was in sync. The
+    report is written beside the result, DIR.lost/report.json.
+
+    Exit codes: 0 all is there; 3 records or partitions are lost, or may be; 1 errors are left; 2 could not run.
+
+    \b
+    brokerless rescue /mnt/disk1 /mnt/disk2 --dry-run
+    brokerless rescue /mnt/disk1 /mnt/disk2 --to /var/lib/kafka/new
+    brokerless rescue snap1 snap2 snap3 --to new --node 1 --node 2 --node 3
+    brokerless rescue /backup/data --to fork --topic orders --until 2026-05-01 --cluster-id laptop
+    """
+    if (to is None) != dry_run:
+        raise click.UsageError("give --to with a new directory, or --dry-run")
+    pairs = dict(_pair(one) for one in renames)
+    from brokerless.healing.rescue import rescue as of_disks
+
+    done = 0
+    with Progress(prints=True) as show:
+
+        def progress(size: int) -> None:
+            nonlocal done
+            done += size
+            show(f"checked {done:,} bytes")
+
+        found = of_disks(
+            *disks,
+            to=to,
+            nodes=nodes or None,
+            cluster_id=cluster_id,
+            release=release,
+            topics=topics or None,
+            rename=pairs,
+            until=until,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    if form == "json":
+        click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
+    else:
+        _print(found, is_dry=dry_run)
+    if any(one.severity == "error" for one in found.left):
+        raise SystemExit(DAMAGE)
+    if found.lost or found.missing or found.left:
+        raise SystemExit(WARNINGS)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise click.BadParameter(f"{text!r} is not OLD=NEW", param_hint="--rename")
+    return old, new
+
+
+def _print(found: Rescue, *, is_dry: bool) -> None:
+    for note in found.notes:
+        click.echo(f"note: {note}")
+    for missing in found.missing:
+        what = "lost" if missing.is_gone else "perhaps lost"
+        click.echo(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")
+    for one in found.ranges:
+        click.echo(str(one))
+    for finding in found.left:
+        click.echo(f"left: {finding_line(finding)}")
+    count = sum(found.topics.values())
+    what = "there will be" if is_dry else "there are"
+    said = f"{what} {len(found.topics)} topics with {count} partitions on nodes {', '.join(map(str, found.nodes))}"
+    if not is_dry:
+        said += f"; start brokers on {', '.join(found.nodes.values())}; the report is in {found.lost_path}"
+    click.echo(said, err=True)

@@ -1,0 +1,145 @@
+"""A partition's directory, written from what can be kept of a log, as a broker's recovery leaves it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from brokerless.errors import CorruptRecordError
+from brokerless.healing.salvage import dropped_files
+from brokerless.io import disk, storage
+from brokerless.io.clock import now_ms
+from brokerless.layout import checkpoints, file_names, lost_offsets
+from brokerless.log_dir.copying import copy_file
+from brokerless.recovery.loader import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.healing.pieces import Piece
+    from brokerless.healing.salvage import Salvage
+    from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.log import Log
+    from brokerless.recovery.load_result import Loaded
+
+_BLOCK = 4 << 20
+
+
+def write_partition(
+    found: Salvage,
+    directory: str,
+    *,
+    config: TopicConfig,
+    topic_id: str | None,
+    log_start_offset: int | None,
+    high_watermark: int | None,
+    first_dirty_offset: int | None,
+    links: bool = False,
+) -> Loaded:
+    """Write a partition's directory, durably.
+
+    Args:
+        found: what can be kept of the log.
+        directory: the new directory; it may exist, and be empty.
+        config: the topic's settings.
+        topic_id: the topic's id, for a log that has none; None: not known.
+        log_start_offset: the checkpointed one; None: the checkpoint does not name the log.
+        high_watermark: the same.
+        first_dirty_offset: the cleaner's checkpoint; the same.
+        links: link whole segments but the last in place of copying them, where the file system can.
+
+    Raises:
+        CorruptRecordError: a broker would cut off some of the batches.
+    """
+    log = found.log
+    if not storage.exists(directory):
+        disk.make_directory(directory)
+    for number, (base_offset, pieces) in enumerate(found.segments.items()):
+        path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
+        is_last = number == len(found.segments) - 1
+        is_whole = len(pieces) == 1 and not pieces[0].patches and pieces[0].position == 0
+        if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
+            # A recovery may cut the last segment, and then both names of a link.
+            _take(pieces[0].path, path, links=links and not is_last)
+        else:
+            _write_pieces(pieces, path, log)
+    dropped = set(dropped_files(found))
+    for name in sorted(storage.list_directory(log.path)):
+        path = f"{log.path}/{name}"
+        if path not in dropped and storage.is_file(path) and _is_kept(name, found.first_lost):
+            copy_file(path, f"{directory}/{name}")
+    metadata = f"{directory}/{checkpoints.PARTITION_METADATA}"
+    if topic_id is not None and not storage.exists(metadata):
+        disk.atomic_write(metadata, checkpoints.format_partition_metadata(topic_id))
+    _write_lost_offsets(found, directory)
+    if any(one.code == "log-start-ahead" for one in found.findings):
+        log_start_offset = None
+    loaded = load(
+        directory,
+        config,
+        is_clean=False,
+        recovery_point=0,
+        log_start_offset=log_start_offset,
+        now=now_ms(),
+        high_watermark=high_watermark,
+        first_dirty_offset=first_dirty_offset,
+    )
+    for cut in loaded.cuts:
+        if cut.batches:
+            raise CorruptRecordError(f"a broker would cut off sound batches: {cut}; nothing was changed", path=log.path)
+    loaded.changes.apply()
+    disk.sync_directory(directory)
+    return loaded
+
+
+def _is_kept(name: str, first_lost: int) -> bool:
+    """Return whether a file beside the batches is copied. What is not copied is made again."""
+    if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
+        return False
+    offset = file_names.live_base_offset(name)
+    if offset is None:
+        return True
+    # A snapshot of producers behind lost batches knows of them.
+    return name.endswith(".snapshot") and offset <= first_lost
+
+
+def _take(path: str, to: str, *, links: bool) -> None:
+    if links:
+        # Not every file system has links.
+        with contextlib.suppress(OSError):
+            disk.link(path, to)
+            return
+    copy_file(path, to)
+
+
+def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
+    with disk.create(path) as output:
+        for piece in pieces:
+            begin = output.size()
+            with storage.File(piece.path) as source:
+                position = piece.position
+                while position < piece.end_position:
+                    content = source.read(position, min(_BLOCK, piece.end_position - position))
+                    if not content:
+                        raise CorruptRecordError("became shorter while it was copied", path=piece.path)
+                    output.append(content)
+                    position += len(content)
+            output.write_each((begin + at - piece.position, patch) for at, patch in piece.patches)
+        times = [storage.modified_ns(piece.path) for piece in pieces] or [
+            storage.modified_ns(segment.path) for segment in log.segments[-1:]
+        ]
+        if times:
+            # The largest timestamp of a segment whose records have none.
+            output.set_modified(max(times))
+        output.sync()
+
+
+def _write_lost_offsets(one: Salvage, directory: str) -> None:
+    lost = [(found.start_offset, found.end_offset) for found in one.lost if found.end_offset is not None]
+    path = f"{directory}/{lost_offsets.FILE}"
+    known: list[tuple[int, int]] = []
+    if storage.exists(path):
+        with contextlib.suppress(CorruptRecordError):
+            known = lost_offsets.parse(storage.read_all(path))
+    if lost:
+        disk.atomic_write(path, lost_offsets.content([*known, *lost]))

@@ -1,0 +1,147 @@
+"""A cluster of three nodes loses disks; what a rescue makes of the rest starts, and says the same as before."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+from kafka import AFTER_A_KILL, Broker, complaints, start_nodes
+from test_cluster import ACLS, AUTHORIZER, QUOTAS
+
+import brokerless as bl
+from waiting import until
+
+NODES = (1, 2, 3)
+REPLICATED = {
+    "offsets_topic_replication_factor": 3,
+    "transaction_state_log_replication_factor": 3,
+    "transaction_state_log_min_isr": 2,
+    **AUTHORIZER,
+}
+CONFIGS = [
+    {"type": "TOPIC", "resource": "orders", "name": "retention.ms", "value": "123456789"},
+    {"type": "BROKER", "resource": "1", "name": "log.cleaner.threads", "value": "2"},
+    {"type": "BROKER", "resource": "", "name": "log.retention.ms", "value": "777777777"},
+]
+USERS = [("ann", "SCRAM-SHA-256", 4096), ("bob", "SCRAM-SHA-512", 8192)]
+TOPICS = ("orders", "payments", "single")
+# What the metadata alone tell.
+SUBJECTS = ("acls", "quotas", "users", "features", "configs")
+
+
+def told(client, broker):
+    """What a cluster says of its metadata: by subject, without what depends on its nodes."""
+    rows = client.state(broker, "metadata")
+    return {subject: sorted(map(repr, (row for row in rows if row["subject"] == subject))) for subject in SUBJECTS}
+
+
+def ids(client, broker):
+    return {name: (topic["id"], len(topic["leaders"])) for name, topic in client.topics(broker).items()}
+
+
+def groups(client, broker):
+    return sorted(client.state(broker, "offsets", groups=["half", "other"]), key=repr)
+
+
+@pytest.fixture(scope="module")
+def lost(client, tmp_path_factory):
+    """The disks of a cluster that was killed, two for each node; and what it had said."""
+    path = tmp_path_factory.mktemp("lost")
+    disks = {node: [path / f"disk-{node}-{number}" for number in (0, 1)] for node in NODES}
+    nodes = start_nodes(disks, log=path, **REPLICATED, **AFTER_A_KILL)
+    try:
+        broker = nodes[0]
+        client.create(broker, "orders", 3, [1, 2, 3], internal_segment_bytes=5_000)
+        client.create(broker, "payments", 2, [3, 1], internal_segment_bytes=5_000)
+        client.create(broker, "single", 2, [2])
+        for partition in range(3):
+            client.produce(broker, "orders", partition, 100)
+        for partition in range(2):
+            client.produce(broker, "single", partition, 20)
+            for mode in ("commit", "abort", "commit"):
+                client.produce(broker, "payments", partition, 30, mode=mode)
+        client.state(broker, "changeMetadata", acls=ACLS, quotas=QUOTAS, configs=CONFIGS)
+        for user, mechanism, iterations in USERS:
+            given = {"user": user, "mechanism": mechanism, "iterations": iterations}
+            client.state(broker, "changeMetadata", users=[given])
+        client.commit(broker, "half", "orders", 0, 50)
+        client.commit(broker, "half", "orders", 1, 70)
+        client.commit(broker, "other", "payments", 0, 10)
+        until(lambda: all(len(isr) == 3 for isr in client.topics(broker)["orders"]["isr"]))
+        said = SimpleNamespace(
+            disks=disks,
+            told=told(client, broker),
+            ids=ids(client, broker),
+            groups=groups(client, broker),
+            rows={topic: client.consume(broker, topic, "read_committed") for topic in TOPICS},
+        )
+    finally:
+        for node in nodes:
+            node.kill()
+    return said
+
+
+def copied(lost, tmp_path, nodes=NODES, numbers=(0, 1)):
+    """Copy some of the disks."""
+    found = []
+    for node in nodes:
+        for number in numbers:
+            name = f"disk-{node}-{number}"
+            shutil.copytree(lost.disks[node][number], tmp_path / name)
+            found.append(tmp_path / name)
+    return found
+
+
+def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
+    rescued = bl.rescue(*copied(lost, tmp_path, nodes=[1]), to=tmp_path / "new")
+    gone = {(one.topic, one.partition) for one in rescued.missing if one.is_gone}
+    assert gone == {("single", 0), ("single", 1)}
+    assert rescued.left == []
+    alone = {**AUTHORIZER, **AFTER_A_KILL}
+    with Broker(tmp_path / "new", log=tmp_path / "log", **alone) as broker:
+        assert ids(client, broker) == lost.ids
+        assert told(client, broker) == lost.told
+        assert groups(client, broker) == lost.groups
+        for topic in ("orders", "payments"):
+            assert client.consume(broker, topic, "read_committed") == lost.rows[topic]
+        assert client.consume(broker, "single") == []
+        assert [line for line in complaints(broker.log) if "stray" in line] == []
+        assert client.produce(broker, "orders", 0, 5)[0]["offset"] == 100
+
+
+def test_all_metadata_are_lost(client, lost, tmp_path):
+    disks = copied(lost, tmp_path)
+    for disk in disks:
+        shutil.rmtree(disk / "__cluster_metadata-0", ignore_errors=True)
+        (disk / "bootstrap.checkpoint").unlink(missing_ok=True)
+    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=NODES)
+    assert rescued.metadata is None
+    assert rescued.left == []
+    directories = {node: [path] for node, path in rescued.nodes.items()}
+    nodes = start_nodes(directories, log=tmp_path, **REPLICATED, **AFTER_A_KILL)
+    try:
+        broker = nodes[1]
+        assert ids(client, broker) == lost.ids
+        assert groups(client, broker) == lost.groups
+        for topic in TOPICS:
+            assert client.consume(broker, topic, "read_committed") == lost.rows[topic]
+    finally:
+        for node in nodes:
+            node.kill()
+
+
+def test_a_data_disk_of_each_node_is_lost(client, lost, tmp_path):
+    """The disks with the metadata are the first ones."""
+    rescued = bl.rescue(*copied(lost, tmp_path, numbers=[0]), to=tmp_path / "new", nodes=NODES)
+    gone = {(one.topic, one.partition) for one in rescued.missing if one.is_gone}
+    directories = {node: [path] for node, path in rescued.nodes.items()}
+    nodes = start_nodes(directories, log=tmp_path, **REPLICATED, **AFTER_A_KILL)
+    try:
+        broker = nodes[2]
+        assert ids(client, broker) == lost.ids
+        assert told(client, broker) == lost.told
+        for topic in TOPICS:
+            expected = [row for row in lost.rows[topic] if (topic, row["partition"]) not in gone]
+            assert client.consume(broker, topic, "read_committed") == expected
+    finally:
+        for node in nodes:
+            node.kill()
