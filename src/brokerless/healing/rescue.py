@@ -171,8 +171,8 @@ def rescue(
 
     >>> import brokerless as bl
     >>> found = bl.rescue(SAMPLE_DIR, dry_run=True)
-    >>> found.lost, found.nodes
-    ([], {1: '...'})
+    >>> found.lost, list(found.nodes)
+    ([], [1])
     """
     if (to is None) != dry_run:
         raise ValueError("give a directory for the result, or dry_run=True")
