@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from brokerless import _native
 from brokerless.checking.finding import Finding
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.inspection.findings import findings
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.inspection.findings import findings, limit_offset, missing_records
 from brokerless.io import storage
 from brokerless.layout.file_names import INDEX, TIMEINDEX, segment_file
+from brokerless.log.damage import Finding as SurveyFinding
+from brokerless.log.damage import Run, Survey
 from brokerless.log.segment import offset_index, time_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from brokerless.io.storage import File
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-_MAX_SEQUENCE = (1 << 31) - 1
 # No more of one kind in a segment: where one entry of an index is wrong, mostly all behind it are.
 _MOST = 10
+# No more gaps of one kind, and changes of the leader epoch, of a log are kept.
+_MOST_GAPS = 10 * _MOST
+_MOST_EPOCHS = 100_000
 
 
 class BatchCheck:
@@ -45,22 +51,80 @@ class BatchCheck:
 
     def __init__(self, log: Log) -> None:
         self.epochs: list[tuple[int, int, int]] = []
-        self.gaps: list[Finding] = []
         self.is_compacted = self.has_producers = self.has_transactions = False
         self._log = log
         self._path = ""
         self._next_offset: int | None = None
         self._epoch = -1
-        self._sequences: dict[tuple[int, int], int] = {}
+        # That of the batch before, in this segment.
+        self._epoch_before: int | None = None
+        self._sequences = _native.ProducerSequences()
+        self._offset_gaps: list[Finding] = []
+        self._sequence_gaps: list[Finding] = []
         self._found: list[Finding] = []
         self._indexes: _Indexes | None = None
         self._of_records: dict[int, int] = {}
 
+    @property
+    def gaps(self) -> list[Finding]:
+        """The findings for missing offsets, then those for missing sequences."""
+        return self._offset_gaps + self._sequence_gaps
+
     def start(self, segment: Segment) -> Iterator[Finding]:
         """Start a segment. Yield findings for indexes that cannot be read."""
         self._path = segment.path
+        self._epoch_before = None
+        self._of_records = {}
         self._indexes = _Indexes(self._log, segment)
         yield from self._indexes.unreadable
+
+    def take_plain(
+        self,
+        segment: Segment,
+        file: File,
+        size: int,
+        limit_offset: int | None,
+        *,
+        decodes: bool,
+        producers: _native.Producers | None,
+    ) -> _native.PlainSegment | None:
+        """Check a whole segment in one pass if it is plain, so that no finding has to be explained.
+
+        Returns:
+            What was taken; None if the segment is not plain. Then nothing was taken.
+        """
+        indexes = self._indexes
+        if indexes is None:
+            return None
+        with located(segment.path):
+            found = _native.check_segment(
+                file,
+                size,
+                segment.base_offset,
+                sequences=self._sequences,
+                limit_offset=segment.next_base_offset or limit_offset,
+                offset_index=indexes.offsets,
+                time_index=indexes.times,
+                decodes=decodes,
+                log_offset=self._next_offset,
+                leader_epoch=self._epoch,
+                producers=producers,
+            )
+        if found is None:
+            return None
+        if size:
+            self._next_offset = found.next_offset
+        self._epoch = found.leader_epoch
+        for epoch in found.epochs:
+            self._take_epoch(*epoch)
+        for position, start, end in found.offset_gaps:
+            self._offset_gap(position, start, end)
+        for gap in found.sequence_gaps:
+            self._sequence_gap(*gap)
+        self.is_compacted |= found.is_compacted
+        self.has_producers |= found.has_producers
+        self.has_transactions |= found.has_transactions
+        return found
 
     def finish(self, damaged: Sequence[tuple[int, int | None]]) -> Iterator[Finding]:
         """Yield what was found in the segment. An entry that leads to one of the `damaged` positions may be right."""
@@ -89,8 +153,7 @@ class BatchCheck:
         self._check_sequences(batches)
         self._check_timestamps(batches)
 
-    def _finding(self, code: str, batches: pa.RecordBatch, row: int, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
-        position = batches["position"][row].as_py()
+    def _finding(self, code: str, position: int, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
         return Finding(
             code=code,
             topic=self._log.topic,
@@ -114,18 +177,15 @@ class BatchCheck:
         self.is_compacted |= bool(pc.any(fewer, min_count=0).as_py())
         before = _shifted(batches["last_offset"], None if self._next_offset is None else self._next_offset - 1)
         gap: Any = pc.and_(is_exact, pc.greater(batches["base_offset"], pc.add(before, 1)))
-        for row in _rows(gap):
+        for row in _rows(gap)[:_MOST_GAPS]:
             start, end = before[row].as_py() + 1, batches["base_offset"][row].as_py()
-            message = f"the batch begins at offset {end}, the one before it ends at {start - 1}"
-            self.gaps.append(self._finding("offset-gap", batches, row, message, start_offset=start, end_offset=end))
-            if len(self.gaps) > 10 * _MOST:
-                break
+            self._offset_gap(batches["position"][row].as_py(), start, end)
         self._next_offset = batches["last_offset"][-1].as_py() + 1
 
     def _check_epochs(self, batches: pa.RecordBatch) -> None:
         epochs: Any = batches["partition_leader_epoch"]
         # Where they change, and the end.
-        starts = _rows(pc.not_equal(epochs, _shifted(epochs, self._epoch)))
+        starts = _rows(pc.fill_null(pc.not_equal(epochs, _shifted(epochs, self._epoch_before)), pa.scalar(True)))
         if not starts or starts[0] > 0:
             starts = [0, *starts]
         for row, following in pairwise([*starts, batches.num_rows]):
@@ -133,15 +193,22 @@ class BatchCheck:
             if epoch < 0:
                 continue
             if epoch < self._epoch:
-                offset = batches["base_offset"][row].as_py()
-                message = f"the batch at offset {offset} has leader epoch {epoch}, one before it has {self._epoch}"
-                self._add(self._finding("epoch-order", batches, row, message, start_offset=offset))
+                if row or epoch != self._epoch_before:
+                    offset = batches["base_offset"][row].as_py()
+                    message = f"the batch at offset {offset} has leader epoch {epoch}, one before it has {self._epoch}"
+                    position = batches["position"][row].as_py()
+                    self._add(self._finding("epoch-order", position, message, start_offset=offset))
                 continue
-            first = batches["last_offset"][row].as_py()
-            if epoch == self._epoch:
-                first = self.epochs.pop()[1]
-            self.epochs.append((epoch, first, last))
+            self._take_epoch(epoch, batches["last_offset"][row].as_py(), last)
             self._epoch = epoch
+        self._epoch_before = epochs[-1].as_py()
+
+    def _take_epoch(self, epoch: int, first_offset: int, last_offset: int) -> None:
+        """Take neighbouring batches of a leader epoch that is not below those before."""
+        if self.epochs and self.epochs[-1][0] == epoch:
+            self.epochs[-1] = (epoch, self.epochs[-1][1], last_offset)
+        elif len(self.epochs) < _MOST_EPOCHS:
+            self.epochs.append((epoch, first_offset, last_offset))
 
     def _check_sequences(self, batches: pa.RecordBatch) -> None:
         has: Any = pc.and_(
@@ -151,33 +218,40 @@ class BatchCheck:
         self.has_transactions |= bool(pc.any(batches["is_transactional"], min_count=0).as_py())
         rows = _rows(has)
         self.has_producers |= bool(rows) or self.has_transactions
-        columns = ("producer_id", "producer_epoch", "base_sequence", "last_sequence", "base_offset")
-        for row, (producer, epoch, first, last, offset) in zip(
-            rows,
-            zip(*(batches[name].take(pa.array(rows, pa.int64())).to_pylist() for name in columns), strict=True),
-            strict=True,
+        columns = ("position", "base_offset", "producer_id", "producer_epoch", "base_sequence", "last_sequence")
+        for position, offset, producer, epoch, first, last in zip(
+            *(batches[name].take(pa.array(rows, pa.int64())).to_pylist() for name in columns), strict=True
         ):
-            known = self._sequences.get((producer, epoch))
-            expected = None if known is None else 0 if known == _MAX_SEQUENCE else known + 1
-            if expected is not None and first != expected and len(self.gaps) <= 10 * _MOST:
-                what = f"the batch at offset {offset} of producer {producer}"
-                message = f"{what} begins with sequence {first}, expected {expected}"
-                self.gaps.append(self._finding("sequence-gap", batches, row, message, start_offset=offset))
-            self._sequences[producer, epoch] = last
+            expected = self._sequences.expected(producer, epoch)
+            if expected is not None and first != expected:
+                self._sequence_gap(position, offset, producer, first, expected)
+            self._sequences.insert(producer, epoch, last)
+
+    def _offset_gap(self, position: int, start: int, end: int) -> None:
+        if len(self._offset_gaps) < _MOST_GAPS:
+            message = f"the batch begins at offset {end}, the one before it ends at {start - 1}"
+            gap = self._finding("offset-gap", position, message, start_offset=start, end_offset=end)
+            self._offset_gaps.append(gap)
+
+    def _sequence_gap(self, position: int, offset: int, producer: int, first: int, expected: int) -> None:
+        if len(self._sequence_gaps) < _MOST_GAPS:
+            what = f"the batch at offset {offset} of producer {producer}"
+            message = f"{what} begins with sequence {first}, expected {expected}"
+            self._sequence_gaps.append(self._finding("sequence-gap", position, message, start_offset=offset))
 
     def _check_timestamps(self, batches: pa.RecordBatch) -> None:
         if not self._of_records:
             return
         columns = ("position", "max_timestamp", "magic", "timestamp_type", "is_control")
-        for row, (position, stored, magic, kind, is_control) in enumerate(
-            zip(*(batches[name].to_pylist() for name in columns), strict=True)
+        for position, stored, magic, kind, is_control in zip(
+            *(batches[name].to_pylist() for name in columns), strict=True
         ):
             found = self._of_records.pop(position, None)
             if found is None or is_control or magic < 2:
                 continue
             if kind == "CreateTime" and found != stored:
                 message = f"the header says a largest timestamp of {stored}, that of the records is {found}"
-                self._add(self._finding("batch-timestamp", batches, row, message))
+                self._add(self._finding("batch-timestamp", position, message))
 
 
 class _Indexes:
@@ -188,12 +262,14 @@ class _Indexes:
         # Each with the position to which its entry leads.
         self._found: list[tuple[Finding, int | None]] = []
         self.unreadable: list[Finding] = []
-        self._offsets = self._entries(INDEX, "offset-index")
-        self._times = self._entries(TIMEINDEX, "time-index")
+        self.offsets: _native.OffsetIndex | None = self._sound(INDEX, "offset-index")
+        self.times: _native.TimeIndex | None = self._sound(TIMEINDEX, "time-index")
+        # Their entries, made when the first batches come.
+        self._tables: tuple[pa.RecordBatch | None, pa.RecordBatch | None] | None = None
         self._highest, self._before = -1, segment.base_offset - 1
         self._end = 0
 
-    def _entries(self, kind: int, code: str) -> pa.RecordBatch | None:
+    def _sound(self, kind: int, code: str) -> Any:  # noqa: ANN401 - an index of either kind
         path = f"{self._log.path}/{segment_file(self._segment.base_offset, kind)}"
         if not storage.exists(path):
             self.unreadable.append(self._finding(f"{code}-missing", path, None, "the file is missing"))
@@ -206,8 +282,7 @@ class _Indexes:
         except (CorruptRecordError, UnsupportedFormatError) as error:
             self.unreadable.append(self._finding(code, path, error.position, str(error.args[0])))
             return None
-        entries: pa.RecordBatch = index.entries()
-        return entries
+        return index
 
     def _finding(self, code: str, path: str, position: int | None, message: str) -> Finding:
         return Finding(
@@ -222,11 +297,18 @@ class _Indexes:
     def take(self, batches: pa.RecordBatch) -> None:
         """Check the entries that lead to these batches."""
         start, self._end = self._end, batches["position"][-1].as_py() + batches["size"][-1].as_py()
-        if self._offsets is not None:
-            self._check_offsets(self._offsets, batches, start)
-        if self._times is not None:
-            self._check_times(self._times, batches)
-        self._highest = max(self._highest, pc.max(batches["max_timestamp"]).as_py() or -1)
+        if self._tables is None:
+            offset_index, time_index = self.offsets, self.times
+            self._tables = (
+                None if offset_index is None else offset_index.entries(),
+                None if time_index is None else time_index.entries(),
+            )
+        offsets, times = self._tables
+        if offsets is not None:
+            self._check_offsets(offsets, batches, start)
+        if times is not None:
+            self._check_times(times, batches)
+        self._highest = max(self._highest, pc.max(batches["max_timestamp"]).as_py())
         self._before = batches["last_offset"][-1].as_py()
 
     def finish(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
@@ -301,6 +383,19 @@ class _Indexes:
             self._found.append((self._finding("time-index", path, 12 * rows[at], message), None))
 
 
+class SegmentReplay:
+    """The producer state of a log, advanced by a segment that is checked in one pass."""
+
+    def __init__(self, producers: _native.Producers | None) -> None:
+        self.producers = producers
+        self.is_done = producers is None
+
+    def take(self, *, replays: bool) -> None:
+        """Note that the segment's producers have been replayed, and whether a broker would start on them."""
+        self.is_done = True
+        self.producers = self.producers if replays else None
+
+
 def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays
     """Return for each row the value of the row before it."""
     return pa.concat_arrays([pa.array([first], column.type), column[:-1]])
@@ -311,7 +406,14 @@ def _rows(condition: Any) -> list[int]:  # noqa: ANN401 - arrays
     return rows
 
 
-def check_segment(log: Log, segment: Segment, checks: BatchCheck, *, deep: bool) -> Iterator[Finding]:
+def check_segment(
+    log: Log,
+    segment: Segment,
+    checks: BatchCheck,
+    *,
+    deep: bool,
+    replay: SegmentReplay | None = None,
+) -> Iterator[Finding]:
     """Check a segment, and yield findings.
 
     Args:
@@ -319,11 +421,12 @@ def check_segment(log: Log, segment: Segment, checks: BatchCheck, *, deep: bool)
         segment: one of its segments. They are checked in order.
         checks: the check of the log's batches.
         deep: whether to decode records.
+        replay: takes the segment's producers.
     """
     yield from checks.start(segment)
     damaged: list[tuple[int, int | None]] = []
     try:
-        for found in findings(segment, is_clean=log.root.is_clean, contents=checks, decodes=deep):
+        for found in _findings(log, segment, checks, replay, deep=deep):
             if found.position is not None and found.path == segment.path:
                 damaged.append((found.position, found.next_position))
             yield Finding(
@@ -347,3 +450,20 @@ def check_segment(log: Log, segment: Segment, checks: BatchCheck, *, deep: bool)
             message=str(error.args[0]),
         )
     yield from checks.finish(damaged)
+
+
+def _findings(
+    log: Log, segment: Segment, checks: BatchCheck, replay: SegmentReplay | None, *, deep: bool
+) -> Iterator[SurveyFinding]:
+    """Check the batches of a segment: in one pass if it is plain, else in the way that explains each finding."""
+    producers = None if replay is None else replay.producers
+    with segment.open() as file:
+        size, limit = file.size(), limit_offset(segment, log)
+        plain = checks.take_plain(segment, file, size, limit, decodes=deep, producers=producers)
+    if plain is None:
+        yield from findings(segment, is_clean=log.root.is_clean, contents=checks, decodes=deep, log=log)
+        return
+    if replay is not None:
+        replay.take(replays=plain.replays)
+    found = Survey([Run(0, size, segment.base_offset, plain.next_offset)] if size else [], plain.next_offset)
+    yield from missing_records(segment, found, size, log)
