@@ -34,22 +34,24 @@ _PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "last_sequence", "coordina
 
 
 class LogCheck:
-    """A check of one log.
+    """A check of one log: first of its segments, then of the log as a whole.
 
     Args:
         log: the log, freshly listed.
-        config: the settings of its topic; None: not known.
         level: "quick", "default" or "deep".
         progress: gets the bytes of each segment that was checked.
     """
 
-    def __init__(self, log: Log, config: TopicConfig | None, level: str, progress: Callable[[int], None]) -> None:
+    def __init__(self, log: Log, level: str, progress: Callable[[int], None]) -> None:
         self._log, self._level, self._progress = log, level, progress
-        self._is_compacted = config is not None and config.is_compacted
-        self._is_compacted |= log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
+        self._is_compacted = log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
+        self._is_damaged = self._has_transactions = False
+        self._gaps: list[Finding] = []
+        self._of_epochs: list[Finding] = []
+        self._of_snapshots: list[Finding] = []
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield findings: files first, then batches in the order of the log, then files against batches."""
+    def of_segments(self) -> Iterator[Finding]:
+        """Yield the findings in files, then those in batches in the order of the log."""
         yield from self._names()
         yield from self._topic_id()
         yield from self._offsets()
@@ -58,25 +60,41 @@ class LogCheck:
         if self._level == "quick":
             yield from self._headers()
             return
-        checks = BatchCheck(self._log)
-        snapshots = _Snapshots(self._log)
-        damaged = False
+        checks, snapshots = BatchCheck(self._log), _Snapshots(self._log)
         for segment in self._log.segments:
             # Of a log with damage, snapshots are not compared.
-            replay = None if damaged else snapshots.before(segment)
+            replay = None if self._is_damaged else snapshots.before(segment)
             for found in check_segment(self._log, segment, checks, deep=self._level == "deep", replay=replay):
-                damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+                self._is_damaged |= found.code.startswith(("batch-", "segment-", "records-"))
                 yield found
-            if replay is not None and not damaged:
+            if replay is not None and not self._is_damaged:
                 snapshots.after(segment, replay, has_producers=checks.has_producers)
             self._progress(segment.size)
         self._is_compacted |= checks.is_compacted
-        if not self._is_compacted and not damaged:
-            yield from checks.gaps
-        yield from self._epochs(checks)
-        if not damaged:
-            yield from self._transaction_indexes(has_transactions=checks.has_transactions)
-            yield from snapshots.finish(is_compacted=self._is_compacted)
+        self._has_transactions = checks.has_transactions
+        self._of_epochs = list(self._epochs(checks))
+        if not self._is_damaged:
+            self._gaps = checks.gaps
+            self._of_snapshots = list(snapshots.finish())
+
+    def of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
+        """Yield the findings in the log's small files against its batches, once `of_segments` has ended.
+
+        Args:
+            config: the settings of its topic; None: not known.
+        """
+        if self._level == "quick":
+            return
+        self._is_compacted |= config is not None and config.is_compacted
+        if not self._is_compacted:
+            yield from self._gaps
+        yield from self._of_epochs
+        if not self._is_damaged:
+            yield from self._transaction_indexes()
+        for found in self._of_snapshots:
+            # A cleaner removes batches of producers that a snapshot still has.
+            if not self._is_compacted or found.code != "snapshot-differs":
+                yield found
 
     def _finding(self, code: str, path: str, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
         return Finding(
@@ -163,13 +181,13 @@ class LogCheck:
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
 
-    def _transaction_indexes(self, *, has_transactions: bool) -> Iterator[Finding]:
+    def _transaction_indexes(self) -> Iterator[Finding]:
         log = self._log
         # A cleaner drops markers, and the records that they end.
         if log.is_file or not log.segments or self._is_compacted:
             return
         aborted: list[Aborted] = []
-        if has_transactions:
+        if self._has_transactions:
             aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
         for segment in log.segments:
             path = self._path(segment_file(segment.base_offset, TXNINDEX))
@@ -221,13 +239,11 @@ class _Snapshots:
             is_done = replay.is_done or not has_producers
             self._state = replay.producers if is_done else _replayed(replay.producers, segment)
 
-    def finish(self, *, is_compacted: bool) -> Iterator[Finding]:
-        """Yield findings. A cleaner removes batches of producers that a snapshot still has."""
+    def finish(self) -> list[Finding]:
+        """Return the findings, once all segments have been taken."""
         for offset in self._left:
             self._compare(offset, None)
-        for found in self._found:
-            if not is_compacted or found.code != "snapshot-differs":
-                yield found
+        return self._found
 
     def _compare(self, offset: int, segment: Segment | None) -> None:
         """Compare a snapshot with the producers before a segment; None: those of the whole log."""
@@ -241,7 +257,8 @@ class _Snapshots:
             return
         is_at_boundary = segment is None or segment.base_offset >= offset
         if self._state is not None and is_at_boundary:
-            difference = _difference(stored, self._state)
+            # Most are what we would write.
+            difference = "" if self._state.to_snapshot() == content else _difference(stored, self._state)
             if difference:
                 self._add("snapshot-differs", path, difference)
         self._state = stored if is_at_boundary else None
@@ -249,9 +266,7 @@ class _Snapshots:
     def _add(self, code: str, path: str, message: str, position: int | None = None) -> None:
         log = self._log
         self._found.append(
-            Finding(
-                code=code, topic=log.topic, partition=log.partition, path=path, message=message, position=position
-            )
+            Finding(code=code, topic=log.topic, partition=log.partition, path=path, message=message, position=position)
         )
 
 

@@ -10,9 +10,6 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from brokerless import _native
 from brokerless.log.damage import Finding, Run, Survey, is_lost, rows_and_findings, survey
 from brokerless.log.expected_records import LOST
@@ -22,6 +19,8 @@ from brokerless.log.split import cut_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from brokerless.io.storage import File
 
@@ -178,6 +177,9 @@ def _around(segment: Segment, log: Log | None) -> Iterator[Finding]:
 
 def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
     """Yield a finding for each batch in which record offsets do not rise. No record is lost: reads return them."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
+
     offsets, positions = rows["offset"], rows["position"]
     is_wrong = pc.and_(pc.less_equal(offsets[1:], offsets[:-1]), pc.equal(positions[1:], positions[:-1]))
     if pc.any(is_wrong).as_py():
