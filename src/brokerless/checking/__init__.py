@@ -8,5 +8,6 @@ Modules:
     batch_columns.py       batches that are not plain, and what exactly is wrong with them
     logs.py                one log: its small files against its batches
     comparison.py          two copies of a partition compared
+    differences.py         where two copies differ, and why
     directories.py         a log directory: names, ids, checkpoints
 """

@@ -93,7 +93,8 @@ class BatchColumns:
             if epoch < self._checks.leader_epoch:
                 if row or epoch != self._epoch_before:
                     offset = batches["base_offset"][row].as_py()
-                    message = f"the batch at offset {offset} has leader epoch {epoch}, one before it has {self._checks.leader_epoch}"
+                    what = f"the batch at offset {offset} has leader epoch {epoch}"
+                    message = f"{what}, one before it has {self._checks.leader_epoch}"
                     position = batches["position"][row].as_py()
                     self._checks.add(self._checks.finding("epoch-order", position, message, start_offset=offset))
                 continue

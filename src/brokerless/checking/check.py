@@ -14,6 +14,7 @@ from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
+from brokerless.io.chunking import cores
 from brokerless.layout import checkpoints
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.log_dirs import LogDirs
@@ -100,7 +101,7 @@ def _check(
         # A partition's directory alone says nothing about the directory around it.
         given = {storage.absolute(path) for path in paths}
         roots = [root for root in directories.roots if storage.absolute(root.path) in given]
-    count = _threads()
+    count = cores()
     with ThreadPoolExecutor(count) as threads:
 
         def around() -> tuple[list[Finding], dict[str, TopicConfig]]:
@@ -128,10 +129,6 @@ def _check(
                 yield from of_directories
             for path, found in of_logs.items():
                 yield from (*of_segments[path].result(), *found.result())
-
-
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]]:

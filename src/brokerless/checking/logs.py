@@ -188,7 +188,12 @@ class LogCheck:
             return
         aborted: list[Aborted] = []
         if self._has_transactions:
-            aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+            try:
+                aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                path, message = error.path or log.path, f"a control batch without a marker: {error.args[0]}"
+                yield self._finding("batch-records", path, message, position=error.position)
+                return
         for segment in log.segments:
             path = self._path(segment_file(segment.base_offset, TXNINDEX))
             end = segment.end_offset(log.log_end_offset)

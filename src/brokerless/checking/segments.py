@@ -14,7 +14,6 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError, locate
 from brokerless.inspection.findings import findings, limit_offset, missing_records
 from brokerless.io import storage
 from brokerless.layout.file_names import INDEX, TIMEINDEX, segment_file
-from brokerless.log.damage import Finding as SurveyFinding
 from brokerless.log.damage import Run, Survey
 from brokerless.log.segment import offset_index, time_index
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from brokerless.checking.batch_columns import BatchColumns
     from brokerless.io.storage import File
+    from brokerless.log.damage import Finding as SurveyFinding
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 

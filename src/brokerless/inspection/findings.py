@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from brokerless import _native
-from brokerless.log.damage import Finding, Run, Survey, is_lost, rows_and_findings, survey
+from brokerless.log.damage import Finding, Run, is_lost, rows_and_findings, survey
 from brokerless.log.expected_records import LOST
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, Segment, whole_batches
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
+    from brokerless.log.damage import Survey
 
 # Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
