@@ -673,7 +673,7 @@ class PlainSegment:
         """The leader epochs, each with the last offsets of its first and its last batch; at most 100,000."""
     @property
     def offset_gaps(self) -> list[tuple[int, int, int]]:
-        """The first 100 gaps between batches: the position of the batch behind, and the missing offsets [start, end)."""
+        """The first 100 gaps: the position of the batch behind, and the missing offsets [start, end)."""
     @property
     def sequence_gaps(self) -> list[tuple[int, int, int, int, int]]:
         """The first 100 batches that do not begin with their producer's next sequence.

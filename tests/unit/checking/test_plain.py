@@ -81,7 +81,7 @@ def places(file):
 
 
 def flips(log, seed):
-    """Flip a bit in each field of a header and in each index, one after the other. Yield each with the file's content."""
+    """Flip a bit in each field of a header and in each index, one by one. Yield each with the file's content."""
     generator = random.Random(seed)
     files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size and places(file)]
     for field, (start, end) in FIELDS.items():

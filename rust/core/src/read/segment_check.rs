@@ -397,3 +397,28 @@ impl<'a> Pass<'a> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn producers_are_forgotten_a_generation_at_a_time() {
+        let mut sequences = ProducerSequences::default();
+        assert_eq!(sequences.expected(1, 0), None);
+        sequences.insert(1, 0, i32::MAX);
+        assert_eq!(sequences.expected(1, 0), Some(0));
+        assert_eq!(sequences.expected(1, 1), None);
+        let others = MOST_PRODUCERS as i64;
+        for producer_id in 2..=others + 1 {
+            sequences.insert(producer_id, 0, 4);
+        }
+        assert_eq!(sequences.expected(1, 0), Some(0), "the older generation");
+        for producer_id in others + 2..=2 * others + 2 {
+            sequences.insert(producer_id, 0, 4);
+        }
+        assert_eq!(sequences.expected(1, 0), None);
+        assert_eq!(sequences.expected(2 * others + 2, 0), Some(5));
+        assert!(sequences.recent.len() + sequences.older.len() <= 2 * MOST_PRODUCERS);
+    }
+}
