@@ -704,7 +704,7 @@ def check_segment(
     time_index: TimeIndex | None = None,
     decodes: bool = False,
     log_offset: int | None = None,
-    leader_epoch: int = -1,
+    leader_epoch: int = ...,
     producers: Producers | None = None,
 ) -> PlainSegment | None:
     """Check a plain segment in one pass: sound batches of magic 2 in order, and indexes that lead to them.
@@ -719,7 +719,7 @@ def check_segment(
         time_index: the `.timeindex`, if there is one.
         decodes: decode the records, and check their offsets and the largest of their timestamps.
         log_offset: the offset after the segment before; None for the first one.
-        leader_epoch: the greatest leader epoch in the segments before; -1 for none.
+        leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.
         producers: the producer state before the segment, which takes its batches.
 
     Returns:

@@ -84,6 +84,7 @@ class Reader:
         TypeError: `columns` is a string.
         CorruptRecordError: raised at the damage, after all rows before it were returned.
 
+    >>> import pyarrow as pa
     >>> import brokerless as bl
     >>> reader = Reader(bl.Log(SAMPLE).plan(on_corrupt="skip"), ["offset", "key"])
     >>> pa.table(reader).shape, reader.lost
