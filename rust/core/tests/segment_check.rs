@@ -23,6 +23,7 @@ fn segment(bytes: &[u8]) -> UncheckedSegment<'_> {
         base_offset: 10,
         limit_offset: Some(20),
         size: bytes.len() as u64,
+        read_length: 100,
         offset_index: None,
         time_index: None,
         decodes: true,
@@ -152,8 +153,9 @@ fn entries_of_indexes_lead_to_batches() {
 #[test]
 fn equal_batches_are_skipped_up_to_the_first_that_differs() {
     let skip = |one: &[u8], other: &[u8], start_offset| {
-        let cursor =
-            |bytes| BatchCursor::new(bytes, 0, <[u8]>::len(bytes) as u64, start_offset).unwrap();
+        let cursor = |bytes| {
+            BatchCursor::new(bytes, (0, <[u8]>::len(bytes) as u64), start_offset, 100).unwrap()
+        };
         let (mut one, mut other) = (cursor(one), cursor(other));
         let end = skip_equal(&mut one, &mut other).unwrap();
         (end, one.position(), other.position())

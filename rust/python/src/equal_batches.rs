@@ -18,7 +18,8 @@ impl BatchCursor {
         end: u64,
         start_offset: i64,
     ) -> PyResult<Self> {
-        Cursor::new(file, position, end, start_offset)
+        let read_length = file.read_length();
+        Cursor::new(file, (position, end), start_offset, read_length)
             .map(Self)
             .map_err(|error| read_to_py(py, error))
     }

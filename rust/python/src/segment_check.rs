@@ -138,6 +138,7 @@ pub(crate) fn check_segment(
         base_offset,
         limit_offset,
         size,
+        read_length: file.read_length(),
         offset_index: offset_index.as_ref().map(|index| &index.get().0),
         time_index: time_index.as_ref().map(|index| &index.get().0),
         decodes,

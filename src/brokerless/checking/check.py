@@ -21,6 +21,7 @@ from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from brokerless.errors import BrokerlessError
     from brokerless.layout.log_dir_files import LogDirFiles
@@ -34,8 +35,9 @@ Level = Literal["quick", "default", "deep"]
 
 LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
-# At least so many logs for each thread, or bytes, are checked before their findings are yielded.
+# So many logs for each thread, and bytes, are checked before their findings are yielded; but no more logs than the most.
 _SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30
+_MOST_LOGS = 1000
 
 
 def check(
@@ -101,8 +103,8 @@ def _check(
         # A partition's directory alone says nothing about the directory around it.
         given = {storage.absolute(path) for path in paths}
         roots = [root for root in directories.roots if storage.absolute(root.path) in given]
-    count = cores()
-    with ThreadPoolExecutor(count) as threads:
+        shares = [*_shares(logs, cores())] or [[]]
+    with _pool(cores()) as threads:
 
         def around() -> tuple[list[Finding], dict[str, TopicConfig]]:
             known = known_cluster([root.path for root in directories.roots])
@@ -111,24 +113,38 @@ def _check(
 
         # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
         known = threads.submit(around)
-        shares = [*_shares(logs, count)] or [[]]
         for number, share in enumerate(shares):
             with _quiet():
-                checks = {log.path: LogCheck(log, level, progress) for log, _ in share}
+                checks = [LogCheck(log, level, progress) for log, _ in share]
+                of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest ones first, so that no thread is left with one at the end.
-                largest = sorted(share, key=lambda one: -one[1])
-                of_segments = {log.path: threads.submit(list, checks[log.path].of_segments()) for log, _ in largest}
+                for at in sorted(range(len(share)), key=lambda at: -share[at][1]):
+                    of_segments[at] = threads.submit(_listed, checks[at].of_segments())
                 wait(of_segments.values())
                 of_directories, configs = known.result()
-                of_logs = {
-                    log.path: threads.submit(list, checks[log.path].of_log(configs.get(str(log.topic))))
-                    for log, _ in share
-                }
-                wait(of_logs.values())
+                of_logs = [
+                    threads.submit(_listed, check.of_log(configs.get(str(log.topic))))
+                    for check, (log, _) in zip(checks, share, strict=True)
+                ]
+                wait(of_logs)
             if not number:
                 yield from of_directories
-            for path, found in of_logs.items():
-                yield from (*of_segments[path].result(), *found.result())
+            for at, found in enumerate(of_logs):
+                yield from (*of_segments[at].result(), *found.result())
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Start threads, which end with what they are at."""
+    threads = ThreadPoolExecutor(count)
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _listed(findings: Iterator[Finding]) -> list[Finding]:
+    return list(findings)
 
 
 def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]]:
@@ -136,7 +152,8 @@ def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]
     share: list[tuple[Log, int]] = []
     for log in logs:
         share.append((log, sum(segment.size for segment in log.segments)))
-        if len(share) >= _SHARE_LOGS * threads and sum(size for _, size in share) >= _SHARE_BYTES:
+        is_large = len(share) >= _SHARE_LOGS * threads and sum(size for _, size in share) >= _SHARE_BYTES
+        if is_large or len(share) >= _MOST_LOGS:
             yield share
             share = []
     if share:

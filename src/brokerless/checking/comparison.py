@@ -115,7 +115,8 @@ def compare(
     # The latest records of several partitions would take their memory at the same time.
     count = 1 if records else cores()
     running: deque[Future[Comparison]] = deque()
-    with ThreadPoolExecutor(count) as threads:
+    threads = ThreadPoolExecutor(count)
+    try:
         for place in places:
             if wanted is None or place[0] in wanted:
                 running.append(threads.submit(_compared, place, here.get(place), there.get(place), records=records))
@@ -123,6 +124,8 @@ def compare(
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 def _logs(directories: LogDirs) -> list[Log]:

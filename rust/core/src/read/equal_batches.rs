@@ -5,9 +5,6 @@ use crate::format::batch::Header;
 use crate::format::walk::{NextBatch, next_batch};
 use crate::read::file::{FileResult, ReadAt, ReadError, Window};
 
-/// The length of the reads: what was read of both copies is still in the cache of a core when it is compared.
-const LENGTH: usize = 1 << 18;
-
 /// A place between the batches of a segment.
 pub struct BatchCursor<F> {
     window: Window<F>,
@@ -16,10 +13,16 @@ pub struct BatchCursor<F> {
 }
 
 impl<F: ReadAt> BatchCursor<F> {
-    /// Creates a cursor for the batches from `position` to `end`. Those that end below `start_offset` are skipped.
-    pub fn new(file: F, position: u64, end: u64, start_offset: i64) -> FileResult<Self, F> {
+    /// Creates a cursor for the batches from `position` to `end`, which reads `read_length` bytes at once. Batches that end
+    /// below `start_offset` are skipped.
+    pub fn new(
+        file: F,
+        (position, end): (u64, u64),
+        start_offset: i64,
+        read_length: usize,
+    ) -> FileResult<Self, F> {
         Ok(Self {
-            window: Window::new(file, position, end, LENGTH)?,
+            window: Window::new(file, position, end, read_length)?,
             end,
             start_offset,
         })

@@ -15,8 +15,6 @@ use crate::read::fetch::{Fetch, Progress, Selection};
 use crate::read::file::{FileResult, ReadAt, ReadError, Window};
 use crate::read::row_column::RowColumn;
 
-/// The length of the reads: the bytes are still in the cache of a core when their checksum is computed.
-const LENGTH: usize = 1 << 18;
 /// Index entries hold 31 bits: no batch is further behind the one before it.
 const REACH: i64 = 1 << 31;
 /// The most gaps of one kind, and the most changes of the leader epoch, that are told of a segment.
@@ -61,6 +59,8 @@ pub struct UncheckedSegment<'a> {
     pub limit_offset: Option<i64>,
     /// The length of the file.
     pub size: u64,
+    /// The length of the reads.
+    pub read_length: usize,
     /// The `.index`, if there is one.
     pub offset_index: Option<&'a OffsetIndex>,
     /// The `.timeindex`, if there is one.
@@ -143,7 +143,7 @@ pub fn check_segment<F: ReadAt>(
     let Some(mut pass) = Pass::new(segment, sequences) else {
         return Ok(None);
     };
-    let mut window = Window::new(file, 0, segment.size, LENGTH)?;
+    let mut window = Window::new(file, 0, segment.size, segment.read_length)?;
     while window.position < segment.size {
         let Some(taken) = pass.batches(window.data(), window.position) else {
             return Ok(None);
