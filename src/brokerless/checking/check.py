@@ -35,7 +35,7 @@ Level = Literal["quick", "default", "deep"]
 
 LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
-# So many logs for each thread, and bytes, are checked before their findings are yielded; but no more logs than the most.
+# So many logs for each thread, and bytes, are checked before findings are yielded; but no more logs than the maximum.
 _SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30
 _MOST_LOGS = 1000
 
