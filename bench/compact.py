@@ -35,6 +35,7 @@ class Run(NamedTuple):
 
     seconds: float
     bytes: int
+    cpu_seconds: float
 
 
 def source(codec: str, records: int = RECORDS, keys: int = KEYS, value_bytes: int = VALUE_BYTES) -> Path:
@@ -64,14 +65,15 @@ def source(codec: str, records: int = RECORDS, keys: int = KEYS, value_bytes: in
     return directory
 
 
-# A process inherits the peak of the one that starts it, so a small one does: this writes seconds and KiB to a file.
+# A process inherits the peak of the one that starts it, so a small one does. It writes seconds, KiB and CPU seconds to
+# a file.
 LAUNCHER = """
 import os, sys, time
 start = time.perf_counter()
 _, status, usage = os.wait4(os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ), 0)
 seconds = time.perf_counter() - start
 with open(sys.argv[1], "w") as told:
-    told.write(f"{seconds} {usage.ru_maxrss}")
+    told.write(f"{seconds} {usage.ru_maxrss} {usage.ru_utime + usage.ru_stime}")
 sys.exit(os.waitstatus_to_exitcode(status))
 """
 
@@ -83,8 +85,8 @@ def run(*command: str, cores: int | None = None, stdout: Path = Path(os.devnull)
         launch = (sys.executable, "-I", "-S", "-c", LAUNCHER, told.name)
         if subprocess.run([*launch, *bound, *command], check=False, stdout=out, stderr=subprocess.DEVNULL).returncode:
             sys.exit(f"failed: {' '.join(command)}")
-        seconds, kibibytes = told.read().split()
-    return Run(float(seconds), int(kibibytes) << 10)
+        seconds, kibibytes, cpu_seconds = told.read().split()
+    return Run(float(seconds), int(kibibytes) << 10, float(cpu_seconds))
 
 
 def ours(path: Path, *options: str, cores: int | None = None, stdout: Path = Path(os.devnull)) -> Run:

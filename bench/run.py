@@ -20,6 +20,7 @@ PARTS = {
     "scale": "scale",
     "compact": "compact",
     "state": "state",
+    "check": "check",
 }
 
 

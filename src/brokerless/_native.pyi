@@ -28,6 +28,7 @@ __all__ = [
     "ROW_COLUMNS",
     "Appended",
     "Appender",
+    "BatchCursor",
     "Closing",
     "CompactionRewrite",
     "CompactionScan",
@@ -46,7 +47,9 @@ __all__ = [
     "OffsetCommits",
     "OffsetIndex",
     "Partitioner",
+    "PlainSegment",
     "ProducerReplay",
+    "ProducerSequences",
     "Producers",
     "RecordRows",
     "RunReader",
@@ -63,7 +66,9 @@ __all__ = [
     "SplitReader",
     "TimeIndex",
     "TransactionIndex",
+    "batch_offsets_at",
     "batch_schema",
+    "check_segment",
     "crc32c",
     "cut_short_in_words",
     "embedded_json",
@@ -80,6 +85,7 @@ __all__ = [
     "producer_snapshot",
     "row_schema",
     "scan",
+    "skip_equal",
     "state_records",
     "survey",
 ]
@@ -643,6 +649,122 @@ def survey(
 
     Raises:
         OSError: the file cannot be read.
+    """
+
+@final
+class ProducerSequences:
+    """The last sequence of each producer and epoch in a log, of at least the 131,072 that were met last."""
+
+    def __new__(cls) -> Self: ...
+    def expected(self, producer_id: int, producer_epoch: int) -> int | None:
+        """Return the sequence that the producer's next batch begins with; None if the producer is not known."""
+
+    def insert(self, producer_id: int, producer_epoch: int, last_sequence: int) -> None:
+        """Take the last sequence of a batch."""
+
+@final
+class PlainSegment:
+    """What the batches of a plain segment tell: see `check_segment`."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+    @property
+    def leader_epoch(self) -> int:
+        """The greatest leader epoch so far; -1 for none."""
+    @property
+    def epochs(self) -> list[tuple[int, int, int]]:
+        """The leader epochs, each with the last offsets of its first and its last batch; at most 100,000."""
+    @property
+    def offset_gaps(self) -> list[tuple[int, int, int]]:
+        """The first 100 gaps: the position of the batch behind, and the missing offsets [start, end)."""
+    @property
+    def sequence_gaps(self) -> list[tuple[int, int, int, int, int]]:
+        """The first 100 batches that do not begin with their producer's next sequence.
+
+        `position base_offset producer_id base_sequence expected`.
+        """
+    @property
+    def is_compacted(self) -> bool:
+        """Whether a batch lacks records that its offsets once had."""
+    @property
+    def has_producers(self) -> bool:
+        """Whether a batch has a producer."""
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a batch is in a transaction."""
+    @property
+    def replays(self) -> bool:
+        """Whether a broker that replays the producers would start."""
+
+def check_segment(
+    file: Readable,
+    size: int,
+    base_offset: int,
+    *,
+    sequences: ProducerSequences,
+    limit_offset: int | None = None,
+    offset_index: OffsetIndex | None = None,
+    time_index: TimeIndex | None = None,
+    decodes: bool = False,
+    log_offset: int | None = None,
+    leader_epoch: int = ...,
+    producers: Producers | None = None,
+) -> PlainSegment | None:
+    """Check a plain segment in one pass: sound batches of magic 2 in order, and indexes that lead to them.
+
+    Args:
+        file: the open `.log`.
+        size: its length.
+        base_offset: the lowest offset that a batch may have.
+        sequences: the sequences before the segment, which take those of the segment.
+        limit_offset: all batches end below it; None: 2^31 above the base offset.
+        offset_index: the `.index`, if there is one.
+        time_index: the `.timeindex`, if there is one.
+        decodes: decode the records, and check their offsets and the largest of their timestamps.
+        log_offset: the offset after the segment before; None for the first one.
+        leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.
+        producers: the producer state before the segment, which takes its batches.
+
+    Returns:
+        What the batches tell; None if the segment is not plain. Then nothing has changed.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+
+def batch_offsets_at(file: Readable, position: int) -> tuple[int, int] | None:
+    """Return the first and the last offset of the sound batch at a position, if one of at most 16 MiB starts there."""
+
+@final
+class BatchCursor:
+    """A place between the batches of a segment, for `skip_equal`.
+
+    Args:
+        file: the open `.log`.
+        position: where a batch starts.
+        end: where the last batch ends.
+        start_offset: batches that end below it are skipped.
+    """
+
+    def __new__(cls, file: Readable, position: int, end: int, start_offset: int) -> Self: ...
+    @property
+    def position(self) -> int:
+        """The position of the next batch."""
+    @property
+    def is_at_end(self) -> bool:
+        """Whether no batch follows."""
+
+def skip_equal(one: BatchCursor, other: BatchCursor) -> int | None:
+    """Skip sound batches of magic 2 that two segments both have, with equal offsets, leader epochs and checksums.
+
+    Both cursors stop at the end of a segment, or before batches that differ or are not plain.
+
+    Returns:
+        The offset after the last batch; None if none is equal.
+
+    Raises:
+        OSError: a file cannot be read.
     """
 
 def cut_short_in_words(size: int, offset: int, position: int) -> str:

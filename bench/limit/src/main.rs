@@ -3,8 +3,11 @@
 //! batch's records section, its compression at the codec's default level, and CRC. With `recode` and a codec's number, both
 //! ways: CRC, decompression, compression, and CRC.
 //!
+//! `crc THREADS FILE...` is one pass over files that are read meanwhile, by several threads: CRC alone.
+//!
 //! The file is trusted: this is a measuring rod, not a reader.
 
+mod crc;
 mod encode;
 
 use std::error::Error;
@@ -25,6 +28,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args()
         .nth(1)
         .ok_or("usage: brokerless-limit FILE [encode | recode CODEC]")?;
+    if path == "crc" {
+        let rest: Vec<String> = std::env::args().skip(2).collect();
+        let (threads, files) = rest
+            .split_first()
+            .ok_or("usage: brokerless-limit crc THREADS FILE...")?;
+        return crc::run(threads.parse()?, files);
+    }
     let log = std::fs::read(path)?;
     let mut scratch = Scratch {
         decoded: vec![0; 64 << 20],

@@ -57,9 +57,14 @@ pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersCo
 pub use read::decoder::Decoder;
 pub use read::dump::{JsonDump, LogDump};
 pub use read::end_offsets::EndOffsets;
+pub use read::equal_batches::{BatchCursor, skip_equal};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError, batch_offsets_at};
 pub use read::row_column::RowColumn;
+pub use read::segment_check::{
+    EpochRange, OffsetGap, ProducerSequences, SegmentSummary, SequenceGap, UncheckedSegment,
+    check_segment,
+};
 pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::split_reader::{
     DecodeOptions, LostOffsets, Missing, SegmentFiles, Split, SplitReader, Step, cut_short_in_words,

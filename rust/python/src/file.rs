@@ -64,6 +64,21 @@ pub(crate) enum AnyFile {
     Readable(Arc<Py<PyAny>>),
 }
 
+/// What is read of a file here at once is still in the cache of a core when its checksum is computed.
+const LOCAL_LENGTH: usize = 1 << 18;
+/// Elsewhere, each read is a request.
+const REMOTE_LENGTH: usize = 2 << 20;
+
+impl AnyFile {
+    /// The length of reads of a whole file.
+    pub(crate) fn read_length(&self) -> usize {
+        match self {
+            Self::Local(_) => LOCAL_LENGTH,
+            Self::Readable(_) => REMOTE_LENGTH,
+        }
+    }
+}
+
 impl<'py> FromPyObject<'_, 'py> for AnyFile {
     type Error = PyErr;
 

@@ -14,6 +14,7 @@ mod empty_batch;
 mod encoder;
 mod end_offsets;
 mod end_transaction_marker;
+mod equal_batches;
 mod erasure;
 mod error;
 mod file;
@@ -37,6 +38,7 @@ mod producers;
 mod record_rows;
 mod rows;
 mod scan;
+mod segment_check;
 mod segment_conversion;
 mod segment_output;
 mod segment_recovery;
@@ -92,6 +94,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decoder::Decoder>()?;
     module.add_class::<encoder::Encoder>()?;
     module.add_class::<end_offsets::EndOffsets>()?;
+    module.add_class::<equal_batches::BatchCursor>()?;
     module.add_class::<erasure::ErasedRecords>()?;
     module.add_class::<erasure::ErasureScan>()?;
     module.add_class::<erasure::SegmentErasure>()?;
@@ -106,6 +109,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<partitioner::Partitioner>()?;
     module.add_class::<producers::Producers>()?;
     module.add_class::<record_rows::RecordRows>()?;
+    module.add_class::<segment_check::PlainSegment>()?;
+    module.add_class::<segment_check::ProducerSequences>()?;
     module.add_class::<segment_conversion::SegmentConversion>()?;
     module.add_class::<segment_output::SegmentOutput>()?;
     module.add_class::<segment_recovery::ProducerReplay>()?;
@@ -122,6 +127,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         end_transaction_marker::end_transaction_marker,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(equal_batches::skip_equal, module)?)?;
+    module.add_function(wrap_pyfunction!(segment_check::batch_offsets_at, module)?)?;
+    module.add_function(wrap_pyfunction!(segment_check::check_segment, module)?)?;
     module.add_function(wrap_pyfunction!(survey::survey, module)?)?;
     module.add_function(wrap_pyfunction!(survey::cut_short_in_words, module)?)?;
     module.add_function(wrap_pyfunction!(find_batch::find_batch, module)?)?;

@@ -12,7 +12,7 @@ use crate::table::table;
 
 #[pyclass(module = "brokerless._native", frozen)]
 #[derive(Debug)]
-pub(crate) struct OffsetIndex(Index);
+pub(crate) struct OffsetIndex(pub(crate) Index);
 
 #[pymethods]
 impl OffsetIndex {

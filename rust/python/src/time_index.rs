@@ -12,7 +12,7 @@ use crate::table::table;
 
 #[pyclass(module = "brokerless._native", frozen)]
 #[derive(Debug)]
-pub(crate) struct TimeIndex(Index);
+pub(crate) struct TimeIndex(pub(crate) Index);
 
 #[pymethods]
 impl TimeIndex {

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import os
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.arguments import check_several, unknown
-from brokerless.checking.directories import check_cluster, check_directory, check_ids
+from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
-from brokerless.io.chunking import in_shares
+from brokerless.io.chunking import cores
 from brokerless.layout import checkpoints
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.cluster import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
+    from brokerless.errors import BrokerlessError
     from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log.log import Log
+    from brokerless.state.cluster import ClusterState
+
+    Known = ClusterState | ValueError | BrokerlessError
 
 Level = Literal["quick", "default", "deep"]
 """How much is read: names, small files and batch headers; all batches, with checksums; all records, too."""
 
 LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
-# Logs of about so many bytes are checked before their findings are yielded.
-_SHARE = 256 << 20
+# So many logs for each thread, and bytes, are checked before findings are yielded; but no more logs than the maximum.
+_SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30
+_MOST_LOGS = 1000
 
 
 def check(
@@ -98,19 +103,61 @@ def _check(
         # A partition's directory alone says nothing about the directory around it.
         given = {storage.absolute(path) for path in paths}
         roots = [root for root in directories.roots if storage.absolute(root.path) in given]
-        found = [] if topics is not None or not roots else list(_of_directories(roots, directories))
-        configs = topic_configs([root.path for root in directories.roots])
-    yield from found
+        shares = [*_shares(logs, cores())] or [[]]
+    with _pool(cores()) as threads:
 
-    def check_log(log: Log) -> list[Finding]:
-        return list(LogCheck(log, configs.get(str(log.topic)), level, progress).findings())
+        def around() -> tuple[list[Finding], dict[str, TopicConfig]]:
+            known = known_cluster([root.path for root in directories.roots])
+            of_directories = topics is None and bool(roots)
+            return list(_of_directories(roots, directories, known)) if of_directories else [], topic_configs(known)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for share in in_shares(logs, lambda log: sum(segment.size for segment in log.segments), _SHARE):
+        # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
+        known = threads.submit(around)
+        for number, share in enumerate(shares):
             with _quiet():
-                of_share = list(threads.map(check_log, share))
-            for of_log in of_share:
-                yield from of_log
+                checks = [LogCheck(log, level, progress) for log, _ in share]
+                of_segments: dict[int, Future[list[Finding]]] = {}
+                # The largest ones first, so that no thread is left with one at the end.
+                for at in sorted(range(len(share)), key=lambda at: -share[at][1]):
+                    of_segments[at] = threads.submit(_listed, checks[at].of_segments())
+                wait(of_segments.values())
+                of_directories, configs = known.result()
+                of_logs = [
+                    threads.submit(_listed, check.of_log(configs.get(str(log.topic))))
+                    for check, (log, _) in zip(checks, share, strict=True)
+                ]
+                wait(of_logs)
+            if not number:
+                yield from of_directories
+            for at, found in enumerate(of_logs):
+                yield from (*of_segments[at].result(), *found.result())
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Start threads, which end with what they are at."""
+    threads = ThreadPoolExecutor(count)
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _listed(findings: Iterator[Finding]) -> list[Finding]:
+    return list(findings)
+
+
+def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]]:
+    """Divide logs into runs of neighbours, which are checked at the same time, each with its size."""
+    share: list[tuple[Log, int]] = []
+    for log in logs:
+        share.append((log, sum(segment.size for segment in log.segments)))
+        is_large = len(share) >= _SHARE_LOGS * threads and sum(size for _, size in share) >= _SHARE_BYTES
+        if is_large or len(share) >= _MOST_LOGS:
+            yield share
+            share = []
+    if share:
+        yield share
 
 
 def _damaged_ids(paths: Iterable[str]) -> Iterator[tuple[str, Finding]]:
@@ -125,11 +172,11 @@ def _damaged_ids(paths: Iterable[str]) -> Iterator[tuple[str, Finding]]:
                 yield path, Finding(code="ids-damaged", path=file, message=message)
 
 
-def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs) -> Iterator[Finding]:
+def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs, known: Known) -> Iterator[Finding]:
     for root in roots:
         if root.is_there:
             yield from check_directory(root)
-    yield from check_cluster([root.path for root in roots], directories)
+    yield from check_cluster([root.path for root in roots], directories, known)
 
 
 @contextmanager
@@ -140,14 +187,10 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def topic_configs(paths: Sequence[str]) -> dict[str, TopicConfig]:
+def topic_configs(known: Known) -> dict[str, TopicConfig]:
     """Return the settings of topics, as far as the metadata have them."""
     configs: dict[str, dict[str, str]] = {}
-    try:
-        rows = cluster(*paths).configs.to_pylist()
-    except (ValueError, BrokerlessError):
-        return {}
-    for row in rows:
+    for row in () if isinstance(known, Exception) else known.rows("configs"):
         if row["resource_type"] == "topic" and row["name"] == "cleanup.policy":
             configs.setdefault(row["resource"], {})["cleanup_policy"] = row["value"]
     return {topic: TopicConfig().with_keywords(dict(settings)) for topic, settings in configs.items()}

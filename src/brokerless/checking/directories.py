@@ -5,16 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from brokerless.checking.finding import Finding
-from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints, commit_journal, file_names
-from brokerless.log_dir.recover import REMOTE_INDEXES
 from brokerless.log_dir.start_faults import conflicting_ids, damaged_quorum_files, missing_ids
-from brokerless.state.cluster import cluster
-from brokerless.state.transactions import transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +21,9 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.state.cluster import ClusterState
+
+# The topic of the coordinators of transactions (Topic.TRANSACTION_STATE_TOPIC_NAME).
+_COORDINATORS = "__transaction_state"
 
 
 def check_directory(root: LogDirFiles) -> Iterator[Finding]:
@@ -48,7 +46,7 @@ def check_directory(root: LogDirFiles) -> Iterator[Finding]:
 def _check_names(path: str) -> Iterator[Finding]:
     for name in storage.list_subdirectories(path):
         # A broker does not see names that are not UTF-8.
-        if name in (REMOTE_INDEXES, commit_journal.NAME) or not file_names.is_utf8(name):
+        if name in (file_names.REMOTE_INDEXES, commit_journal.NAME) or not file_names.is_utf8(name):
             continue
         try:
             parsed = file_names.parse_directory_name(name)
@@ -78,23 +76,41 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
             yield Finding(code="ids-conflict", path=next(iter(metas)), message=message)
 
 
-def check_cluster(paths: Sequence[str], directories: LogDirs) -> Iterator[Finding]:
-    """Check partitions against the cluster's metadata, and their open transactions against the coordinators."""
+def known_cluster(paths: Sequence[str]) -> ClusterState | ValueError | BrokerlessError:
+    """Return the metadata of the cluster, or why they are not known."""
+    from brokerless.state.cluster import cluster  # noqa: PLC0415 - Arrow is slow to import
+
     try:
-        state = cluster(*paths)
-    except ValueError:
-        # These directories have no metadata.
-        pass
-    except (CorruptRecordError, UnsupportedFormatError) as error:
-        path = error.path or paths[0]
-        yield Finding(code="metadata-damaged", path=path, position=error.position, message=str(error.args[0]))
-    else:
+        return cluster(*paths)
+    except (ValueError, BrokerlessError) as error:
+        return error
+
+
+def check_cluster(
+    paths: Sequence[str], directories: LogDirs, state: ClusterState | ValueError | BrokerlessError
+) -> Iterator[Finding]:
+    """Check partitions against the cluster's metadata, and their open transactions against the coordinators.
+
+    Args:
+        paths: the log directories.
+        directories: the same directories.
+        state: the metadata, from `known_cluster`.
+    """
+    if isinstance(state, BrokerlessError):
+        path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
+        yield Finding(code="metadata-damaged", path=path, position=position, message=str(state.args[0]))
+    elif not isinstance(state, ValueError):
         yield from _placed(directories, state)
-    with suppress(BrokerlessError, ValueError):
-        yield from _hanging(directories, transactions(*paths))
+    if any(log.topic == _COORDINATORS for log in directories.logs(all_replicas=True)):
+        from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
+
+        with suppress(BrokerlessError, ValueError):
+            yield from _hanging(directories, transactions(*paths))
 
 
 def _hanging(directories: LogDirs, table: pa.Table) -> Iterator[Finding]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - Arrow is slow to import
+
     found: Any = table.filter(table["is_hanging"])["open"].combine_chunks()
     opened = pc.list_flatten(found)
     names = ("topic", "partition", "producer_epoch", "first_offset", "is_hanging")
@@ -114,7 +130,7 @@ def _hanging(directories: LogDirs, table: pa.Table) -> Iterator[Finding]:
 
 def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
     """Yield partitions that the metadata do not have, and those that they place here and that are not here."""
-    ids = {row["topic"]: row["topic_id"] for row in state.topics.to_pylist()}
+    ids = {row["topic"]: row["topic_id"] for row in state.rows("topics")}
     logs = [log for log in directories.logs(all_replicas=True) if log.topic not in (None, file_names.METADATA_TOPIC)]
     for log in logs:
 
@@ -131,8 +147,8 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
                 yield finding("topic-id-differs", message)
     here = {root.directory_id: root for root in directories.roots if root.directory_id is not None}
     there = {(log.topic, log.partition, log.root.path) for log in logs}
-    for row in state.partitions.to_pylist():
-        for directory in row["directories"] or ():
+    for row in state.rows("partitions"):
+        for directory in row.get("directories") or ():
             root = here.get(directory)
             if root is not None and (row["topic"], row["partition"], root.path) not in there:
                 yield Finding(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.checking.finding import Finding
-from brokerless.checking.segments import BatchCheck, check_segment
+from brokerless.checking.segments import BatchCheck, SegmentReplay, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
@@ -34,27 +34,29 @@ _PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "last_sequence", "coordina
 
 
 class LogCheck:
-    """A check of one log.
+    """A check of one log: first of its segments, then of the log as a whole.
 
     Args:
         log: the log, freshly listed.
-        config: the settings of its topic; None: not known.
         level: "quick", "default" or "deep".
         progress: gets the bytes of each segment that was checked.
     """
 
-    def __init__(self, log: Log, config: TopicConfig | None, level: str, progress: Callable[[int], None]) -> None:
+    def __init__(self, log: Log, level: str, progress: Callable[[int], None]) -> None:
         self._log, self._level, self._progress = log, level, progress
-        self._is_compacted = config is not None and config.is_compacted
-        self._is_compacted |= log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
+        self._is_compacted = log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
+        self._is_damaged = self._has_transactions = False
+        self._gaps: list[Finding] = []
+        self._of_epochs: list[Finding] = []
+        self._of_snapshots: list[Finding] = []
 
     @property
     def is_compacted(self) -> bool:
         """Whether the log is compacted, so that offsets may be missing: by its settings, or by what was found."""
         return self._is_compacted
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield findings: files first, then batches in the order of the log, then files against batches."""
+    def of_segments(self) -> Iterator[Finding]:
+        """Yield the findings in files, then those in batches in the order of the log."""
         yield from self._names()
         yield from self._topic_id()
         yield from self._offsets()
@@ -63,20 +65,41 @@ class LogCheck:
         if self._level == "quick":
             yield from self._headers()
             return
-        checks = BatchCheck(self._log)
-        damaged = False
+        checks, snapshots = BatchCheck(self._log), _Snapshots(self._log)
         for segment in self._log.segments:
-            for found in check_segment(self._log, segment, checks, deep=self._level == "deep"):
-                damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+            # Of a log with damage, snapshots are not compared.
+            replay = None if self._is_damaged else snapshots.before(segment)
+            for found in check_segment(self._log, segment, checks, deep=self._level == "deep", replay=replay):
+                self._is_damaged |= found.code.startswith(("batch-", "segment-", "records-"))
                 yield found
+            if replay is not None and not self._is_damaged:
+                snapshots.after(segment, replay, has_producers=checks.has_producers)
             self._progress(segment.size)
         self._is_compacted |= checks.is_compacted
-        if not self._is_compacted and not damaged:
-            yield from self._unexplained(checks.gaps)
-        yield from self._epochs(checks)
-        if not damaged:
-            yield from self._transaction_indexes(has_transactions=checks.has_transactions)
-            yield from self._snapshots(has_producers=checks.has_producers)
+        self._has_transactions = checks.has_transactions
+        self._of_epochs = list(self._epochs(checks))
+        if not self._is_damaged:
+            self._gaps = checks.gaps
+            self._of_snapshots = list(snapshots.finish())
+
+    def of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
+        """Yield the findings in the log's small files against its batches, once `of_segments` has ended.
+
+        Args:
+            config: the settings of its topic; None: not known.
+        """
+        if self._level == "quick":
+            return
+        self._is_compacted |= config is not None and config.is_compacted
+        if not self._is_compacted:
+            yield from self._unexplained(self._gaps)
+        yield from self._of_epochs
+        if not self._is_damaged:
+            yield from self._transaction_indexes()
+        for found in self._of_snapshots:
+            # A cleaner removes batches of producers that a snapshot still has.
+            if not self._is_compacted or found.code != "snapshot-differs":
+                yield found
 
     def _finding(self, code: str, path: str, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
         return Finding(
@@ -181,14 +204,19 @@ class LogCheck:
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
 
-    def _transaction_indexes(self, *, has_transactions: bool) -> Iterator[Finding]:
+    def _transaction_indexes(self) -> Iterator[Finding]:
         log = self._log
         # A cleaner drops markers, and the records that they end.
         if log.is_file or not log.segments or self._is_compacted:
             return
         aborted: list[Aborted] = []
-        if has_transactions:
-            aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+        if self._has_transactions:
+            try:
+                aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                path, message = error.path or log.path, f"a control batch without a marker: {error.args[0]}"
+                yield self._finding("batch-records", path, message, position=error.position)
+                return
         for segment in log.segments:
             path = self._path(segment_file(segment.base_offset, TXNINDEX))
             end = segment.end_offset(log.log_end_offset)
@@ -213,35 +241,61 @@ class LogCheck:
                 yield self._finding("transaction-index", path, message, start_offset=first, end_offset=last + 1)
                 break
 
-    def _snapshots(self, *, has_producers: bool) -> Iterator[Finding]:
-        """Replay the producers of the log, and compare them with each snapshot."""
-        log = self._log
-        if log.is_file:
-            return
-        state: _native.Producers | None = _native.Producers()
+
+class _Snapshots:
+    """The producer snapshots of a log against its producers, which are replayed segment by segment."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        end = log.log_end_offset
+        self._left = [] if log.is_file else [offset for offset in log.snapshots if offset <= end]
+        self._state: _native.Producers | None = _native.Producers()
         if not log.segments or log.segments[0].base_offset > 0:
-            state = None
-        segments = list(log.segments)
-        for offset in log.snapshots:
-            if offset > log.log_end_offset:
-                continue
-            path = log.snapshot_path(offset)
-            while segments and segments[0].end_offset(log.log_end_offset) <= offset:
-                segment = segments.pop(0)
-                state = _replayed(state, segment) if has_producers else state
-            try:
-                with located(path):
-                    content = storage.read_all(path)
-                    stored = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)
-            except CorruptRecordError as error:
-                yield self._finding("snapshot-damaged", path, str(error.args[0]), position=error.position)
-                continue
-            is_at_boundary = not segments or segments[0].base_offset >= offset
-            if state is not None and is_at_boundary and not self._is_compacted:
-                difference = _difference(stored, state)
-                if difference:
-                    yield self._finding("snapshot-differs", path, difference)
-            state = stored if is_at_boundary else None
+            self._state = None
+        self._found: list[Finding] = []
+
+    def before(self, segment: Segment) -> SegmentReplay:
+        """Compare the snapshots before the end of a segment, and return the replay of the segment."""
+        end = segment.end_offset(self._log.log_end_offset)
+        while self._left and self._left[0] < end:
+            self._compare(self._left.pop(0), segment)
+        return SegmentReplay(self._state if self._left else None)
+
+    def after(self, segment: Segment, replay: SegmentReplay, *, has_producers: bool) -> None:
+        """Take the producers of a segment."""
+        if self._left:
+            is_done = replay.is_done or not has_producers
+            self._state = replay.producers if is_done else _replayed(replay.producers, segment)
+
+    def finish(self) -> list[Finding]:
+        """Return the findings, once all segments have been taken."""
+        for offset in self._left:
+            self._compare(offset, None)
+        return self._found
+
+    def _compare(self, offset: int, segment: Segment | None) -> None:
+        """Compare a snapshot with the producers before a segment; None: those of the whole log."""
+        path = self._log.snapshot_path(offset)
+        try:
+            with located(path):
+                content = storage.read_all(path)
+                stored = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)
+        except CorruptRecordError as error:
+            self._add("snapshot-damaged", path, str(error.args[0]), error.position)
+            return
+        is_at_boundary = segment is None or segment.base_offset >= offset
+        if self._state is not None and is_at_boundary:
+            # Most are what we would write.
+            difference = "" if self._state.to_snapshot() == content else _difference(stored, self._state)
+            if difference:
+                self._add("snapshot-differs", path, difference)
+        self._state = stored if is_at_boundary else None
+
+    def _add(self, code: str, path: str, message: str, position: int | None = None) -> None:
+        log = self._log
+        self._found.append(
+            Finding(code=code, topic=log.topic, partition=log.partition, path=path, message=message, position=position)
+        )
 
 
 def _replayed(state: _native.Producers | None, segment: Segment) -> _native.Producers | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ def check(
     brokerless check backup --deep --topic orders --json
     brokerless check broker1/data --against broker2/data
     """
+    # Arrow imports NumPy, which would start threads for its algebra: as slow as the check of some 100 MB.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if against is not None:
         _compare(paths, against, topics, level, form, records=records, shows_all=shows_notes)
         return

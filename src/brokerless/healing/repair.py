@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
 from brokerless.checking.check import check, topic_configs
-from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
+from brokerless.checking.directories import known_cluster
+from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, salvage
 from brokerless.io import disk, storage
@@ -36,11 +37,11 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.cluster import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from brokerless.checking.check import Known
     from brokerless.checking.finding import Finding
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.healing.salvage import Salvage
@@ -231,9 +232,10 @@ class _Job:
             logs = found.logs(topics, all_replicas=True)
             self._root = found.roots[0]
             self._root_path = os.path.abspath(self._root.path)
-            self._configs = topic_configs([path]) if self._root.is_there else {}
+            known = known_cluster([path]) if self._root.is_there else ValueError("a partition alone")
+            self._configs = topic_configs(known)
             others = _others(sources)
-            self._ids = _topic_ids(self._root, found.logs(all_replicas=True))
+            self._ids = _topic_ids(known, found.logs(all_replicas=True))
         result = self.result = Repair(path, path, partitions=len(logs))
 
         def examine(log: Log) -> Salvage:
@@ -487,11 +489,9 @@ def _is_same_topic(log: Log, other: Log) -> bool:
         return True
 
 
-def _topic_ids(root: LogDirFiles, logs: Iterable[Log]) -> dict[str, str]:
+def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:
     """Return the topic ids: by the cluster's metadata, or by the partitions that have one."""
-    ids: dict[str, str] = {}
-    with contextlib.suppress(ValueError, CorruptRecordError, UnsupportedFormatError):
-        ids = {row["topic"]: row["topic_id"] for row in cluster(root.path).topics.to_pylist()} if root.is_there else {}
+    ids = {} if isinstance(known, Exception) else {row["topic"]: row["topic_id"] for row in known.rows("topics")}
     for log in logs:
         with contextlib.suppress(CorruptRecordError):
             if log.topic is not None and log.topic_id is not None:

@@ -118,8 +118,8 @@ def salvage(
         keeps_suspect: whether to keep batches whose records can be decoded although their checksum is wrong.
         progress: gets the bytes of each segment that was checked.
     """
-    check = LogCheck(log, config, "deep", progress)
-    found = Salvage(log, list(check.findings()))
+    check = LogCheck(log, "deep", progress)
+    found = Salvage(log, [*check.of_segments(), *check.of_log(config)])
     found.left = [one for one in found.findings if one.code not in (*_CURED, "file-unknown") and not is_damage(one)]
     for one in found.findings:
         if one.code == "batch-unsupported" and not is_damage(one):

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log.damage import Finding, Run, Survey, is_lost, rows_and_findings, survey
+from brokerless.log.damage import Finding, Run, is_lost, rows_and_findings, survey
 from brokerless.log.expected_records import LOST
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, Segment, whole_batches
@@ -24,12 +20,13 @@ from brokerless.log.split import cut_short
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
+
     from brokerless.io.storage import File
+    from brokerless.log.damage import Survey
 
 # Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
-# Index entries hold 31 bits: no segment reaches further from its base offset.
-_REACH = 1 << 31
 
 
 class Contents(Protocol):
@@ -49,7 +46,12 @@ class Contents(Protocol):
 
 
 def findings(
-    segment: Segment, *, is_clean: bool, contents: Contents | None = None, decodes: bool = True
+    segment: Segment,
+    *,
+    is_clean: bool,
+    contents: Contents | None = None,
+    decodes: bool = True,
+    log: Log | None = None,
 ) -> Iterator[Finding]:
     """Check a whole segment and yield its defects in file order.
 
@@ -58,6 +60,7 @@ def findings(
         is_clean: whether the log directory was shut down cleanly. A broker then truncates nothing.
         contents: takes what is sound.
         decodes: whether to decode records. Otherwise only checksums, framing and offsets of batches are checked.
+        log: its log; None: list its directory.
 
     >>> from brokerless.log.log import Log
     >>> [finding for segment in Log(SAMPLE).segments for finding in findings(segment, is_clean=True)]
@@ -65,24 +68,28 @@ def findings(
     """
     with segment.open() as file:
         size = file.size()
-        limit = _limit_offset(segment) if segment.is_last else None
-        taken = 0
-        found = None
-        if contents is not None and not decodes:
-            taken, next_offset = _sound_start(segment, file, size, limit, contents)
-            if taken == size:
-                found = Survey([Run(0, size, segment.base_offset, next_offset)] if size else [], next_offset)
-        if found is None:
-            found = survey(
-                file,
-                segment.path,
-                segment.base_offset,
-                segment.next_base_offset,
-                size,
-                is_clean=is_clean,
-                limit_offset=limit,
-            )
-            yield from _of_runs(segment, file, found, contents, taken, decodes=decodes)
+        found = survey(
+            file,
+            segment.path,
+            segment.base_offset,
+            segment.next_base_offset,
+            size,
+            is_clean=is_clean,
+            limit_offset=limit_offset(segment, log),
+        )
+        yield from _of_runs(segment, file, found, contents, decodes=decodes)
+    yield from missing_records(segment, found, size, log)
+
+
+def missing_records(segment: Segment, found: Survey, size: int, log: Log | None = None) -> Iterator[Finding]:
+    """Yield the records that a segment, or the log around it, lacks according to other files.
+
+    Args:
+        segment: the segment.
+        found: its sound batches and its damage.
+        size: the length of its file.
+        log: its log; None: list its directory.
+    """
     # A cleaner may have merged the lost segment into this one, or this one may have grown: then the offsets are here.
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
@@ -90,96 +97,80 @@ def findings(
             yield Finding(
                 "damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing"
             )
-    if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment):
+    if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment, log):
         for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
             yield Finding("damage", path, size, None, None, start, end, reason, "segment-cut")
     # If damage hides the end of the log, nothing more is known to be missing.
     if segment.is_last and not any(isinstance(part, Finding) and part.end_offset is None for part in found.parts):
-        yield from _around(segment)
-
-
-def _sound_start(
-    segment: Segment, file: File, size: int, limit_offset: int | None, contents: Contents
-) -> tuple[int, int]:
-    """Pass on batches from the start of a segment as long as a survey would find nothing, in a single pass.
-
-    Returns:
-        The position behind them, and the offset. Batches of magic 0 and 1 are left to the survey.
-    """
-    position, next_offset = 0, segment.base_offset
-    limit = segment.next_base_offset or limit_offset or segment.base_offset + _REACH
-    try:
-        with located(segment.path):
-            for batches, end in whole_batches(file, 0, size, check_crcs=True):
-                first, last = batches["base_offset"], batches["last_offset"]
-                ends = pa.concat_arrays([pa.array([next_offset - 1], pa.int64()), last[:-1]])
-                conditions: list[Any] = [
-                    batches["is_valid"],
-                    pc.equal(batches["magic"], pa.scalar(2, pa.int8())),
-                    pc.greater(first, ends),
-                    pc.less(pc.subtract(first, ends), pa.scalar(_REACH, pa.int64())),
-                    pc.greater_equal(last, first),
-                    pc.less(last, pa.scalar(limit, pa.int64())),
-                ]
-                if not all(pc.all(condition).as_py() for condition in conditions):
-                    break
-                contents.batches(batches)
-                position, next_offset = end, last[-1].as_py() + 1
-    except (CorruptRecordError, UnsupportedFormatError):
-        # The survey tells what it is.
-        pass
-    return position, next_offset
+        yield from _around(segment, log)
 
 
 def _of_runs(
-    segment: Segment, file: File, found: Survey, contents: Contents | None, taken: int, *, decodes: bool
+    segment: Segment, file: File, found: Survey, contents: Contents | None, *, decodes: bool
 ) -> Iterator[Finding]:
-    """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents.
-
-    Batches before the position `taken` were passed on.
-    """
+    """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents."""
     columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
     # Only the decoder sees the first offset of a wrapper.
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
-    parts = rows_and_findings(found, file, segment.path, decoder) if decodes else found.parts
-    for part in parts:
+    headers = iter(()) if contents is None else _headers(file, found)
+    ahead = next(headers, None)
+    for part in rows_and_findings(found, file, segment.path, decoder) if decodes else found.parts:
         if isinstance(part, Finding):
             yield part
         elif not isinstance(part, Run):
             yield from _of_records(part, segment.path)
             if contents is not None:
                 contents.rows(part)
-    runs = [part for part in found.parts if isinstance(part, Run)]
-    if contents is not None:
-        for run in runs:
-            start = max(run.position, taken)
-            for batches, _ in whole_batches(file, start, run.end_position) if start < run.end_position else ():
-                contents.batches(batches)
+                # Batches soon follow their rows, so that `contents` need not remember a whole segment's.
+                last = part["position"][-1].as_py()
+                while ahead is not None and ahead["position"][-1].as_py() < last:
+                    contents.batches(ahead)
+                    ahead = next(headers, None)
+    while contents is not None and ahead is not None:
+        contents.batches(ahead)
+        ahead = next(headers, None)
 
 
-def _limit_offset(segment: Segment) -> int | None:
+def _headers(file: File, found: Survey) -> Iterator[pa.RecordBatch]:
+    for part in found.parts:
+        if isinstance(part, Run):
+            for batches, _ in whole_batches(file, part.position, part.end_position):
+                yield batches
+
+
+def _log_of(segment: Segment, log: Log | None) -> Log:
+    """Return the log of the whole directory.
+
+    Raises:
+        ValueError: the file lies outside a partition directory.
+    """
+    return Log(os.path.dirname(segment.path)) if log is None or log.is_file else log
+
+
+def limit_offset(segment: Segment, log: Log | None = None) -> int | None:
     """Return the log end offset if the last batch was moved above it; see `Log.limit_offset`."""
-    with contextlib.suppress(ValueError):
-        return Log(os.path.dirname(segment.path)).limit_offset
+    if segment.is_last:
+        with contextlib.suppress(ValueError):
+            return _log_of(segment, log).limit_offset
     return None
 
 
-def _trusts_index(segment: Segment) -> bool:
+def _trusts_index(segment: Segment, log: Log | None) -> bool:
     """Return whether the segment's index certainly belongs to it; see `Log.trusts_index`."""
     # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
-        return Log(os.path.dirname(segment.path)).trusts_index(segment)
+        return _log_of(segment, log).trusts_index(segment)
     return True
 
 
-def _around(segment: Segment) -> Iterator[Finding]:
+def _around(segment: Segment, log: Log | None) -> Iterator[Finding]:
     """Yield the records missing after the newest segment or before the first one, according to other files."""
     # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
-        log = Log(os.path.dirname(segment.path))
-        lost = {other.lost for other in log.segments}
-        older = {other.path for other in log.segments[:-1]}
-        for path, start, end, reason, position in log.missing:
+        whole = _log_of(segment, log)
+        lost = {other.lost for other in whole.segments}
+        older = {other.path for other in whole.segments[:-1]}
+        for path, start, end, reason, position in whole.missing:
             if start not in lost and path not in older:
                 code = "segment-missing" if reason == LOST else "records-missing"
                 yield Finding("damage", path, position, None, None, start, end, reason, code)
@@ -187,6 +178,9 @@ def _around(segment: Segment) -> Iterator[Finding]:
 
 def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
     """Yield a finding for each batch in which record offsets do not rise. No record is lost: reads return them."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
+
     offsets, positions = rows["offset"], rows["position"]
     is_wrong = pc.and_(pc.less_equal(offsets[1:], offsets[:-1]), pc.equal(positions[1:], positions[:-1]))
     if pc.any(is_wrong).as_py():

@@ -38,6 +38,9 @@ _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.item
 
 # Kafka's metadata log. It belongs to the Raft layer and is not loaded with the topics.
 METADATA_TOPIC = "__cluster_metadata"
+# The cache of tiered storage (RemoteIndexCache.DIR_NAME).
+REMOTE_INDEXES = "remote-log-index-cache"
+"""The directory of a tiered broker that is no partition."""
 
 MOST_PARTITIONS = 100_000
 """The maximum number of partitions of a topic. Each is a directory, and far fewer already strain a broker."""

@@ -9,8 +9,6 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-import pyarrow as pa
-
 from brokerless import _native
 from brokerless.arguments import check_number, check_several, unknown
 from brokerless.errors import located
@@ -21,6 +19,8 @@ from brokerless.log.split import cut_short
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from brokerless.io.storage import File
     from brokerless.log.split import Missing, Split
@@ -84,6 +84,7 @@ class Reader:
         TypeError: `columns` is a string.
         CorruptRecordError: raised at the damage, after all rows before it were returned.
 
+    >>> import pyarrow as pa
     >>> import brokerless as bl
     >>> reader = Reader(bl.Log(SAMPLE).plan(on_corrupt="skip"), ["offset", "key"])
     >>> pa.table(reader).shape, reader.lost
@@ -136,6 +137,8 @@ class Reader:
         >>> bl.Log(SAMPLE).read(columns=["offset"], limit=2).read_all().to_pydict()
         {'offset': [0, 1]}
         """
+        import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+
         known = len(self.lost)
         table = pa.Table.from_batches(self, schema=self.schema)
         for lost in self.lost[known:]:
@@ -147,6 +150,8 @@ class Reader:
         self._rows.close()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+
         reader = pa.RecordBatchReader.from_batches(self.schema, self)
         stream: object = reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
         return stream

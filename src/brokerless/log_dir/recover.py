@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from brokerless.recovery.lost_batches import Cut
 
 _ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
-# The cache of tiered storage (RemoteIndexCache.DIR_NAME).
-REMOTE_INDEXES = "remote-log-index-cache"
-"""The directory of a tiered broker that is no partition."""
 _MAKE = "make its directory: the metadata of the new cluster name it"
 
 
@@ -397,7 +394,7 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
 
 def _check_name(path: str, name: str) -> None:
     """Refuse a directory that is not a partition directory (LogManager.loadLogs)."""
-    if name in (REMOTE_INDEXES, commit_journal.NAME):
+    if name in (file_names.REMOTE_INDEXES, commit_journal.NAME):
         return
     if not file_names.is_utf8(name):
         warnings.warn(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it", stacklevel=2)

@@ -62,6 +62,17 @@ class ClusterState:
             raise ValueError(f"unknown subject {subject!r}: there is {', '.join(SCHEMAS)}")
         return self._image.table(subject)
 
+    def rows(self, subject: str) -> list[dict[str, Any]]:
+        """Return the rows of a subject's table as dicts, which may lack what is null.
+
+        >>> import brokerless as bl
+        >>> with bl.create_log_dir(NEW) as directory:
+        ...     topic_id = directory.create_topic("orders", partitions=3)
+        >>> [row["topic"] for row in bl.cluster(NEW).rows("topics")]
+        ['orders']
+        """
+        return self._image.rows(subject)
+
     @property
     def brokers(self) -> pa.Table:
         """`broker_id epoch incarnation_id is_fenced in_controlled_shutdown rack endpoints log_dirs`."""

@@ -197,9 +197,13 @@ class MetadataImage:
         Raises:
             KeyError: there is no such subject.
         """
+        return pa.Table.from_pylist(self.rows(subject, secrets=secrets), SCHEMAS[subject])
+
+    def rows(self, subject: str, *, secrets: bool | None = None) -> list[dict[str, Any]]:
+        """Return the rows of `table` as dicts, which may lack what is null."""
         shows = self.secrets if secrets is None else secrets
         rows = list(self._TABLES[subject](self))
-        return pa.Table.from_pylist(rows if shows else list(map(_without_secrets, rows)), SCHEMAS[subject])
+        return rows if shows else list(map(_without_secrets, rows))
 
     def not_understood(self, record: bytes) -> None:
         """Take a record of a type or version that is not known."""

@@ -1,0 +1,424 @@
+//! The check of a segment in one pass, as long as it is plain: sound batches of magic 2 in the order of their offsets,
+//! with indexes that lead to them. Anything else is left to the survey and the checks in Python, which define what is
+//! wrong: this pass only says that nothing is, and sums up what a log's other files are compared with.
+
+use std::collections::HashMap;
+
+use crate::base::error::{Error, ErrorKind};
+use crate::base::timestamp_type::TimestampType;
+use crate::format::batch::Header;
+use crate::format::compression::DEFAULT_MAX_BATCH_BYTES;
+use crate::format::index::{OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset};
+use crate::format::walk::{NextBatch, next_batch};
+use crate::read::columns::Columns;
+use crate::read::fetch::{Fetch, Progress, Selection};
+use crate::read::file::{FileResult, ReadAt, ReadError, Window};
+use crate::read::row_column::RowColumn;
+
+/// Index entries hold 31 bits: no batch is further behind the one before it.
+const REACH: i64 = 1 << 31;
+/// The most gaps of one kind, and the most changes of the leader epoch, that are told of a segment.
+const MOST_GAPS: usize = 100;
+const MOST_EPOCHS: usize = 100_000;
+/// The most producers of one generation: see [`ProducerSequences`].
+const MOST_PRODUCERS: usize = 1 << 17;
+
+/// The last sequence of each producer and epoch, of those that were met last.
+///
+/// There are two generations. If the younger one is full, it becomes the older one, which is forgotten.
+#[derive(Debug, Clone, Default)]
+pub struct ProducerSequences {
+    recent: HashMap<(i64, i16), i32>,
+    older: HashMap<(i64, i16), i32>,
+}
+
+impl ProducerSequences {
+    /// Returns the sequence that the producer's next batch begins with; None if the producer is not known.
+    pub fn expected(&self, producer_id: i64, producer_epoch: i16) -> Option<i32> {
+        let key = (producer_id, producer_epoch);
+        let last = *self.recent.get(&key).or_else(|| self.older.get(&key))?;
+        Some(last.checked_add(1).unwrap_or(0))
+    }
+
+    /// Takes the last sequence of a batch.
+    pub fn insert(&mut self, producer_id: i64, producer_epoch: i16, last_sequence: i32) {
+        if self.recent.len() >= MOST_PRODUCERS {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent
+            .insert((producer_id, producer_epoch), last_sequence);
+    }
+}
+
+/// What is known of a segment before its check.
+#[derive(Debug, Clone, Copy)]
+pub struct UncheckedSegment<'a> {
+    /// The lowest offset that a batch may have.
+    pub base_offset: i64,
+    /// All batches end below it; None: 2^31 above the base offset.
+    pub limit_offset: Option<i64>,
+    /// The length of the file.
+    pub size: u64,
+    /// The length of the reads.
+    pub read_length: usize,
+    /// The `.index`, if there is one.
+    pub offset_index: Option<&'a OffsetIndex>,
+    /// The `.timeindex`, if there is one.
+    pub time_index: Option<&'a TimeIndex>,
+    /// Whether to decode records.
+    pub decodes: bool,
+    /// The offset after the segment before it; None for the first one.
+    pub log_offset: Option<i64>,
+    /// The greatest leader epoch in the segments before it; -1 for none.
+    pub leader_epoch: i32,
+}
+
+/// The batches of one leader epoch, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochRange {
+    /// The epoch.
+    pub leader_epoch: i32,
+    /// The last offset of its first batch.
+    pub first_offset: i64,
+    /// The last offset of its last batch.
+    pub last_offset: i64,
+}
+
+/// Offsets [start, end) that no batch has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffsetGap {
+    /// Where the batch behind them lies.
+    pub position: u64,
+    /// The first one.
+    pub start_offset: i64,
+    /// The offset after the last one.
+    pub end_offset: i64,
+}
+
+/// A batch that does not begin with its producer's next sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceGap {
+    /// Where the batch lies.
+    pub position: u64,
+    /// Its first offset.
+    pub base_offset: i64,
+    /// Its producer.
+    pub producer_id: i64,
+    /// Its first sequence.
+    pub base_sequence: i32,
+    /// The producer's next sequence.
+    pub expected: i32,
+}
+
+/// What the batches of a plain segment tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentSummary {
+    /// The offset after the last batch.
+    pub next_offset: i64,
+    /// The greatest leader epoch so far.
+    pub leader_epoch: i32,
+    /// The leader epochs, in order; not all if there are very many.
+    pub epochs: Vec<EpochRange>,
+    /// The first gaps between offsets.
+    pub offset_gaps: Vec<OffsetGap>,
+    /// The first gaps between sequences.
+    pub sequence_gaps: Vec<SequenceGap>,
+    /// Whether a batch lacks records that its offsets once had.
+    pub is_compacted: bool,
+    /// Whether a batch has a producer.
+    pub has_producers: bool,
+    /// Whether a batch is in a transaction.
+    pub has_transactions: bool,
+}
+
+/// Checks a segment and returns its summary; None if it is not plain. Only then are `sequences` unchanged.
+///
+/// `take` gets the bytes of whole batches that are plain so far, in order, with their position.
+pub fn check_segment<F: ReadAt>(
+    file: &F,
+    segment: &UncheckedSegment<'_>,
+    sequences: &mut ProducerSequences,
+    mut take: impl FnMut(&[u8], u64),
+) -> FileResult<Option<SegmentSummary>, F> {
+    let Some(mut pass) = Pass::new(segment, sequences) else {
+        return Ok(None);
+    };
+    let mut window = Window::new(file, 0, segment.size, segment.read_length)?;
+    while window.position < segment.size {
+        let Some(taken) = pass.batches(window.data(), window.position) else {
+            return Ok(None);
+        };
+        if taken > 0 {
+            take(
+                window.data().get(..taken).unwrap_or_default(),
+                window.position,
+            );
+            window.advance(taken);
+            continue;
+        }
+        match window.fill(pass.needed) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(ReadError::Format(error)) if error.kind != ErrorKind::Invalid => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    if window.position != segment.size {
+        return Ok(None);
+    }
+    let (summary, changed) = (pass.summary, pass.changed);
+    if let Some(changed) = changed {
+        *sequences = changed;
+    }
+    Ok(Some(summary))
+}
+
+struct Pass<'a> {
+    summary: SegmentSummary,
+    log_offset: Option<i64>,
+    limit: i64,
+    /// Bytes that the next batch takes; 0 if unknown.
+    needed: usize,
+    sequences: &'a ProducerSequences,
+    /// A copy of `sequences` that took those of this segment.
+    changed: Option<ProducerSequences>,
+    /// Entries that lead to batches not met yet.
+    positions: Vec<OffsetPosition>,
+    next_position: usize,
+    times: Vec<TimestampOffset>,
+    next_time: usize,
+    /// The largest timestamp so far.
+    max_timestamp: i64,
+    decoding: Option<(Fetch, Columns)>,
+}
+
+impl<'a> Pass<'a> {
+    /// None if an index is not plain: its entries do not rise.
+    fn new(segment: &UncheckedSegment<'_>, sequences: &'a ProducerSequences) -> Option<Self> {
+        let positions: Vec<_> = segment
+            .offset_index
+            .map(|index| index.entries().collect())
+            .unwrap_or_default();
+        let times: Vec<_> = segment
+            .time_index
+            .map(|index| index.entries().collect())
+            .unwrap_or_default();
+        let is_rising = positions.is_sorted_by(|one, next| one.position < next.position)
+            && positions.first().is_none_or(|entry| entry.position >= 0)
+            && times.is_sorted_by_key(|entry| entry.offset)
+            && times
+                .first()
+                .is_none_or(|entry| entry.offset >= segment.base_offset);
+        let columns = [RowColumn::Offset, RowColumn::Timestamp, RowColumn::Headers];
+        is_rising.then(|| Self {
+            summary: SegmentSummary {
+                next_offset: segment.base_offset,
+                leader_epoch: segment.leader_epoch,
+                epochs: Vec::new(),
+                offset_gaps: Vec::new(),
+                sequence_gaps: Vec::new(),
+                is_compacted: false,
+                has_producers: false,
+                has_transactions: false,
+            },
+            log_offset: segment.log_offset,
+            limit: segment
+                .limit_offset
+                .unwrap_or_else(|| segment.base_offset.saturating_add(REACH)),
+            needed: 0,
+            sequences,
+            changed: None,
+            positions,
+            next_position: 0,
+            times,
+            next_time: 0,
+            max_timestamp: -1,
+            decoding: segment.decodes.then(|| {
+                let fetch = Fetch::new(Selection::new(&[]), true, DEFAULT_MAX_BATCH_BYTES);
+                (fetch, RowColumn::decoded(&columns))
+            }),
+        })
+    }
+
+    /// Checks the whole batches that `bytes` start with, and returns how many bytes they take; None if one is not plain.
+    fn batches(&mut self, bytes: &[u8], position: u64) -> Option<usize> {
+        let mut taken = 0;
+        loop {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            match next_batch(rest, position + taken as u64) {
+                Ok(NextBatch::Batch(header, entry)) => {
+                    self.offsets(&header)?;
+                    self.records(&header, entry, rest)?;
+                    self.indexes(&header)?;
+                    self.epochs(&header)?;
+                    self.sequences(&header);
+                    self.summary.next_offset = header.next_offset();
+                    self.log_offset = Some(header.next_offset());
+                    taken += entry.len();
+                }
+                Ok(NextBatch::NeedMore(needed)) => {
+                    self.needed = needed;
+                    return Some(taken);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn offsets(&mut self, header: &Header) -> Option<()> {
+        let (first, last) = (header.base_offset, header.last_offset());
+        let before = self.summary.next_offset;
+        let is_plain = header.magic == 2
+            && before <= first
+            && first.checked_sub(before)? < REACH - 1
+            && first <= last
+            && last < self.limit;
+        if !is_plain {
+            return None;
+        }
+        let count = i64::from(header.records_count.unwrap_or(0));
+        self.summary.is_compacted |= count <= last - first;
+        if let Some(start_offset) = self.log_offset
+            && start_offset < first
+            && self.summary.offset_gaps.len() < MOST_GAPS
+        {
+            self.summary.offset_gaps.push(OffsetGap {
+                position: header.position,
+                start_offset,
+                end_offset: first,
+            });
+        }
+        Some(())
+    }
+
+    /// Verifies the checksum, and with decoding the records, their offsets, and the largest of their timestamps.
+    fn records(&mut self, header: &Header, entry: &[u8], rest: &[u8]) -> Option<()> {
+        let Some((fetch, columns)) = &mut self.decoding else {
+            return header.check_crc(entry).ok();
+        };
+        let (mut last, mut max_timestamp) = (None, None);
+        loop {
+            let progress: Result<_, Error> = fetch.batch(header, rest, columns);
+            let progress = progress.ok()?;
+            for &offset in columns.offsets.iter().flatten() {
+                if last.is_some_and(|last| offset <= last) {
+                    return None;
+                }
+                last = Some(offset);
+            }
+            max_timestamp = max_timestamp.max(columns.timestamps.iter().flatten().copied().max());
+            columns.reuse();
+            if progress == Progress::Complete {
+                break;
+            }
+        }
+        let is_right = header.timestamp_type() != TimestampType::CreateTime
+            || max_timestamp.is_none_or(|found| found.max(-1) == header.max_timestamp);
+        is_right.then_some(())
+    }
+
+    /// Checks the entries that lead to this batch, and that none leads inside it.
+    fn indexes(&mut self, header: &Header) -> Option<()> {
+        let last = header.last_offset();
+        while let Some(entry) = self.positions.get(self.next_position)
+            && (entry.position as u64) < header.end_position()
+        {
+            let is_late = entry.offset < self.summary.next_offset && entry.position > 0;
+            if entry.position as u64 != header.position
+                || is_late
+                || entry.offset < header.base_offset
+            {
+                return None;
+            }
+            self.next_position += 1;
+        }
+        while let Some(entry) = self.times.get(self.next_time)
+            && entry.offset <= last
+        {
+            let (before, time) = (self.max_timestamp, entry.timestamp);
+            if before > time || (header.max_timestamp < time && before < time) {
+                return None;
+            }
+            self.next_time += 1;
+        }
+        self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
+        Some(())
+    }
+
+    fn epochs(&mut self, header: &Header) -> Option<()> {
+        let (leader_epoch, last_offset) = (header.partition_leader_epoch, header.last_offset());
+        if leader_epoch < 0 {
+            return Some(());
+        }
+        if leader_epoch < self.summary.leader_epoch {
+            return None;
+        }
+        self.summary.leader_epoch = leader_epoch;
+        let epochs = &mut self.summary.epochs;
+        if let Some(range) = epochs.last_mut()
+            && range.leader_epoch == leader_epoch
+        {
+            range.last_offset = last_offset;
+        } else if epochs.len() < MOST_EPOCHS {
+            epochs.push(EpochRange {
+                leader_epoch,
+                first_offset: last_offset,
+                last_offset,
+            });
+        }
+        Some(())
+    }
+
+    fn sequences(&mut self, header: &Header) {
+        self.summary.has_transactions |= header.is_transactional();
+        self.summary.has_producers |= header.is_transactional();
+        if header.producer_id < 0 || header.base_sequence < 0 {
+            return;
+        }
+        self.summary.has_producers = true;
+        let known = self.sequences;
+        let sequences = self.changed.get_or_insert_with(|| known.clone());
+        if let Some(expected) = sequences.expected(header.producer_id, header.producer_epoch)
+            && expected != header.base_sequence
+            && self.summary.sequence_gaps.len() < MOST_GAPS
+        {
+            self.summary.sequence_gaps.push(SequenceGap {
+                position: header.position,
+                base_offset: header.base_offset,
+                producer_id: header.producer_id,
+                base_sequence: header.base_sequence,
+                expected,
+            });
+        }
+        sequences.insert(
+            header.producer_id,
+            header.producer_epoch,
+            header.last_sequence(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn producers_are_forgotten_a_generation_at_a_time() {
+        let mut sequences = ProducerSequences::default();
+        assert_eq!(sequences.expected(1, 0), None);
+        sequences.insert(1, 0, i32::MAX);
+        assert_eq!(sequences.expected(1, 0), Some(0));
+        assert_eq!(sequences.expected(1, 1), None);
+        let others = MOST_PRODUCERS as i64;
+        for producer_id in 2..=others + 1 {
+            sequences.insert(producer_id, 0, 4);
+        }
+        assert_eq!(sequences.expected(1, 0), Some(0), "the older generation");
+        for producer_id in others + 2..=2 * others + 2 {
+            sequences.insert(producer_id, 0, 4);
+        }
+        assert_eq!(sequences.expected(1, 0), None);
+        assert_eq!(sequences.expected(2 * others + 2, 0), Some(5));
+        assert!(sequences.recent.len() + sequences.older.len() <= 2 * MOST_PRODUCERS);
+    }
+}

@@ -1,0 +1,238 @@
+"""The batches of a segment that is not plain, by their headers as columns: each finding is explained.
+
+This way defines what is found. `_native.check_segment` takes only segments in which it finds nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless.checking.segments import MOST, MOST_GAPS
+from brokerless.layout.file_names import INDEX, TIMEINDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.checking.finding import Finding
+    from brokerless.checking.segments import BatchCheck, Indexes
+    from brokerless.log.segment import Segment
+
+
+class BatchColumns:
+    """Takes the sound contents of a segment.
+
+    Args:
+        checks: the check of the log.
+        segment: the segment.
+    """
+
+    columns: ClassVar[Sequence[str]] = ("offset", "timestamp", "position")
+
+    def __init__(self, checks: BatchCheck, segment: Segment) -> None:
+        self._checks = checks
+        self._entries = None if checks.indexes is None else _Entries(checks.indexes, segment)
+        # The leader epoch of the batch before.
+        self._epoch_before: int | None = None
+        # By the positions of the last batches.
+        self._of_records: dict[int, int] = {}
+
+    def of_indexes(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
+        """Return the findings in indexes, but for entries that lead to one of the `damaged` positions."""
+        return [] if self._entries is None else self._entries.finish(damaged)
+
+    def rows(self, rows: pa.RecordBatch) -> None:
+        """Take records: the largest timestamp of each batch."""
+        table = pa.table([rows["position"], rows["timestamp"].cast(pa.int64())], ["position", "timestamp"])
+        grouped = table.group_by("position").aggregate([("timestamp", "max")])
+        columns: list[Any] = [grouped["position"].to_pylist(), grouped["timestamp_max"].to_pylist()]
+        for position, highest in zip(*columns, strict=True):
+            self._of_records[position] = max(self._of_records.get(position, -1), -1 if highest is None else highest)
+
+    def batches(self, batches: pa.RecordBatch) -> None:
+        """Take the headers of batches, in the order of the file."""
+        if not batches.num_rows:
+            return
+        if self._entries is not None:
+            self._entries.take(batches)
+        self._check_offsets(batches)
+        self._check_epochs(batches)
+        self._check_sequences(batches)
+        self._check_timestamps(batches)
+
+    def _check_offsets(self, batches: pa.RecordBatch) -> None:
+        counts: Any = batches["records_count"]
+        spans: Any = pc.add(pc.subtract(batches["last_offset"], batches["base_offset"]), 1)
+        # A wrapper has its first offset inside.
+        is_exact: Any = pc.equal(batches["magic"], pa.scalar(2, batches["magic"].type))
+        fewer: Any = pc.and_(is_exact, pc.less(counts.cast(pa.int64()), spans))
+        self._checks.is_compacted |= bool(pc.any(fewer, min_count=0).as_py())
+        before = _shifted(
+            batches["last_offset"], None if self._checks.next_offset is None else self._checks.next_offset - 1
+        )
+        gap: Any = pc.and_(is_exact, pc.greater(batches["base_offset"], pc.add(before, 1)))
+        for row in _rows(gap)[:MOST_GAPS]:
+            start, end = before[row].as_py() + 1, batches["base_offset"][row].as_py()
+            self._checks.offset_gap(batches["position"][row].as_py(), start, end)
+        self._checks.next_offset = batches["last_offset"][-1].as_py() + 1
+
+    def _check_epochs(self, batches: pa.RecordBatch) -> None:
+        epochs: Any = batches["partition_leader_epoch"]
+        # Where they change, and the end.
+        starts = _rows(pc.fill_null(pc.not_equal(epochs, _shifted(epochs, self._epoch_before)), pa.scalar(True)))
+        if not starts or starts[0] > 0:
+            starts = [0, *starts]
+        for row, following in pairwise([*starts, batches.num_rows]):
+            epoch, last = epochs[row].as_py(), batches["last_offset"][following - 1].as_py()
+            if epoch < 0:
+                continue
+            if epoch < self._checks.leader_epoch:
+                if row or epoch != self._epoch_before:
+                    offset = batches["base_offset"][row].as_py()
+                    what = f"the batch at offset {offset} has leader epoch {epoch}"
+                    message = f"{what}, one before it has {self._checks.leader_epoch}"
+                    position = batches["position"][row].as_py()
+                    self._checks.add(self._checks.finding("epoch-order", position, message, start_offset=offset))
+                continue
+            self._checks.take_epoch(epoch, batches["last_offset"][row].as_py(), last)
+            self._checks.leader_epoch = epoch
+        self._epoch_before = epochs[-1].as_py()
+
+    def _check_sequences(self, batches: pa.RecordBatch) -> None:
+        has: Any = pc.and_(
+            pc.greater_equal(batches["producer_id"], pa.scalar(0, pa.int64())),
+            pc.greater_equal(batches["base_sequence"], pa.scalar(0, pa.int32())),
+        )
+        self._checks.has_transactions |= bool(pc.any(batches["is_transactional"], min_count=0).as_py())
+        rows = _rows(has)
+        self._checks.has_producers |= bool(rows) or self._checks.has_transactions
+        columns = ("position", "base_offset", "producer_id", "producer_epoch", "base_sequence", "last_sequence")
+        for position, offset, producer, epoch, first, last in zip(
+            *(batches[name].take(pa.array(rows, pa.int64())).to_pylist() for name in columns), strict=True
+        ):
+            expected = self._checks.sequences.expected(producer, epoch)
+            if expected is not None and first != expected:
+                self._checks.sequence_gap(position, offset, producer, first, expected)
+            self._checks.sequences.insert(producer, epoch, last)
+
+    def _check_timestamps(self, batches: pa.RecordBatch) -> None:
+        if not self._of_records:
+            return
+        columns = ("position", "max_timestamp", "magic", "timestamp_type", "is_control")
+        for position, stored, magic, kind, is_control in zip(
+            *(batches[name].to_pylist() for name in columns), strict=True
+        ):
+            found = self._of_records.pop(position, None)
+            if found is None or is_control or magic < 2:
+                continue
+            if kind == "CreateTime" and found != stored:
+                message = f"the header says a largest timestamp of {stored}, that of the records is {found}"
+                self._checks.add(self._checks.finding("batch-timestamp", position, message))
+
+
+class _Entries:
+    """The entries of a segment's indexes, checked as its batches come."""
+
+    def __init__(self, indexes: Indexes, segment: Segment) -> None:
+        self._indexes = indexes
+        # Each with the position to which its entry leads.
+        self._found: list[tuple[Finding, int | None]] = []
+        self._offsets = None if indexes.offsets is None else indexes.offsets.entries()
+        self._times = None if indexes.times is None else indexes.times.entries()
+        self._highest, self._before = -1, segment.base_offset - 1
+        self._end = 0
+
+    def take(self, batches: pa.RecordBatch) -> None:
+        """Check the entries that lead to these batches."""
+        start, self._end = self._end, batches["position"][-1].as_py() + batches["size"][-1].as_py()
+        if self._offsets is not None:
+            self._check_offsets(self._offsets, batches, start)
+        if self._times is not None:
+            self._check_times(self._times, batches)
+        self._highest = max(self._highest, pc.max(batches["max_timestamp"]).as_py())
+        self._before = batches["last_offset"][-1].as_py()
+
+    def finish(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
+        """Return what was found, but for entries that lead into damage."""
+
+        def is_in(position: int) -> bool:
+            return any(start <= position and (end is None or position < end) for start, end in damaged)
+
+        return [finding for finding, position in self._found if position is None or not is_in(position)]
+
+    def _check_offsets(self, entries: pa.RecordBatch, batches: pa.RecordBatch, start: int) -> None:
+        """Check that each entry leads to a batch, and that no batch before it has the entry's offset or a later one."""
+        positions: Any = entries["position"].cast(pa.int64())
+        here: Any = pc.and_(
+            pc.greater_equal(positions, pa.scalar(start, pa.int64())),
+            pc.less(positions, pa.scalar(self._end, pa.int64())),
+        )
+        rows = _rows(here)
+        if not rows:
+            return
+        wanted = pa.array(rows, pa.int64())
+        places: Any = pc.index_in(positions.take(wanted), value_set=batches["position"].cast(pa.int64()))
+        offsets: Any = entries["offset"].take(wanted)
+        before: Any = _shifted(batches["last_offset"], self._before).take(places)
+        first: Any = batches["base_offset"].take(places)
+        is_new: Any = pc.equal(batches["magic"].take(places), pa.scalar(2, batches["magic"].type))
+        # At position 0 the offset may be any: a search begins there without an entry, too.
+        late: Any = pc.and_(
+            pc.less_equal(offsets, before), pc.greater(positions.take(wanted), pa.scalar(0, pa.int64()))
+        )
+        early: Any = pc.and_(is_new, pc.less(offsets, first))
+        wrong: Any = pc.or_kleene(pc.is_null(places), pc.or_kleene(late, early))
+        path = self._indexes.path(INDEX)
+        for at in _rows(wrong)[: 10 * MOST]:
+            offset, position = offsets[at].as_py(), positions[rows[at]].as_py()
+            message = f"offset {offset} leads to {position}, "
+            if places[at].as_py() is None:
+                message += "where no batch begins"
+            elif offset <= before[at].as_py() and position:
+                message += f"and the batch before ends at {before[at].as_py()}"
+            else:
+                message += f"where the batch of offset {first[at].as_py()} begins"
+            self._found.append((self._indexes.finding("offset-index", path, 8 * rows[at], message), position))
+
+    def _check_times(self, entries: pa.RecordBatch, batches: pa.RecordBatch) -> None:
+        """Check that each entry has the largest timestamp up to its offset, and of the batch that has the offset."""
+        offsets: Any = entries["offset"]
+        last: Any = batches["last_offset"]
+        here: Any = pc.and_(pc.greater(offsets, pa.scalar(self._before, pa.int64())), pc.less_equal(offsets, last[-1]))
+        rows = _rows(here)
+        if not rows:
+            return
+        wanted = pa.array(rows, pa.int64())
+        times: Any = entries["timestamp"].take(wanted)
+        # The batch that has the offset, or follows it.
+        lasts = last.to_pylist()
+        places = pa.array([bisect_left(lasts, offset) for offset in offsets.take(wanted).to_pylist()], pa.int64())
+        highest: Any = pc.max_element_wise(
+            _shifted(pc.cumulative_max(batches["max_timestamp"]), self._highest), pa.scalar(self._highest, pa.int64())
+        )
+        earlier: Any = highest.take(places)
+        own: Any = batches["max_timestamp"].take(places)
+        path = self._indexes.path(TIMEINDEX)
+        is_late: Any = pc.greater(earlier, times)
+        is_alone: Any = pc.and_(pc.less(own, times), pc.less(earlier, times))
+        for at in _rows(pc.or_(is_late, is_alone))[:MOST]:
+            message = f"time {times[at].as_py()} leads to offset {offsets[rows[at]].as_py()}, and "
+            if is_late[at].as_py():
+                message += f"a batch before it has {earlier[at].as_py()}"
+            else:
+                message += f"up to there no batch is later than {max(own[at].as_py(), earlier[at].as_py())}"
+            self._found.append((self._indexes.finding("time-index", path, 12 * rows[at], message), None))
+
+
+def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays
+    """Return for each row the value of the row before it."""
+    return pa.concat_arrays([pa.array([first], column.type), column[:-1]])
+
+
+def _rows(condition: Any) -> list[int]:  # noqa: ANN401 - arrays
+    rows: list[int] = pc.indices_nonzero(pc.fill_null(condition, pa.scalar(False))).to_pylist()
+    return rows

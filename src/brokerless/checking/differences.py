@@ -1,0 +1,160 @@
+"""Where two copies of a log differ, and why: their batches as columns, or the latest records of their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.checking.comparison import Difference
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.log.segment import whole_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.checking.comparison import Place, Status
+    from brokerless.log.log import Log
+
+_COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc")
+
+
+class _Batches:
+    """The batches of a log from an offset on, to be taken in any number."""
+
+    def __init__(self, log: Log, start: int, place: Place) -> None:
+        self._parts = self._read(log, start, place)
+        self._held: pa.Table | None = None
+        self.damage: CorruptRecordError | UnsupportedFormatError | None = None
+
+    def next(self) -> pa.Table | None:
+        """Return the batches at hand, at least one; None at the end."""
+        while self._held is None or not self._held.num_rows:
+            try:
+                self._held = next(self._parts, None)
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                self.damage, self._held = error, None
+            if self._held is None:
+                return None
+        return self._held
+
+    def take(self, count: int) -> None:
+        """Go on behind so many of the batches at hand."""
+        if self._held is not None:
+            self._held = self._held.slice(count)
+
+    @staticmethod
+    def _read(log: Log, start: int, place: Place) -> Iterator[pa.Table]:
+        for number, segment in enumerate(log.segments):
+            if number < place.segment or segment.end_offset(log.log_end_offset) <= start:
+                continue
+            with segment.open() as file:
+                extent = segment.extent(file)
+                begin = place.position if number == place.segment else 0
+                for batches, _ in whole_batches(file, begin, extent.end_position, check_crcs=True):
+                    valid: Any = batches["is_valid"]
+                    wrong = pc.indices_nonzero(pc.invert(valid)).to_pylist()
+                    sound = batches.slice(0, wrong[0]) if wrong else batches
+                    table = pa.table([sound[name].cast(pa.int64()) for name in _COLUMNS], list(_COLUMNS))
+                    yield table.filter(pc.greater_equal(table["last_offset"], pa.scalar(start, pa.int64())))
+                    if wrong:
+                        position = batches["position"][wrong[0]].as_py()
+                        raise CorruptRecordError("record batch crc mismatch", path=segment.path, position=position)
+                if extent.damage is not None:
+                    raise extent.damage
+
+
+def of_batches(log: Log, other: Log, start: int, places: tuple[Place, Place], end: int) -> Difference:
+    """Compare the batches from an offset on.
+
+    Args:
+        log: the first copy.
+        other: the second one.
+        start: the first offset that counts.
+        places: where to begin in each. The batches before are equal.
+        end: the offset after these.
+    """
+    one, two = _Batches(log, start, places[0]), _Batches(other, start, places[1])
+    while True:
+        mine, theirs = one.next(), two.next()
+        if mine is None or theirs is None:
+            return _ended(one, two, mine, theirs, end)
+        count = min(mine.num_rows, theirs.num_rows)
+        same: Any = pa.array([True] * count)
+        for name in _COLUMNS:
+            equal: Any = pc.equal(_head(mine, name, count), _head(theirs, name, count))
+            same = pc.and_(same, equal)
+        differing = pc.indices_nonzero(pc.invert(same)).to_pylist()
+        if differing:
+            return _difference(mine.slice(differing[0], 1).to_pylist()[0], theirs.slice(differing[0], 1).to_pylist()[0])
+        end = mine["last_offset"][count - 1].as_py() + 1
+        one.take(count)
+        two.take(count)
+
+
+def _head(table: pa.Table, name: str, count: int) -> Any:  # noqa: ANN401 - an array
+    return table[name].slice(0, count).combine_chunks()
+
+
+def _ended(one: _Batches, two: _Batches, mine: pa.Table | None, theirs: pa.Table | None, end: int) -> Difference:
+    damage = one.damage or two.damage
+    if damage is not None:
+        return Difference("damaged", end, message=str(damage))
+    if mine is None and theirs is None:
+        return Difference("equal")
+    longer = mine if mine is not None else theirs
+    epoch = None if longer is None else longer["partition_leader_epoch"][0].as_py()
+    status: Status = "behind" if mine is None else "ahead"
+    return Difference(status, end, epoch, f"the shorter one ends at offset {end}")
+
+
+def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
+    offset = min(mine["base_offset"], theirs["base_offset"])
+    epoch = mine["partition_leader_epoch"]
+    for name, what in (
+        ("base_offset", "begins at offset"),
+        ("last_offset", "ends at offset"),
+        ("partition_leader_epoch", "has leader epoch"),
+        ("crc", "has checksum"),
+    ):
+        if mine[name] != theirs[name]:
+            values = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
+            message = f"the batch at offset {offset} {what} {values[0]}, in the other copy {values[1]}"
+            return Difference("diverged", offset, epoch, message)
+    return Difference("equal")
+
+
+def of_records(log: Log, other: Log, start: int) -> Difference:
+    """Compare the latest record of each key from an offset on, up to the end that both have."""
+    end = min(log.log_end_offset, other.log_end_offset)
+    try:
+        mine, theirs = (_latest(one, start, end) for one in (log, other))
+    except (CorruptRecordError, UnsupportedFormatError) as error:
+        return Difference("damaged", error.base_offset, message=str(error))
+    if mine.equals(theirs):
+        if log.log_end_offset == other.log_end_offset:
+            return Difference("equal")
+        return Difference(
+            "behind" if end == log.log_end_offset else "ahead", end, message=f"the shorter one ends at {end}"
+        )
+    both = pa.concat_tables([mine, theirs]).group_by(["key", "value", "offset"]).aggregate([([], "count_all")])
+    single = both.filter(pc.equal(both["count_all"], pa.scalar(1, pa.int64()))).sort_by("offset")
+    offset = single["offset"][0].as_py()
+    return Difference(
+        "diverged", offset, message=f"{single.num_rows} latest records differ, the first at offset {offset}"
+    )
+
+
+def _latest(log: Log, start: int, end: int) -> pa.Table:
+    """Return the latest record of each key, but for keys whose latest record has no value."""
+    latest = _native.LatestRecords()
+    columns = ["key", "value", "offset", "timestamp"]
+    low = max(start, log.local_log_start_offset)
+    for rows in log.read(start_offset=low, end_offset=end, columns=columns, isolation_level="read_committed"):
+        times: Any = rows["timestamp"]
+        latest.push(rows["key"], rows["value"], rows["offset"], times.view(pa.int64()))
+    batches = latest.take()
+    table = pa.Table.from_batches(batches).select(["key", "value", "offset"])
+    return table.sort_by([("offset", "ascending"), ("key", "ascending")])
