@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log.damage import Finding, Run, Survey, is_lost, rows_and_findings, survey
+from brokerless.log.damage import Defect, Run, Survey, is_lost, rows_and_defects, survey
 from brokerless.log.expected_records import LOST
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, Segment, whole_batches
@@ -50,7 +50,7 @@ class Contents(Protocol):
 
 def findings(
     segment: Segment, *, is_clean: bool, contents: Contents | None = None, decodes: bool = True
-) -> Iterator[Finding]:
+) -> Iterator[Defect]:
     """Check a whole segment and yield its defects in file order.
 
     Args:
@@ -87,14 +87,12 @@ def findings(
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
-            yield Finding(
-                "damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing"
-            )
-    if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment):
+            yield Defect("damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing")
+    if not (found.parts and isinstance(found.parts[-1], Defect)) and _trusts_index(segment):
         for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
-            yield Finding("damage", path, size, None, None, start, end, reason, "segment-cut")
+            yield Defect("damage", path, size, None, None, start, end, reason, "segment-cut")
     # If damage hides the end of the log, nothing more is known to be missing.
-    if segment.is_last and not any(isinstance(part, Finding) and part.end_offset is None for part in found.parts):
+    if segment.is_last and not any(isinstance(part, Defect) and part.end_offset is None for part in found.parts):
         yield from _around(segment)
 
 
@@ -133,7 +131,7 @@ def _sound_start(
 
 def _of_runs(
     segment: Segment, file: File, found: Survey, contents: Contents | None, taken: int, *, decodes: bool
-) -> Iterator[Finding]:
+) -> Iterator[Defect]:
     """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents.
 
     Batches before the position `taken` were passed on.
@@ -141,9 +139,9 @@ def _of_runs(
     columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
     # Only the decoder sees the first offset of a wrapper.
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
-    parts = rows_and_findings(found, file, segment.path, decoder) if decodes else found.parts
+    parts = rows_and_defects(found, file, segment.path, decoder) if decodes else found.parts
     for part in parts:
-        if isinstance(part, Finding):
+        if isinstance(part, Defect):
             yield part
         elif not isinstance(part, Run):
             yield from _of_records(part, segment.path)
@@ -172,7 +170,7 @@ def _trusts_index(segment: Segment) -> bool:
     return True
 
 
-def _around(segment: Segment) -> Iterator[Finding]:
+def _around(segment: Segment) -> Iterator[Defect]:
     """Yield the records missing after the newest segment or before the first one, according to other files."""
     # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
@@ -182,10 +180,10 @@ def _around(segment: Segment) -> Iterator[Finding]:
         for path, start, end, reason, position in log.missing:
             if start not in lost and path not in older:
                 code = "segment-missing" if reason == LOST else "records-missing"
-                yield Finding("damage", path, position, None, None, start, end, reason, code)
+                yield Defect("damage", path, position, None, None, start, end, reason, code)
 
 
-def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
+def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Defect]:
     """Yield a finding for each batch in which record offsets do not rise. No record is lost: reads return them."""
     offsets, positions = rows["offset"], rows["position"]
     is_wrong = pc.and_(pc.less_equal(offsets[1:], offsets[:-1]), pc.equal(positions[1:], positions[:-1]))
@@ -195,4 +193,4 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
         for first in {row["position"]: row for row in reversed(wrong)}.values():
             position, offset = first["position"], first["offset"]
             reason = f"record {offset} follows record {first['before']}"
-            yield Finding("order", path, position, offset, position, offset, offset, reason, "record-order")
+            yield Defect("order", path, position, offset, position, offset, offset, reason, "record-order")
