@@ -21,6 +21,7 @@ from brokerless.recovery.segment_replay import feed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from brokerless.inspection.findings import Contents
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
@@ -41,10 +42,22 @@ class LogCheck:
         config: the settings of its topic; None: not known.
         level: "quick", "default" or "deep".
         progress: gets the bytes of each segment that was checked.
+        contents: takes what is sound, unless the level is "quick".
+        gone: gets the error for a segment that is no longer there; None: raise it.
     """
 
-    def __init__(self, log: Log, config: TopicConfig | None, level: str, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        config: TopicConfig | None,
+        level: str,
+        progress: Callable[[int], None],
+        *,
+        contents: Contents | None = None,
+        gone: Callable[[FileNotFoundError], None] | None = None,
+    ) -> None:
         self._log, self._level, self._progress = log, level, progress
+        self._contents, self._gone = contents, gone
         self._is_compacted = config is not None and config.is_compacted
         self._is_compacted |= log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
 
@@ -61,10 +74,20 @@ class LogCheck:
         checks = BatchCheck(self._log)
         damaged = False
         for segment in self._log.segments:
-            for found in check_segment(self._log, segment, checks, deep=self._level == "deep"):
-                damaged |= found.code.startswith(("batch-", "segment-", "records-"))
-                yield found
-            self._progress(segment.size)
+            size = segment.size
+            try:
+                for found in check_segment(
+                    self._log, segment, checks, deep=self._level == "deep", contents=self._contents
+                ):
+                    damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+                    yield found
+            except FileNotFoundError as error:
+                if self._gone is None:
+                    raise
+                self._gone(error)
+                # What is missing here is no gap, and the small files cannot be compared with it.
+                damaged = True
+            self._progress(size)
         self._is_compacted |= checks.is_compacted
         if not self._is_compacted and not damaged:
             yield from checks.gaps

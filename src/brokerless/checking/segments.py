@@ -19,6 +19,7 @@ from brokerless.log.segment import offset_index, time_index
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from brokerless.inspection.findings import Contents
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
@@ -311,7 +312,25 @@ def _rows(condition: Any) -> list[int]:  # noqa: ANN401 - arrays
     return rows
 
 
-def check_segment(log: Log, segment: Segment, checks: BatchCheck, *, deep: bool) -> Iterator[Finding]:
+class _Both:
+    """Passes the contents of a segment on to two takers."""
+
+    def __init__(self, *takers: Contents) -> None:
+        self._takers = takers
+        self.columns: Sequence[str] = tuple(dict.fromkeys(name for taker in takers for name in taker.columns))
+
+    def rows(self, rows: pa.RecordBatch) -> None:
+        for taker in self._takers:
+            taker.rows(rows)
+
+    def batches(self, batches: pa.RecordBatch) -> None:
+        for taker in self._takers:
+            taker.batches(batches)
+
+
+def check_segment(
+    log: Log, segment: Segment, checks: BatchCheck, *, deep: bool, contents: Contents | None = None
+) -> Iterator[Finding]:
     """Check a segment, and yield findings.
 
     Args:
@@ -319,11 +338,13 @@ def check_segment(log: Log, segment: Segment, checks: BatchCheck, *, deep: bool)
         segment: one of its segments. They are checked in order.
         checks: the check of the log's batches.
         deep: whether to decode records.
+        contents: takes what is sound, too.
     """
+    takers = checks if contents is None else _Both(checks, contents)
     yield from checks.start(segment)
     damaged: list[tuple[int, int | None]] = []
     try:
-        for found in findings(segment, is_clean=log.root.is_clean, contents=checks, decodes=deep):
+        for found in findings(segment, is_clean=log.root.is_clean, contents=takers, decodes=deep):
             if found.position is not None and found.path == segment.path:
                 damaged.append((found.position, found.next_position))
             yield Finding(

@@ -12,18 +12,59 @@ from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, as_json, existing_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerless.checking.finding import Finding
 
 _WARNINGS = 3
 
 
+def levels(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --quick and --deep, as the argument `level`: None without them."""
+    for option in (
+        click.option("--deep", "level", flag_value="deep", help="Also decode every record."),
+        click.option(
+            "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Printer:
+    """Prints findings as they come.
+
+    Args:
+        form: "json" for JSON lines.
+        shows_notes: whether notes are printed as text. They always count.
+    """
+
+    def __init__(self, form: str, *, shows_notes: bool) -> None:
+        self._form, self._shows_notes = form, shows_notes
+        self._counts: Counter[str] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Print a finding."""
+        self._counts[finding.severity] += 1
+        if self._form == "json":
+            click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
+        elif finding.severity != "note" or self._shows_notes:
+            click.echo(_line(finding))
+
+    def end(self) -> None:
+        """Print the sums on stderr, and end with the exit code of errors or warnings if there are any."""
+        if self._form != "json":
+            click.echo(_summary(self._counts, shows_notes=self._shows_notes), err=True)
+        if self._counts["error"]:
+            raise SystemExit(DAMAGE)
+        if self._counts["warning"]:
+            raise SystemExit(_WARNINGS)
+
+
 @click.command(short_help="Find every fault, with its effect and its cure.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all, and directories]")
-@click.option(
-    "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
-)
-@click.option("--deep", "level", flag_value="deep", help="Also decode every record.")
+@levels
 @click.option("--all", "shows_notes", is_flag=True, help="Also show notes; with --against, also what is equal.")
 @click.option("--against", type=existing_path, help="Compare PATH with this directory, partition by partition.")
 @click.option("--records", is_flag=True, help="With --against: compare the latest record of each key, not batches.")
@@ -63,7 +104,7 @@ def check(
         raise click.UsageError("--records says how to compare: give --against")
     from brokerless.checking.check import check as of_logs
 
-    counts: Counter[str] = Counter()
+    printer = Printer(form, shows_notes=shows_notes)
     done = 0
     wanted: Any = level or "default"
     with Progress(prints=True) as show:
@@ -74,17 +115,8 @@ def check(
             show(f"checked {done:,} bytes")
 
         for finding in of_logs(*paths, topics=topics or None, level=wanted, progress=progress):
-            counts[finding.severity] += 1
-            if form == "json":
-                click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
-            elif finding.severity != "note" or shows_notes:
-                click.echo(_line(finding))
-    if form != "json":
-        click.echo(_summary(counts, shows_notes=shows_notes), err=True)
-    if counts["error"]:
-        raise SystemExit(DAMAGE)
-    if counts["warning"]:
-        raise SystemExit(_WARNINGS)
+            printer.add(finding)
+    printer.end()
 
 
 def _compare(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,13 +33,11 @@ _REACH = 1 << 31
 
 
 class Contents(Protocol):
-    """What takes the sound contents of a segment while `findings` checks it.
+    """What takes the sound contents of a segment while `findings` checks it."""
 
-    Attributes:
-        columns: the columns of the rows.
-    """
-
-    columns: ClassVar[Sequence[str]]
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of the rows."""
 
     def rows(self, rows: pa.RecordBatch) -> None:
         """Take rows."""
