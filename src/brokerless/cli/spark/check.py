@@ -43,12 +43,11 @@ def check(
     """
     from brokerless.checking.finding import Finding
     from brokerless.spark import check as job
+    from brokerless.spark.jobs.check import in_order
 
     wanted: Any = level or "default"
-    # Spark runs what it sorts twice, to sample it. So the tasks that read logs do not come directly before the sort.
-    found = job(spark, *paths, topics=topics, level=wanted).repartition("path")
     # Not all at once: a damaged disk may have more findings than fit in the driver's memory.
-    rows = found.orderBy("topic", "partition", "path", "position").toLocalIterator()
+    rows = in_order(job(spark, *paths, topics=topics, level=wanted)).toLocalIterator()
     with task_progress(spark, "check"):
         first = next(rows, None)
     printer = Printer(form, shows_notes=shows_notes)

@@ -57,3 +57,12 @@ def check(
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     return read(spark, paths, topics, view="findings", level=level)
+
+
+def in_order(found: DataFrame) -> DataFrame:
+    """Return findings sorted by topic, partition, file and position; those without a topic come first.
+
+    Spark runs what it sorts twice, once for a sample. So findings are shuffled first: only the shuffled rows are read
+    again, and not the logs.
+    """
+    return found.repartition("path").orderBy("topic", "partition", "path", "position", "code", "message")
