@@ -1,6 +1,7 @@
 """Spark's check has the findings of `brokerless.check`, and its command prints and exits as `brokerless check`."""
 
 import json
+import os
 import pickle
 import shutil
 
@@ -106,6 +107,12 @@ def test_settings_of_topics_reach_the_tasks(spark, data):
     found = [json.loads(row) for row in rows_of(check(spark, data, topics=["t", "c"]))]
     assert found == [json.loads(row) for row in in_one_process(data, topics=["t", "c"])]
     assert {(row["code"], row["topic"]) for row in found if row["code"] == "offset-gap"} == {("offset-gap", "t")}
+
+
+def test_a_name_that_is_not_utf_8(spark, data):
+    os.close(os.open(os.fsencode(data) + b"/t-0/caf\xe9", os.O_CREAT))
+    (row,) = check(spark, data).collect()
+    assert (row["code"], row["path"]) == ("file-unknown", f"{data}/t-0/caf\\udce9")
 
 
 def planned(path, **options):

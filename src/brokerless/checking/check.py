@@ -127,12 +127,17 @@ def check(
                 yield from of_log
 
 
-def plan(paths: Iterable[str | os.PathLike[str]], choose: Callable[[LogDirs], Sequence[Log]] | None = None) -> Plan:
+def plan(
+    paths: Iterable[str | os.PathLike[str]],
+    choose: Callable[[LogDirs], Sequence[Log]] | None = None,
+    listed: LogDirs | None = None,
+) -> Plan:
     """Find the logs and directories that a check of some paths covers.
 
     Args:
         paths: as for `check`.
         choose: chooses logs, and leaves out findings about directories; None: all logs, with all replicas.
+        listed: the paths, if they were listed before.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -147,7 +152,7 @@ def plan(paths: Iterable[str | os.PathLike[str]], choose: Callable[[LogDirs], Se
             return planned
         conflicts = list(check_ids(names)) if choose is None else []
         try:
-            groups = [(names, LogDirs(*names))]
+            groups = [(names, LogDirs(*names) if listed is None else listed)]
         except ValueError as error:
             if len(names) == 1:
                 raise
@@ -159,7 +164,17 @@ def plan(paths: Iterable[str | os.PathLike[str]], choose: Callable[[LogDirs], Se
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
             logs = directories.logs(all_replicas=True) if choose is None else choose(directories)
             policies = cleanup_policies([root.path for root in directories.roots])
-            planned.logs.extend(_to_check(log, group, policies) for log in logs)
+            planned.logs.extend(
+                LogToCheck(
+                    log.path,
+                    log.root.path,
+                    log.topic,
+                    log.partition,
+                    sum(segment.size for segment in log.segments),
+                    policies.get(log.topic or ""),
+                )
+                for log in logs
+            )
     return planned
 
 
@@ -204,7 +219,10 @@ def check_log(
         # Metadata may hold any text.
         with suppress(ValueError):
             config = TopicConfig(cleanup_policy=log.cleanup_policy)
-    listed = Log(log.path, root=root)
+    # A commit that is not rolled forward has the current log elsewhere.
+    place = storage.absolute(log.path)
+    active = commit_journal.active_path(place)
+    listed = Log(log.path if active == place else active, root=root)
     return LogCheck(listed, config, level, progress, contents=contents, gone=gone).findings()
 
 
@@ -215,15 +233,6 @@ def cleanup_policies(paths: Sequence[str]) -> dict[str, str]:
         wanted = [row for row in rows if (row["resource_type"], row["name"]) == ("topic", "cleanup.policy")]
         return {row["resource"]: row["value"] for row in wanted}
     return {}
-
-
-def _to_check(log: Log, given: Sequence[str], policies: dict[str, str]) -> LogToCheck:
-    path = log.path
-    # `Log` looks into the journal of a commit for a path that a user gives. `LogDirs` has done so for its own.
-    if path in given and commit_journal.active_path(place := storage.absolute(path)) != place:
-        path = commit_journal.active_path(place)
-    size = sum(segment.size for segment in log.segments)
-    return LogToCheck(path, log.root.path, log.topic, log.partition, size, policies.get(log.topic or ""))
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:

@@ -80,3 +80,10 @@ class Finding:
             "reader": code.reader,
             "cure": code.cure,
         }
+
+    def to_row(self) -> dict[str, object]:
+        """Return the finding as a row of `SCHEMA`. What is no UTF-8 in a name becomes an escape."""
+        return {
+            name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+            for name, value in self.to_dict().items()
+        }

@@ -74,8 +74,9 @@ class LogCheck:
         checks = BatchCheck(self._log)
         damaged = False
         for segment in self._log.segments:
-            size = segment.size
+            size = 0
             try:
+                size = segment.size
                 for found in check_segment(
                     self._log, segment, checks, deep=self._level == "deep", contents=self._contents
                 ):

@@ -4,61 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.findings import Printer, levels
 from brokerless.cli.options import Progress, as_json, existing_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from brokerless.checking.finding import Finding
-
-_WARNINGS = 3
-
-
-def levels(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --quick and --deep, as the argument `level`: None without them."""
-    for option in (
-        click.option("--deep", "level", flag_value="deep", help="Also decode every record."),
-        click.option(
-            "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-class Printer:
-    """Prints findings as they come.
-
-    Args:
-        form: "json" for JSON lines.
-        shows_notes: whether notes are printed as text. They always count.
-    """
-
-    def __init__(self, form: str, *, shows_notes: bool) -> None:
-        self._form, self._shows_notes = form, shows_notes
-        self._counts: Counter[str] = Counter()
-
-    def add(self, finding: Finding) -> None:
-        """Print a finding."""
-        self._counts[finding.severity] += 1
-        if self._form == "json":
-            click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
-        elif finding.severity != "note" or self._shows_notes:
-            click.echo(_line(finding))
-
-    def end(self) -> None:
-        """Print the sums on stderr, and end with the exit code of errors or warnings if there are any."""
-        if self._form != "json":
-            click.echo(_summary(self._counts, shows_notes=self._shows_notes), err=True)
-        if self._counts["error"]:
-            raise SystemExit(DAMAGE)
-        if self._counts["warning"]:
-            raise SystemExit(_WARNINGS)
 
 
 @click.command(short_help="Find every fault, with its effect and its cure.")
@@ -150,27 +102,4 @@ def _compare(
     if counts.total() > counts["equal"] + counts["behind"] + counts["ahead"]:
         raise SystemExit(DAMAGE)
     if counts.total() > counts["equal"]:
-        raise SystemExit(_WARNINGS)
-
-
-def _line(finding: Finding) -> str:
-    place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
-    name = "" if finding.topic is None else f"{finding.topic}-{finding.partition}: "
-    return f"{finding.severity} {finding.code} {place}: {name}{finding.message}{_lost(finding)}"
-
-
-def _lost(finding: Finding) -> str:
-    from brokerless.log.reader import lost_in_words
-
-    is_loss = finding.code.startswith(("batch-", "tail-", "segment-", "records-"))
-    if not is_loss or finding.start_offset is None:
-        return ""
-    return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"
-
-
-def _summary(counts: Counter[str], *, shows_notes: bool) -> str:
-    if not counts:
-        return "no findings"
-    found = ", ".join(f"{counts[kind]:,} {kind}{'s'[: counts[kind] != 1]}" for kind in ("error", "warning", "note"))
-    more = "" if shows_notes or not counts["note"] else "; --all shows the notes"
-    return f"{found}{more}. `brokerless finding CODE` explains a finding"
+        raise SystemExit(WARNINGS)

@@ -4,6 +4,7 @@ import signal
 
 DAMAGE = 1
 FAILURE = 2
+WARNINGS = 3
 
 
 class Ended(KeyboardInterrupt):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.check import Printer, levels
+from brokerless.cli.findings import Printer, levels
 from brokerless.cli.options import as_json, existing_path
 from brokerless.cli.spark.session import on_spark, task_progress
 

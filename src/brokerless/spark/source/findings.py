@@ -52,7 +52,7 @@ def plan(options: Options) -> list[Task[Work]]:
 
 def read(task: Task[Work], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the findings of a task, in batches of 4096 rows: every Kafka batch may be damaged."""
-    rows = (finding.to_dict() for finding in check.quietly(_findings(task, options)))
+    rows = (finding.to_row() for finding in check.quietly(_findings(task, options)))
     while piece := list(islice(rows, _ROWS)):
         yield pa.RecordBatch.from_pylist(piece, schema=wanted)
 
