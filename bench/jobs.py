@@ -46,6 +46,7 @@ def jobs(spark: SparkSession, path: Path, scratch: Path, topic: Topic) -> dict[s
     other = "lz4" if topic.codec == "zstd" else "zstd"
     return {
         "check": (lambda: check(spark, source, topics=topics).count(),),
+        "check deep": (lambda: check(spark, source, topics=topics, level="deep").count(),),
         "profile": (lambda: profile(spark, source, topics=topics).count(),),
         "read, aggregated": (read,),
         "export to Parquet": (

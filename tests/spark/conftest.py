@@ -1,5 +1,7 @@
 """One Spark session for all tests, in the settings that our documentation gives."""
 
+import contextlib
+import importlib
 import os
 import sys
 
@@ -51,3 +53,21 @@ def load(spark):
         return (reader.schema(schema) if schema else reader).load()
 
     return load
+
+
+@pytest.fixture
+def run(spark, monkeypatch, capfd):
+    """Return a function that runs `brokerless spark` in the tests' session; it returns exit code, stdout and stderr."""
+    from brokerless.cli import main
+
+    session = importlib.import_module("brokerless.cli.spark.session")
+    monkeypatch.setattr(session, "_session", lambda _settings: contextlib.nullcontext(spark))
+
+    def run(*arguments):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exited:
+            main(["spark", *map(str, arguments)])
+        captured = capfd.readouterr()
+        return exited.value.code, captured.out, captured.err
+
+    return run

@@ -1,7 +1,5 @@
 """Jobs do on Spark what the library does here, and what fails or is repeated leaves no trace."""
 
-import contextlib
-import importlib
 import json
 import os
 import re
@@ -9,22 +7,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pyspark
 import pytest
-from pyspark.sql import Row
 
 import brokerless as bl
 import damage
-from brokerless.cli import main
-from brokerless.cli.spark.check import check as command
-from brokerless.inspection.findings import findings
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
-from brokerless.spark import check, compact, convert, profile
+from brokerless.spark import compact, convert, profile
 from building import NOW, batch
 
 ROOT = Path(__file__).parents[2]
@@ -47,47 +40,6 @@ def data(tmp_path):
                 values = [b"value %d of %d" % (i, key[1]), None if i % 5 == 4 else b"more"]
                 log_dir.log(*key).append(batch(0, values, keys=[b"k%d" % (i % 3), b"m%d" % i], timestamp=NOW + i))
     return tmp_path / "data"
-
-
-@pytest.fixture
-def run(spark, monkeypatch, capfd):
-    """Return a function that runs `brokerless spark` in the tests' session; it returns exit code, stdout and stderr."""
-    session = importlib.import_module("brokerless.cli.spark.session")
-    monkeypatch.setattr(session, "_session", lambda _settings: contextlib.nullcontext(spark))
-
-    def run(*arguments):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as exited:
-            main(["spark", *map(str, arguments)])
-        captured = capfd.readouterr()
-        return exited.value.code, captured.out, captured.err
-
-    return run
-
-
-def test_check_finds_all_damage(spark, golden, copied):
-    crashed = copied("kafka-4.1-crashed", "crash-cut-0", "crash-zstd-0", "crash-txn-0")
-    expected = [
-        {"topic": log.topic, "partition": log.partition, **finding._asdict()}
-        for log in bl.LogDirs(crashed).logs()
-        for segment in log.segments
-        for finding in findings(segment, is_clean=False)
-    ]
-    assert [row.asDict() for row in check(spark, crashed).orderBy("topic").collect()] == expected
-    assert [row["kind"] for row in expected] == ["tail", "damage"]
-    assert check(spark, golden / "logs/kafka-4.1").count() == 0
-    assert check(spark, crashed, topics=["crash-txn"]).count() == 0
-
-
-def test_check_looks_at_every_replica(spark, data, tmp_path):
-    """A read takes one of them; what is wrong with another shows when that one becomes the leader."""
-    other = shutil.copytree(data, tmp_path / "other")
-    meta = other / "meta.properties"
-    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
-    damage.flip_bit(next((other / "users-1").glob("*.log")), 70)
-    for paths in ((data, other), (other, data)):
-        (row,) = check(spark, *paths).collect()
-        assert row["path"].startswith(str(other / "users-1"))
 
 
 def test_profile_adds_up(spark, data, golden):
@@ -183,9 +135,6 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
 
 
 def test_the_commands(run, data, tmp_path):
-    code, out, err = run("check", data)
-    assert (code, out) == (0, "")
-    assert "users" in err
     code, out, _ = run("profile", data, "--by", "topic", "--by", "partition")
     assert code == 0
     assert [line.split()[:4] for line in out.splitlines()[1:]] == [
@@ -209,41 +158,11 @@ def test_the_commands(run, data, tmp_path):
     code, out, err = run("convert", data, "--topic", "users", "--compression", "gzip", "--in-place")
     assert code == 0
     assert "batches converted" in out
-    path = next((data / "u-0").glob("*.log"))
-    damage.flip_bit(path, 70)
-    code, out, err = run("check", data)
-    assert code == 1
-    assert out.startswith(f"u-0: damage at {path}:0 (base_offset 0): record batch crc mismatch")
+    damage.flip_bit(next((data / "u-0").glob("*.log")), 70)
     assert run("profile", data)[0] == 1
-    code, _, err = run("check", data, "--topic", "user")
+    code, _, err = run("profile", data, "--topic", "user")
     assert (code, err.splitlines()[-1]) == (2, "brokerless: unknown topic 'user': did you mean 'users'?")
     assert run("compact", data, "--topic", "users")[0] == 2
-
-
-def test_check_prints_as_findings_come(data, monkeypatch, capsys):
-    """They are never in the driver's memory all at once; and what is no damage is not counted as such."""
-
-    class Frame:
-        """What of a DataFrame may be used."""
-
-        def orderBy(self, *_columns):  # noqa: N802 - Spark's name
-            return self
-
-        def toLocalIterator(self):  # noqa: N802 - Spark's name
-            fields = {"topic": "users", "partition": 0, "path": "p", "position": 0, "base_offset": 0}
-            fields |= {"next_position": None, "start_offset": 0, "end_offset": 0, "reason": "?"}
-            for number, kind in enumerate(("order", "order", "unsupported", "tail")):
-                yield Row(**fields, kind=kind)
-                printed.append(capsys.readouterr().out.count("\n") >= min(number, 1))
-
-    printed = []
-    monkeypatch.setattr("brokerless.spark.check", lambda *_paths, **_topics: Frame())
-    with pytest.raises(SystemExit, match="1"):
-        command.callback.__wrapped__(MagicMock(), (str(data),), (), "text")
-    assert printed == [True] * 4
-    table = [line.split() for line in capsys.readouterr().err.splitlines()]
-    assert table[0][4:] == ["DAMAGE", "ORDER", "UNSUPPORTED", "TAILS"]
-    assert next(line for line in table if line[0] == "users")[4:] == ["0", "2", "1", "1"]
 
 
 def test_the_guide(spark, tmp_path, monkeypatch, capsys):

@@ -1,12 +1,17 @@
-"""`check`: every fault of log directories, with its effect and its cure."""
+"""`check`: every fault of log directories, with its effect and its cure.
+
+A check has two kinds of pieces: a log, and log directories around their logs. `plan` finds the pieces, and each can be
+checked in another process: by the threads of `check`, or by Spark's tasks.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from brokerless.arguments import check_several, unknown
 from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
@@ -15,8 +20,10 @@ from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.chunking import cores
-from brokerless.layout import checkpoints
+from brokerless.layout import checkpoints, commit_journal
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicConfig
+from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
@@ -24,8 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from brokerless.errors import BrokerlessError
-    from brokerless.layout.log_dir_files import LogDirFiles
-    from brokerless.log.log import Log
+    from brokerless.inspection.findings import Contents
     from brokerless.state.cluster import ClusterState
 
     Known = ClusterState | ValueError | BrokerlessError
@@ -38,6 +44,46 @@ LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 # So many logs for each thread, and bytes, are checked before findings are yielded; but no more logs than the maximum.
 _SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30
 _MOST_LOGS = 1000
+
+
+class LogToCheck(NamedTuple):
+    """A log to check: small, and picklable.
+
+    Attributes:
+        path: its directory, or a `.log` file.
+        root: the log directory around it.
+        topic: its topic; None outside of partitions.
+        partition: its partition.
+        size: the bytes of its segments.
+        cleanup_policy: the setting of its topic; None: not known.
+    """
+
+    path: str
+    root: str
+    topic: str | None
+    partition: int | None
+    size: int
+    cleanup_policy: str | None
+
+
+class DirectoriesToCheck(NamedTuple):
+    """Log directories to check against each other and the cluster's metadata, by their paths; picklable."""
+
+    paths: tuple[str, ...]
+
+
+class Plan(NamedTuple):
+    """The pieces of a check.
+
+    Attributes:
+        findings: findings about ids, which decide which directories belong together.
+        directories: the log directories to check, those that belong together in one piece.
+        logs: the logs to check, by topic and partition.
+    """
+
+    findings: list[Finding]
+    directories: list[DirectoriesToCheck]
+    logs: list[LogToCheck]
 
 
 def check(
@@ -69,29 +115,73 @@ def check(
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     check_several("topics", topics)
+    found, groups = _groups(paths, checks_ids=topics is None)
+    yield from found
+    for names, directories in groups:
+        yield from _check(names, directories, topics, level, progress)
+
+
+def _groups(
+    paths: Iterable[str | os.PathLike[str]], listed: LogDirs | None = None, *, checks_ids: bool
+) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
+    """Return findings about ids, and the paths that belong together, each with its directories."""
     given = [os.fspath(path) for path in paths]
-    damaged = dict(_damaged_ids(given))
-    yield from damaged.values()
-    names = tuple(path for path in given if path not in damaged)
-    if not names and damaged:
-        return
     with _quiet():
-        conflicts = list(check_ids(names)) if topics is None else []
+        damaged = dict(_damaged_ids(given))
+        names = [path for path in given if path not in damaged]
+        if not names and damaged:
+            return list(damaged.values()), []
+        conflicts = list(check_ids(names)) if checks_ids else []
         try:
-            directories = LogDirs(*names)
+            groups = [(names, LogDirs(*names) if listed is None else listed)]
         except ValueError as error:
             if len(names) == 1:
                 raise
             conflicts = conflicts or [Finding(code="ids-conflict", path=names[0], message=str(error))]
-            directories = None
-    yield from conflicts
-    together = [(names, directories)] if directories is not None else [((name,), LogDirs(name)) for name in names]
-    for paths_of, chosen in together:
-        yield from _check(paths_of, chosen, topics, level, progress)
+            groups = [([name], LogDirs(name)) for name in names]
+    return [*damaged.values(), *conflicts], groups
+
+
+def plan(
+    paths: Iterable[str | os.PathLike[str]],
+    choose: Callable[[LogDirs], Sequence[Log]] | None = None,
+    listed: LogDirs | None = None,
+) -> Plan:
+    """Find the logs and directories that a check of some paths covers, for checks in other processes.
+
+    Args:
+        paths: as for `check`.
+        choose: chooses logs, and leaves out findings about directories; None: all logs, with all replicas.
+        listed: the paths, if they were listed before.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory, or `choose` raised it.
+    """
+    found, groups = _groups(paths, listed, checks_ids=choose is None)
+    planned = Plan(found, [], [])
+    with _quiet():
+        for group, directories in groups:
+            if choose is None and _roots(group, directories):
+                planned.directories.append(DirectoriesToCheck(tuple(group)))
+            logs = directories.logs(all_replicas=True) if choose is None else choose(directories)
+            policies = _cleanup_policies(known_cluster([root.path for root in directories.roots]))
+            planned.logs.extend(
+                LogToCheck(
+                    log.path,
+                    log.root.path,
+                    log.topic,
+                    log.partition,
+                    sum(segment.size for segment in log.segments),
+                    policies.get(log.topic or ""),
+                )
+                for log in logs
+            )
+    return planned
 
 
 def _check(
-    paths: tuple[str, ...],
+    paths: Sequence[str],
     directories: LogDirs,
     topics: Iterable[str] | None,
     level: Level,
@@ -100,9 +190,7 @@ def _check(
     """Check directories that can be read as one."""
     with _quiet():
         logs = directories.logs(topics, all_replicas=True)
-        # A partition's directory alone says nothing about the directory around it.
-        given = {storage.absolute(path) for path in paths}
-        roots = [root for root in directories.roots if storage.absolute(root.path) in given]
+        roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
     with _pool(cores()) as threads:
 
@@ -160,6 +248,57 @@ def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]
         yield share
 
 
+def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
+    """Check log directories but for their logs: names, ids, checkpoints, the cluster's metadata, hanging transactions.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory.
+    """
+    with _quiet():
+        found = LogDirs(*directories.paths)
+        roots = _roots(directories.paths, found)
+        known = known_cluster([root.path for root in found.roots])
+    return quietly(_of_directories(roots, found, known))
+
+
+def check_log(
+    log: LogToCheck,
+    level: Level,
+    roots: dict[str, LogDirFiles],
+    *,
+    contents: Contents | None = None,
+    gone: Callable[[FileNotFoundError], None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Finding]:
+    """Check a log, and yield findings. It may warn of the same.
+
+    Args:
+        log: the log.
+        level: as for `check`.
+        roots: the log directories around logs that were checked before, by path, to read their files once.
+        contents: takes what is sound, unless the level is "quick".
+        gone: gets the error for a segment that is no longer there; None: raise it.
+        progress: as for `check`.
+
+    Raises:
+        FileNotFoundError: the log or one of its segments is no longer there.
+    """
+    root = roots.setdefault(log.root, LogDirFiles(log.root))
+    # A commit that is not rolled forward has the current log elsewhere.
+    place = storage.absolute(log.path)
+    active = commit_journal.active_path(place)
+    listed = Log(log.path if active == place else active, root=root)
+    checked = LogCheck(listed, level, progress, contents=contents, gone=gone)
+    return chain(checked.of_segments(), checked.of_log(_config(log.cleanup_policy)))
+
+
+def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
+    """Return the log directories among paths: a partition's directory says nothing about the directory around it."""
+    given = {storage.absolute(path) for path in paths}
+    return [root for root in directories.roots if storage.absolute(root.path) in given]
+
+
 def _damaged_ids(paths: Iterable[str]) -> Iterator[tuple[str, Finding]]:
     """Yield the paths whose ids cannot be read. Nothing else in them can be checked: whose they are is not known."""
     for path in paths:
@@ -189,8 +328,29 @@ def _quiet() -> Iterator[None]:
 
 def topic_configs(known: Known) -> dict[str, TopicConfig]:
     """Return the settings of topics, as far as the metadata have them."""
-    configs: dict[str, dict[str, str]] = {}
-    for row in () if isinstance(known, Exception) else known.rows("configs"):
-        if row["resource_type"] == "topic" and row["name"] == "cleanup.policy":
-            configs.setdefault(row["resource"], {})["cleanup_policy"] = row["value"]
-    return {topic: TopicConfig().with_keywords(dict(settings)) for topic, settings in configs.items()}
+    found = {topic: _config(policy) for topic, policy in _cleanup_policies(known).items()}
+    return {topic: config for topic, config in found.items() if config is not None}
+
+
+def _cleanup_policies(known: Known) -> dict[str, str]:
+    """Return `cleanup.policy` of the topics for which the metadata have it."""
+    rows = () if isinstance(known, Exception) else known.rows("configs")
+    wanted = [row for row in rows if (row["resource_type"], row["name"]) == ("topic", "cleanup.policy")]
+    return {row["resource"]: row["value"] for row in wanted}
+
+
+def _config(cleanup_policy: str | None) -> TopicConfig | None:
+    # Metadata may hold any text.
+    with suppress(ValueError):
+        return None if cleanup_policy is None else TopicConfig(cleanup_policy=cleanup_policy)
+    return None
+
+
+def quietly(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield findings without the warnings that say the same."""
+    while True:
+        with _quiet():
+            found = next(findings, None)
+        if found is None:
+            return
+        yield found

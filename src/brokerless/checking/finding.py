@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
 
 from brokerless.checking.codes import CODES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from brokerless.checking.codes import Severity
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("code", pa.string()),
+    pa.field("severity", pa.string()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("path", pa.string()),
+    pa.field("position", pa.int64()),
+    pa.field("start_offset", pa.int64()),
+    pa.field("end_offset", pa.int64()),
+    pa.field("next_position", pa.int64()),
+    pa.field("message", pa.string()),
+    pa.field("broker", pa.string()),
+    pa.field("reader", pa.string()),
+    pa.field("cure", pa.string()),
+]
+SCHEMA = pa.schema(_FIELDS)
+"""The columns of findings as a table: those of `Finding.to_dict`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +59,11 @@ class Finding:
     end_offset: int | None = None
     next_position: int | None = None
 
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Self:
+        """Return the finding of a dict that `to_dict` returned, or of a row with these columns."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
+
     @property
     def severity(self) -> Severity:
         """How bad it is: "error", "warning" or "note"."""
@@ -52,4 +79,11 @@ class Finding:
             "broker": code.broker,
             "reader": code.reader,
             "cure": code.cure,
+        }
+
+    def to_row(self) -> dict[str, object]:
+        """Return the finding as a row of `SCHEMA`. What is no UTF-8 in a name becomes an escape."""
+        return {
+            name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+            for name, value in self.to_dict().items()
         }

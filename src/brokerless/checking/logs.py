@@ -21,6 +21,7 @@ from brokerless.recovery.segment_replay import feed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from brokerless.inspection.findings import Contents
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
@@ -40,10 +41,21 @@ class LogCheck:
         log: the log, freshly listed.
         level: "quick", "default" or "deep".
         progress: gets the bytes of each segment that was checked.
+        contents: takes what is sound, unless the level is "quick".
+        gone: gets the error for a segment that is no longer there; None: raise it.
     """
 
-    def __init__(self, log: Log, level: str, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        level: str,
+        progress: Callable[[int], None],
+        *,
+        contents: Contents | None = None,
+        gone: Callable[[FileNotFoundError], None] | None = None,
+    ) -> None:
         self._log, self._level, self._progress = log, level, progress
+        self._contents, self._gone = contents, gone
         self._is_compacted = log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
         self._is_damaged = self._has_transactions = False
         self._gaps: list[Finding] = []
@@ -67,14 +79,30 @@ class LogCheck:
             return
         checks, snapshots = BatchCheck(self._log), _Snapshots(self._log)
         for segment in self._log.segments:
+            size = 0
             # Of a log with damage, snapshots are not compared.
             replay = None if self._is_damaged else snapshots.before(segment)
-            for found in check_segment(self._log, segment, checks, deep=self._level == "deep", replay=replay):
-                self._is_damaged |= found.code.startswith(("batch-", "segment-", "records-"))
-                yield found
+            try:
+                size = segment.size
+                for found in check_segment(
+                    self._log,
+                    segment,
+                    checks,
+                    deep=self._level == "deep",
+                    replay=replay,
+                    contents=self._contents,
+                ):
+                    self._is_damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+                    yield found
+            except FileNotFoundError as error:
+                if self._gone is None:
+                    raise
+                self._gone(error)
+                # What is missing here is no gap, and the small files cannot be compared with it.
+                self._is_damaged = True
             if replay is not None and not self._is_damaged:
                 snapshots.after(segment, replay, has_producers=checks.has_producers)
-            self._progress(segment.size)
+            self._progress(size)
         self._is_compacted |= checks.is_compacted
         self._has_transactions = checks.has_transactions
         self._of_epochs = list(self._epochs(checks))

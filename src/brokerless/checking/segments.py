@@ -20,9 +20,12 @@ from brokerless.log.segment import offset_index, time_index
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
+
     from brokerless.checking.batch_columns import BatchColumns
+    from brokerless.inspection.findings import Contents
     from brokerless.io.storage import File
-    from brokerless.log.damage import Finding as SurveyFinding
+    from brokerless.log.damage import Defect
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
@@ -237,6 +240,22 @@ class SegmentReplay:
         self.producers = self.producers if replays else None
 
 
+class _Both:
+    """Passes the contents of a segment on to two takers."""
+
+    def __init__(self, *takers: Contents) -> None:
+        self._takers = takers
+        self.columns: Sequence[str] = tuple(dict.fromkeys(name for taker in takers for name in taker.columns))
+
+    def rows(self, rows: pa.RecordBatch) -> None:
+        for taker in self._takers:
+            taker.rows(rows)
+
+    def batches(self, batches: pa.RecordBatch) -> None:
+        for taker in self._takers:
+            taker.batches(batches)
+
+
 def check_segment(
     log: Log,
     segment: Segment,
@@ -244,6 +263,7 @@ def check_segment(
     *,
     deep: bool,
     replay: SegmentReplay | None = None,
+    contents: Contents | None = None,
 ) -> Iterator[Finding]:
     """Check a segment, and yield findings.
 
@@ -253,11 +273,12 @@ def check_segment(
         checks: the check of the log's batches.
         deep: whether to decode records.
         replay: takes the segment's producers.
+        contents: takes what is sound, too.
     """
     yield from checks.start(segment)
     damaged: list[tuple[int, int | None]] = []
     try:
-        for found in _findings(log, segment, checks, replay, deep=deep):
+        for found in _findings(log, segment, checks, replay, contents, deep=deep):
             if found.position is not None and found.path == segment.path:
                 damaged.append((found.position, found.next_position))
             yield Finding(
@@ -284,17 +305,25 @@ def check_segment(
 
 
 def _findings(
-    log: Log, segment: Segment, checks: BatchCheck, replay: SegmentReplay | None, *, deep: bool
-) -> Iterator[SurveyFinding]:
+    log: Log,
+    segment: Segment,
+    checks: BatchCheck,
+    replay: SegmentReplay | None,
+    contents: Contents | None,
+    *,
+    deep: bool,
+) -> Iterator[Defect]:
     """Check the batches of a segment: in one pass if it is plain, else in the way that explains each finding."""
-    producers = None if replay is None else replay.producers
-    with segment.open() as file:
-        size, limit = file.size(), limit_offset(segment, log)
-        plain = checks.take_plain(segment, file, size, limit, decodes=deep, producers=producers)
+    plain = None
+    if contents is None:
+        producers = None if replay is None else replay.producers
+        with segment.open() as file:
+            size, limit = file.size(), limit_offset(segment, log)
+            plain = checks.take_plain(segment, file, size, limit, decodes=deep, producers=producers)
     if plain is None:
-        yield from findings(
-            segment, is_clean=log.root.is_clean, contents=checks.as_columns(segment), decodes=deep, log=log
-        )
+        columns = checks.as_columns(segment)
+        taker = columns if contents is None else _Both(columns, contents)
+        yield from findings(segment, is_clean=log.root.is_clean, contents=taker, decodes=deep, log=log)
         return
     if replay is not None:
         replay.take(replays=plain.replays)

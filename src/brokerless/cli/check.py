@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.findings import Printer, levels
 from brokerless.cli.options import Progress, as_json, existing_path
-
-if TYPE_CHECKING:
-    from brokerless.checking.finding import Finding
 
 
 @click.command(short_help="Find every fault, with its effect and its cure.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all, and directories]")
-@click.option(
-    "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
-)
-@click.option("--deep", "level", flag_value="deep", help="Also decode every record.")
+@levels
 @click.option("--all", "shows_notes", is_flag=True, help="Also show notes; with --against, also what is equal.")
 @click.option("--against", type=existing_path, help="Compare PATH with this directory, partition by partition.")
 @click.option("--records", is_flag=True, help="With --against: compare the latest record of each key, not batches.")
@@ -64,7 +59,7 @@ def check(
         raise click.UsageError("--records says how to compare: give --against")
     from brokerless.checking.check import check as of_logs
 
-    counts: Counter[str] = Counter()
+    printer = Printer(form, shows_notes=shows_notes)
     done = 0
     wanted: Any = level or "default"
     with Progress(prints=True) as show:
@@ -75,17 +70,8 @@ def check(
             show(f"checked {done:,} bytes")
 
         for finding in of_logs(*paths, topics=topics or None, level=wanted, progress=progress):
-            counts[finding.severity] += 1
-            if form == "json":
-                click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
-            elif finding.severity != "note" or shows_notes:
-                click.echo(finding_line(finding))
-    if form != "json":
-        click.echo(_summary(counts, shows_notes=shows_notes), err=True)
-    if counts["error"]:
-        raise SystemExit(DAMAGE)
-    if counts["warning"]:
-        raise SystemExit(WARNINGS)
+            printer.add(finding)
+    printer.end()
 
 
 def _compare(
@@ -120,26 +106,3 @@ def _compare(
         raise SystemExit(DAMAGE)
     if counts.total() > counts["equal"]:
         raise SystemExit(WARNINGS)
-
-
-def finding_line(finding: Finding) -> str:
-    place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
-    name = "" if finding.topic is None else f"{finding.topic}-{finding.partition}: "
-    return f"{finding.severity} {finding.code} {place}: {name}{finding.message}{_lost(finding)}"
-
-
-def _lost(finding: Finding) -> str:
-    from brokerless.log.reader import lost_in_words
-
-    is_loss = finding.code.startswith(("batch-", "tail-", "segment-", "records-"))
-    if not is_loss or finding.start_offset is None:
-        return ""
-    return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"
-
-
-def _summary(counts: Counter[str], *, shows_notes: bool) -> str:
-    if not counts:
-        return "no findings"
-    found = ", ".join(f"{counts[kind]:,} {kind}{'s'[: counts[kind] != 1]}" for kind in ("error", "warning", "note"))
-    more = "" if shows_notes or not counts["note"] else "; --all shows the notes"
-    return f"{found}{more}. `brokerless finding CODE` explains a finding"

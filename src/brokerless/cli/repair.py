@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.check import finding_line
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.findings import finding_line
 from brokerless.cli.options import Progress, as_json, existing_path
 
 if TYPE_CHECKING:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.findings import exit_for, in_words
 from brokerless.cli.options import Progress, existing_path
 
 if TYPE_CHECKING:
@@ -34,10 +36,10 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
 
     The page shows topics with their sizes, formats and codecs; records and bytes by time; batch sizes, and what other
     codecs and batch sizes would take; distinct keys, and what a compaction would drop; producers; consumer groups with
-    their lag over time; open and hanging transactions; and the findings of a check of every batch and record. Nothing
-    is changed. It needs `pip install 'brokerless[report]'`.
+    their lag over time; open and hanging transactions; and the findings of `brokerless check --deep`. Nothing is
+    changed. It needs `pip install 'brokerless[report]'`.
 
-    Exit 1 if the check found damage, or something is not known.
+    Exit codes: 1 the check found errors, or something is not known; 3 warnings, but no error; 2 could not run.
 
     \b
     brokerless report /var/lib/kafka/data --output report.html
@@ -70,12 +72,14 @@ def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
 
 
 def tell(found: Report) -> None:
-    """Print what a report does not know, and end with the exit code of damage if it has any."""
+    """Print what a report does not know, and end with the exit code of its findings."""
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
-    damage = sum(row["findings"] for row in found.tables["kinds"].to_pylist() if row["kind"] != "tail")
-    if damage:
-        findings = f"{damage:,} finding{'s'[: damage != 1]}"
-        click.echo(f"the check has {findings}: see the page, or `brokerless check`", err=True)
-    if damage or found.notes:
+    counts: Counter[str] = Counter()
+    for row in found.tables["kinds"].to_pylist():
+        counts[row["severity"]] += row["findings"]
+    if counts:
+        click.echo(f"findings: {in_words(counts)}; see the page, or `brokerless check --deep`", err=True)
+    if found.notes:
         raise SystemExit(DAMAGE)
+    exit_for(counts)

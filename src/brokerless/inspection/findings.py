@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from brokerless import _native
-from brokerless.log.damage import Finding, Run, is_lost, rows_and_findings, survey
+from brokerless.log.damage import Defect, Run, is_lost, rows_and_defects, survey
 from brokerless.log.expected_records import LOST
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, Segment, whole_batches
@@ -30,13 +30,11 @@ _COLUMNS = ("offset", "position", "headers")
 
 
 class Contents(Protocol):
-    """What takes the sound contents of a segment while `findings` checks it.
+    """What takes the sound contents of a segment while `findings` checks it."""
 
-    Attributes:
-        columns: the columns of the rows.
-    """
-
-    columns: ClassVar[Sequence[str]]
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of the rows."""
 
     def rows(self, rows: pa.RecordBatch) -> None:
         """Take rows."""
@@ -52,7 +50,7 @@ def findings(
     contents: Contents | None = None,
     decodes: bool = True,
     log: Log | None = None,
-) -> Iterator[Finding]:
+) -> Iterator[Defect]:
     """Check a whole segment and yield its defects in file order.
 
     Args:
@@ -81,7 +79,7 @@ def findings(
     yield from missing_records(segment, found, size, log)
 
 
-def missing_records(segment: Segment, found: Survey, size: int, log: Log | None = None) -> Iterator[Finding]:
+def missing_records(segment: Segment, found: Survey, size: int, log: Log | None = None) -> Iterator[Defect]:
     """Yield the records that a segment, or the log around it, lacks according to other files.
 
     Args:
@@ -94,28 +92,26 @@ def missing_records(segment: Segment, found: Survey, size: int, log: Log | None 
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
-            yield Finding(
-                "damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing"
-            )
-    if not (found.parts and isinstance(found.parts[-1], Finding)) and _trusts_index(segment, log):
+            yield Defect("damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing")
+    if not (found.parts and isinstance(found.parts[-1], Defect)) and _trusts_index(segment, log):
         for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
-            yield Finding("damage", path, size, None, None, start, end, reason, "segment-cut")
+            yield Defect("damage", path, size, None, None, start, end, reason, "segment-cut")
     # If damage hides the end of the log, nothing more is known to be missing.
-    if segment.is_last and not any(isinstance(part, Finding) and part.end_offset is None for part in found.parts):
+    if segment.is_last and not any(isinstance(part, Defect) and part.end_offset is None for part in found.parts):
         yield from _around(segment, log)
 
 
 def _of_runs(
     segment: Segment, file: File, found: Survey, contents: Contents | None, *, decodes: bool
-) -> Iterator[Finding]:
+) -> Iterator[Defect]:
     """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents."""
     columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
     # Only the decoder sees the first offset of a wrapper.
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
     headers = iter(()) if contents is None else _headers(file, found)
     ahead = next(headers, None)
-    for part in rows_and_findings(found, file, segment.path, decoder) if decodes else found.parts:
-        if isinstance(part, Finding):
+    for part in rows_and_defects(found, file, segment.path, decoder) if decodes else found.parts:
+        if isinstance(part, Defect):
             yield part
         elif not isinstance(part, Run):
             yield from _of_records(part, segment.path)
@@ -163,7 +159,7 @@ def _trusts_index(segment: Segment, log: Log | None) -> bool:
     return True
 
 
-def _around(segment: Segment, log: Log | None) -> Iterator[Finding]:
+def _around(segment: Segment, log: Log | None) -> Iterator[Defect]:
     """Yield the records missing after the newest segment or before the first one, according to other files."""
     # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
@@ -173,10 +169,10 @@ def _around(segment: Segment, log: Log | None) -> Iterator[Finding]:
         for path, start, end, reason, position in whole.missing:
             if start not in lost and path not in older:
                 code = "segment-missing" if reason == LOST else "records-missing"
-                yield Finding("damage", path, position, None, None, start, end, reason, code)
+                yield Defect("damage", path, position, None, None, start, end, reason, code)
 
 
-def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
+def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Defect]:
     """Yield a finding for each batch in which record offsets do not rise. No record is lost: reads return them."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
@@ -189,4 +185,4 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Finding]:
         for first in {row["position"]: row for row in reversed(wrong)}.values():
             position, offset = first["position"], first["offset"]
             reason = f"record {offset} follows record {first['before']}"
-            yield Finding("order", path, position, offset, position, offset, offset, reason, "record-order")
+            yield Defect("order", path, position, offset, position, offset, offset, reason, "record-order")

@@ -19,7 +19,7 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 from brokerless.io import storage
 from brokerless.io.file_window import MAX_BATCH, batch_at
 from brokerless.layout import file_names
-from brokerless.log.damage import Finding, Run, by_offset, position_in, survey, tuples
+from brokerless.log.damage import Defect, Run, by_offset, position_in, survey, tuples
 from brokerless.log.segment import NO_END, transaction_index, walk_headers, walk_whole_batches
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def _past_damage(
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
-    moved = {part.position for part in found.parts if isinstance(part, Finding) and part.kind == "order"}
+    moved = {part.position for part in found.parts if isinstance(part, Defect) and part.kind == "order"}
     for part in by_offset(file, found):
         if isinstance(part, Run):
             walk = _native.HeaderWalk(open_transactions)
@@ -359,19 +359,19 @@ def _past_damage(
     return _Walked(aborted, open_transactions, doubts)
 
 
-def _may_hide_marker(file: storage.File, finding: Finding, *, is_alone: bool) -> bool:
+def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> bool:
     """Return whether damage may hide a transaction's marker.
 
     It hides none if no offset is missing, or if it is a single batch that is larger than a marker. Nor does it if it is
     a moved batch that is no marker, and no other batch of the segment was moved (`is_alone`).
     """
-    if finding.end_offset is not None and finding.end_offset <= finding.start_offset:
+    if defect.end_offset is not None and defect.end_offset <= defect.start_offset:
         return False
-    batch = batch_at(file, finding.position, max_bytes=MAX_BATCH)
-    is_single = batch is not None and batch["position"] + batch["size"] == finding.next_position
+    batch = batch_at(file, defect.position, max_bytes=MAX_BATCH)
+    is_single = batch is not None and batch["position"] + batch["size"] == defect.next_position
     if batch is None or not is_single:
         return True
-    if finding.kind == "order":
+    if defect.kind == "order":
         # If two batches were swapped, the other one, which may be a marker, was here.
         return bool(batch["is_control"]) or not is_alone
     return int(batch["size"]) <= _MAX_MARKER

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NEAR = 1 << 18
 
 
-class Finding(NamedTuple):
+class Defect(NamedTuple):
     """A defect at one place in a segment.
 
     Attributes:
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
         start_offset: the first offset that may be missing.
         end_offset: the offset after the last one that may be missing; None if the log ends here.
         reason: the explanation.
-        code: its name among all findings of a check.
+        code: its kind among the findings of a check.
     """
 
     kind: Kind
@@ -70,18 +70,18 @@ class Run(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The runs of a segment and the findings between them, in file order, and the offset after the last run."""
+    """The runs of a segment and the defects between them, in file order, and the offset after the last run."""
 
-    parts: list[Run | Finding]
+    parts: list[Run | Defect]
     next_offset: int
 
     def within(self, start_offset: int, end_offset: int) -> Survey:
-        """Return all findings, and the runs that may hold offsets of a range."""
-        parts: list[Run | Finding] = []
+        """Return all defects, and the runs that may hold offsets of a range."""
+        parts: list[Run | Defect] = []
         low = 0
         for part in self.parts:
             # A wrapper's first offset is inside it. All that is known: it is not below the end of the run before.
-            if isinstance(part, Finding) or (part.next_offset > start_offset and low < end_offset):
+            if isinstance(part, Defect) or (part.next_offset > start_offset and low < end_offset):
                 parts.append(part)
             low = part.next_offset if isinstance(part, Run) else low
         return self._replace(parts=parts)
@@ -102,7 +102,7 @@ def survey(
 
     Args:
         file: the open `.log`.
-        path: the path for the findings.
+        path: the path for the defects.
         base_offset: the lowest offset that a batch may have.
         following_offset: the base offset of the next segment; None for the last segment.
         end: the byte position at which the file ends.
@@ -120,27 +120,25 @@ def survey(
             is_clean=is_clean,
             limit_offset=limit_offset,
         )
-    return Survey(
-        [Run(*part) if len(part) == len(Run._fields) else _finding(part, path) for part in parts], next_offset
-    )
+    return Survey([Run(*part) if len(part) == len(Run._fields) else _defect(part, path) for part in parts], next_offset)
 
 
-def _finding(fields: tuple[Any, ...], path: str) -> Finding:
+def _defect(fields: tuple[Any, ...], path: str) -> Defect:
     kind, code, *place = fields
-    return Finding(*(kind, path, *place, code))
+    return Defect(*(kind, path, *place, code))
 
 
-def rows_and_findings(
+def rows_and_defects(
     found: Survey, file: Readable, path: str, decoder: _native.Decoder
-) -> Iterator[pa.RecordBatch | Finding]:
-    """Decode the runs. Yield rows and findings, including those for sound batches with malformed records."""
+) -> Iterator[pa.RecordBatch | Defect]:
+    """Decode the runs. Yield rows and defects, including those for sound batches with malformed records."""
     with located(path):
         for part in found.parts:
-            if isinstance(part, Finding):
+            if isinstance(part, Defect):
                 yield part
                 continue
             for rows in _native.RunReader(file, part, decoder):
-                yield _finding(rows, path) if isinstance(rows, tuple) else rows
+                yield _defect(rows, path) if isinstance(rows, tuple) else rows
 
 
 def is_lost(path: str) -> bool:
@@ -155,12 +153,12 @@ def is_lost(path: str) -> bool:
     return has_index and not (storage.exists(path) or storage.exists(path + file_names.DELETED))
 
 
-def by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
+def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
     """Return the parts of a survey in offset order, so that a moved batch counts at its original place."""
-    moved = [part.start_offset for part in found.parts if isinstance(part, Finding) and part.kind == "order"]
-    parts: list[Run | Finding] = []
+    moved = [part.start_offset for part in found.parts if isinstance(part, Defect) and part.kind == "order"]
+    parts: list[Run | Defect] = []
     for part in found.parts:
-        if isinstance(part, Finding):
+        if isinstance(part, Defect):
             parts.append(part)
             continue
         cuts = sorted({offset for offset in moved if part.first_offset < offset < part.next_offset})
@@ -168,7 +166,7 @@ def by_offset(file: storage.File, found: Survey) -> list[Run | Finding]:
         for (position, first), (end, following) in pairwise([*bounds, (part.end_position, part.next_offset)]):
             parts.append(Run(position, end, first, following))
 
-    def place(part: Run | Finding) -> tuple[int, bool]:
+    def place(part: Run | Defect) -> tuple[int, bool]:
         # At equal offsets, damage comes first: the run begins after it.
         return (part.first_offset, True) if isinstance(part, Run) else (part.start_offset, False)
 

@@ -20,7 +20,7 @@ from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log import offsets_for_times
-from brokerless.log.damage import Finding, is_lost, survey
+from brokerless.log.damage import Defect, is_lost, survey
 from brokerless.log.expected_records import LOST, agreed_end, promised_end
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.reader import Reader
@@ -249,7 +249,7 @@ class Log:
             )
         last = found.parts[-1] if found.parts else None
         lost = None
-        if isinstance(last, Finding) and last.end_offset is None:
+        if isinstance(last, Defect) and last.end_offset is None:
             lost = Missing(last.path, found.next_offset, None, last.reason, last.position)
         return extent._replace(next_offset=found.next_offset), lost
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log.damage import Finding, by_offset, survey
+from brokerless.log.damage import Defect, by_offset, survey
 from brokerless.log.segment import NO_END, index_entry, sound_batches, time_index, walk_headers
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _first_of_sound(
     )
     start_offset = log.log_start_offset
     for part in by_offset(file, found):
-        if isinstance(part, Finding):
+        if isinstance(part, Defect):
             lost_from = part.start_offset if lost_from is None else min(lost_from, part.start_offset)
             continue
         answer = _search(segment, file, part.position, part.end_position, None, timestamp, start_offset)

@@ -1,6 +1,6 @@
-"""What logs hold, by topic, from one pass over each segment: sums, batch sizes, distinct keys and findings.
+"""What logs hold, by topic, from one read of each segment: sums, batch sizes, distinct keys, and findings of a check.
 
-A pass works on some segments, in any process, and returns a `Contents`. Contents of several passes are merged, in any
+A pass works on some logs, in any process, and returns a `Contents`. Contents of several passes are merged, in any
 order.
 """
 
@@ -8,24 +8,30 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.inspection.findings import findings
+from brokerless.checking.check import check_directories, check_log
 from brokerless.inspection.profile import COLUMNS, SCHEMA, combined, of_batches, of_records
 from brokerless.io.chunking import in_shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from brokerless.log.log import Log
-    from brokerless.log.segment import Segment
+    from brokerless.checking.check import DirectoriesToCheck, LogToCheck
+    from brokerless.checking.finding import Finding
+    from brokerless.layout.log_dir_files import LogDirFiles
 
-# A damaged disk may have millions of findings. A page shows the first ones.
+# A damaged disk may have millions of findings. A page shows the first ones of the worst severity.
 MAX_FINDINGS = 500
+
+SEVERITIES = ("error", "warning", "note")
+"""The severities of findings, the worst first."""
+
 # What a pass works on, so that progress shows and all cores have work.
 _PASS_BYTES = 64 << 20
 # One process merges the results of all passes.
@@ -42,22 +48,14 @@ _BATCH_SIZES = pa.schema([("size", pa.int64()), ("batches", pa.int64()), ("bytes
 
 
 class Piece(NamedTuple):
-    """A segment to read.
+    """A log to read.
 
     Attributes:
-        topic: its topic; "" without one.
-        partition: its partition.
-        segment: the segment.
-        size: its size in bytes, when it was listed.
-        is_clean: whether its log directory was shut down cleanly.
+        log: the log.
         counts: whether its replica is the one that reads use. Others are checked only.
     """
 
-    topic: str
-    partition: int
-    segment: Segment
-    size: int
-    is_clean: bool
+    log: LogToCheck
     counts: bool
 
 
@@ -78,60 +76,71 @@ class TopicContents:
 
 @dataclass
 class Contents:
-    """What segments hold.
+    """What logs hold.
 
     Attributes:
         topics: by topic.
-        findings: the first findings of a check, as dicts.
-        kinds: the number of all findings, by topic and kind.
+        findings: the first findings of a check, errors first.
+        kinds: the number of all findings, by topic and code.
         notes: what could not be read.
     """
 
     topics: dict[str, TopicContents] = field(default_factory=dict)
-    findings: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Count findings, and keep the first ones of each severity."""
+        kept = Counter(finding.severity for finding in self.findings)
+        for finding in findings:
+            self.kinds[finding.topic or "", finding.code] += 1
+            if kept[finding.severity] < MAX_FINDINGS:
+                kept[finding.severity] += 1
+                self.findings.append(finding)
 
-def passes(logs: Iterable[Log], read: Iterable[Log]) -> list[tuple[Piece, ...]]:
-    """Divide the segments of logs into passes.
+
+def passes(logs: Iterable[LogToCheck], read: Iterable[str]) -> list[tuple[Piece, ...]]:
+    """Divide logs into passes. A log is read by one pass, since its segments are checked against each other.
 
     Args:
         logs: all replicas.
-        read: the replicas that reads use.
+        read: the paths of the replicas that reads use.
     """
-    counted = {log.path for log in read}
-    pieces = (
-        Piece(log.topic or "", log.partition or 0, segment, segment.size, log.root.is_clean, log.path in counted)
-        for log in logs
-        for segment in log.segments
-    )
-    found = list(pieces)
-    total = sum(piece.size + _OPEN_COST for piece in found)
-    return in_shares(found, lambda piece: piece.size + _OPEN_COST, max(_PASS_BYTES, total // _MOST_PASSES))
+    counted = set(read)
+    found = [Piece(log, log.path in counted) for log in logs]
+    total = sum(piece.log.size + _OPEN_COST for piece in found)
+    return in_shares(found, lambda piece: piece.log.size + _OPEN_COST, max(_PASS_BYTES, total // _MOST_PASSES))
+
+
+def around(directories: DirectoriesToCheck) -> Contents:
+    """Check log directories around their logs."""
+    found = Contents()
+    found.add(check_directories(directories))
+    return found
 
 
 def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: None) -> Contents:
-    """Read segments whole. Damage becomes findings; what is sound counts.
+    """Read logs whole. What a check finds becomes findings; what is sound counts.
 
     Args:
-        pieces: the segments.
+        pieces: the logs.
         progress: gets the bytes of each segment that was read.
     """
     found = Contents()
     taken: dict[tuple[str, int], _Taken] = {}
-    for piece in pieces:
-        contents = taken.setdefault((piece.topic, piece.partition), _Taken()) if piece.counts else None
+    roots: dict[str, LogDirFiles] = {}
+
+    def gone(path: str, error: FileNotFoundError) -> None:
+        # A running broker deletes segments.
+        found.notes.append(f"not read: {error.filename or path}: it no longer exists")
+
+    for log, counts in pieces:
+        contents = taken.setdefault((log.topic or "", log.partition or 0), _Taken()) if counts else None
         try:
-            for finding in findings(piece.segment, is_clean=piece.is_clean, contents=contents):
-                found.kinds[piece.topic, finding.kind] += 1
-                if len(found.findings) < MAX_FINDINGS:
-                    place = {"topic": piece.topic or None, "partition": piece.partition if piece.topic else None}
-                    found.findings.append({**place, **finding._asdict()})
+            found.add(check_log(log, "deep", roots, contents=contents, gone=partial(gone, log.path), progress=progress))
         except FileNotFoundError as error:
-            # A running broker deletes segments.
-            found.notes.append(f"not read: {error.filename or piece.segment.path}: it no longer exists")
-        progress(piece.size)
+            gone(log.path, error)
     counted = [Contents({topic: contents.finish(partition)}) for (topic, partition), contents in taken.items()]
     return merged([found, *counted])
 
@@ -202,8 +211,10 @@ def _added(tables: list[pa.Table]) -> pa.Table:
     return pa.table([grouped["size"], grouped["batches_sum"], grouped["bytes_sum"]], schema=_BATCH_SIZES)
 
 
-def _place(finding: dict[str, Any]) -> tuple[str, int, str, int]:
-    return finding["topic"] or "", finding["partition"] or 0, finding["path"], finding["position"]
+def _place(finding: Finding) -> tuple[int, str, int, str, int]:
+    position = -1 if finding.position is None else finding.position
+    rank = SEVERITIES.index(finding.severity)
+    return rank, finding.topic or "", finding.partition or 0, finding.path, position
 
 
 class _Taken:

@@ -40,7 +40,8 @@ class Report:
     - `groups`: with the sum of the lags of their latest commits, and the number of commits that went back.
     - `lags`: the lag of a group in each interval in which it committed.
     - `transactions`: those that are open or hang, as `brokerless.transactions` returns them.
-    - `findings`, `kinds`: the first findings of a check, and the number of all.
+    - `findings`: the first findings of a deep check, errors first, with the columns of `Finding.to_dict`.
+    - `kinds`: the number of all findings by topic and code.
 
     Attributes:
         tables: the numbers as Arrow tables, by name.
@@ -81,7 +82,7 @@ def report(
 
     It shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and what other codecs and batch
     sizes would take; distinct keys, and what a compaction would drop; producers; groups with their lag over time; open
-    and hanging transactions; and the findings of a check of every batch and record. Nothing is changed.
+    and hanging transactions; and the findings of `brokerless.check` with level "deep". Nothing is changed.
 
     It needs Jinja and Matplotlib: `pip install 'brokerless[report]'`.
 

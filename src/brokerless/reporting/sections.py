@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 
 from brokerless import _native
+from brokerless.checking.codes import CODES
 from brokerless.layout.file_names import is_internal
 from brokerless.reporting import charts
 from brokerless.reporting.texts import amount, count, in_bytes, moment, share, shown
@@ -74,7 +75,7 @@ def tiles(numbers: Numbers) -> list[Tile]:
     topics = numbers.tables["topics"]
     transactions = numbers.tables["transactions"]
     kinds = numbers.tables["kinds"]
-    findings = _sum(kinds.filter(pc.not_equal(kinds["kind"], pa.scalar("tail"))), "findings")
+    findings = _sum(kinds.filter(pc.not_equal(kinds["severity"], pa.scalar("note"))), "findings")
     are_hanging = transactions["is_hanging"].to_pylist()
     hanging = sum(bool(one) for one in are_hanging)
     knows_hanging = numbers.has_transactions and None not in are_hanging
@@ -88,7 +89,7 @@ def tiles(numbers: Numbers) -> list[Tile]:
         Tile(amount(_sum(numbers.tables["groups"], "lag")) if numbers.has_groups else "-", "records of lag"),
         Tile(count(transactions.num_rows), "open transactions"),
         Tile(count(hanging) if knows_hanging or hanging else "-", "hanging transactions", hanging > 0),
-        Tile(count(findings), "findings of check", findings > 0),
+        Tile(count(findings), "errors and warnings", findings > 0),
     ]
     if numbers.nodes:
         tiles.insert(
@@ -113,31 +114,40 @@ def sections(numbers: Numbers) -> Iterator[Section]:
 
 
 def _findings(tables: dict[str, pa.Table]) -> Section:
-    found = tables["findings"]
     kinds = _rows(
-        tables["kinds"], [("Topic", "topic", shown), ("Kind", "kind", shown), ("Findings", "findings", count)]
+        tables["kinds"],
+        [
+            ("Severity", "severity", shown),
+            ("Code", "code", shown),
+            ("Topic", "topic", shown),
+            ("Findings", "findings", count),
+            ("What is wrong", lambda row: CODES[row["code"]].title, shown),
+            ("Cure", lambda row: CODES[row["code"]].cure, shown),
+        ],
     )
     rows = _rows(
-        found,
+        tables["findings"],
         [
+            ("Severity", "severity", shown),
+            ("Code", "code", shown),
             ("Topic", "topic", shown),
             ("Partition", "partition", count),
-            ("Kind", "kind", shown),
-            ("Offsets", "start_offset", count),
-            ("to", "end_offset", count),
             ("File", "path", shown),
             ("Position", "position", count),
-            ("Reason", "reason", shown),
+            ("Message", "message", shown),
+            ("Offsets", "start_offset", count),
+            ("to", "end_offset", count),
         ],
     )
     return Section(
         "findings",
         "Findings",
-        "What a check of every batch and record found. Offsets are those that may be lost, up to the one before “to”. "
-        "A tail is what a crash left at the end of a log: a broker truncates it when it starts.",
+        "What a check of directories, batches and records found, as `brokerless check --deep` does. `brokerless "
+        "finding CODE` tells the effect of a finding on a broker and on readers. Offsets are those that may be lost or "
+        "wrong, up to the one before “to”. A note is what a broker puts in order when it starts.",
         tables=[
-            _table("By topic and kind", *kinds),
-            _table("The first findings", *rows, _sum(tables["kinds"], "findings")),
+            _table("By kind and topic", *kinds),
+            _table("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
         ],
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.arguments import check_several
+from brokerless.checking import check
+from brokerless.checking.codes import CODES
+from brokerless.checking.finding import SCHEMA as FINDINGS
 from brokerless.errors import BrokerlessError
 from brokerless.io.chunking import in_shares
 from brokerless.log.log import Log
@@ -24,7 +27,6 @@ from brokerless.reporting.coordinators import coordinated
 from brokerless.reporting.lag_over_time import SCHEMA as LAGS
 from brokerless.reporting.lag_over_time import LagOverTime, bounded
 from brokerless.rewriting.estimate import estimate
-from brokerless.state.cluster import cluster
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, logs_of
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
@@ -110,20 +112,8 @@ SCHEMAS = {
     ),
     "lags": LAGS,
     "transactions": TRANSACTIONS,
-    "findings": schema(
-        topic=pa.string(),
-        partition=pa.int64(),
-        kind=pa.string(),
-        path=pa.string(),
-        position=pa.int64(),
-        base_offset=pa.int64(),
-        next_position=pa.int64(),
-        start_offset=pa.int64(),
-        end_offset=pa.int64(),
-        reason=pa.string(),
-        code=pa.string(),
-    ),
-    "kinds": schema(topic=pa.string(), kind=pa.string(), findings=pa.int64()),
+    "findings": FINDINGS,
+    "kinds": schema(topic=pa.string(), code=pa.string(), severity=pa.string(), findings=pa.int64()),
 }
 """The tables of a report, by name. `Report` tells what they hold."""
 
@@ -177,13 +167,17 @@ def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -
         directories = LogDirs(*paths)
         replicas = directories.logs(wanted, all_replicas=True)
         logs = directories.logs(wanted)
-        passes = contents.passes(replicas, logs)
-        # A running broker deletes segments meanwhile.
+        planned = check.plan(paths, None if wanted is None else lambda _: replicas, directories)
         sizes: Counter[str] = Counter()
-        for piece in chain.from_iterable(passes):
-            sizes[piece.topic] += piece.size
-        found = contents.merged(run("reading segments", passes, contents.read))
-        tables = _of_contents(found, replicas, logs, sizes, _policies(paths))
+        for log in planned.logs:
+            sizes[log.topic or ""] += log.size
+        ids = contents.Contents()
+        ids.add(planned.findings)
+        around = run("checking directories", planned.directories, contents.around) if planned.directories else []
+        passes = contents.passes(planned.logs, [log.path for log in logs])
+        found = contents.merged([ids, *around, *run("reading logs", passes, contents.read)])
+        policies = {log.topic or "": log.cleanup_policy for log in planned.logs}
+        tables = _of_contents(found, replicas, logs, sizes, policies)
         tables["space"] = _space(tables["topics"], logs, run)
         tables["producers"], opened = _producers(logs, run)
         tables["groups"], tables["lags"] = _groups(paths, directories, wanted, run)
@@ -226,21 +220,12 @@ def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMAS[name])
 
 
-def _policies(paths: tuple[str, ...]) -> dict[str, str]:
-    """Return `cleanup.policy` of the topics for which it is set; none without metadata."""
-    with suppress(ValueError, BrokerlessError):
-        rows = cluster(*paths).configs.to_pylist()
-        wanted = [row for row in rows if (row["resource_type"], row["name"]) == ("topic", "cleanup.policy")]
-        return {row["resource"]: row["value"] for row in wanted}
-    return {}
-
-
 def _of_contents(
     found: contents.Contents,
     replicas: list[Log],
     logs: list[Log],
     sizes: Counter[str],
-    policies: dict[str, str],
+    policies: dict[str, str | None],
 ) -> dict[str, pa.Table]:
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     by_topic: defaultdict[str, list[Log]] = defaultdict(list)
@@ -267,21 +252,23 @@ def _of_contents(
         rows["hours"] += _grouped(topic, of_topic.sums, ["hour"], ["records", "bytes"])
         rows["forms"] += _grouped(topic, of_topic.sums, ["magic", "compression"], ["batches", "bytes", "records"])
         rows["batch_sizes"] += [{"topic": topic or None, **row} for row in of_topic.batch_sizes.to_pylist()]
-    rows["findings"] = found.findings
-    rows["kinds"] = [
-        {"topic": topic or None, "kind": kind, "findings": count} for (topic, kind), count in found.kinds.items()
+    kinds = [
+        {"topic": topic or None, "code": code, "severity": CODES[code].severity, "findings": count}
+        for (topic, code), count in sorted(found.kinds.items())
     ]
-    return {
+    tables = {
         name: _table(name, rows[name]).sort_by([(key, "ascending") for key in keys])
         for name, keys in {
             "topics": ["topic"],
             "hours": ["topic", "hour"],
             "forms": ["topic", "magic", "compression"],
             "batch_sizes": ["topic", "size"],
-            "findings": ["topic", "partition", "path", "position"],
-            "kinds": ["topic", "kind"],
         }.items()
     }
+    # These are sorted: errors first.
+    tables["findings"] = _table("findings", [finding.to_row() for finding in found.findings])
+    tables["kinds"] = _table("kinds", sorted(kinds, key=lambda kind: contents.SEVERITIES.index(kind["severity"])))
+    return tables
 
 
 def _facts(sums: pa.Table) -> dict[str, Any]:

@@ -3,12 +3,17 @@
 import pytest
 
 import damage
+from brokerless.checking.codes import CODES
 from building import batch, write_segment
 
 
 @pytest.fixture
 def log(tmp_path):
-    return write_segment(tmp_path / "data" / "t-0", 0, [batch(at, [b"v"]) for at in range(10)])
+    log = write_segment(tmp_path / "data" / "t-0", 0, [batch(at, [b"v"]) for at in range(10)])
+    (tmp_path / "data/t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    for name in ("index", "timeindex"):
+        log.with_suffix(f".{name}").touch()
+    return log
 
 
 def test_a_page_is_written(log, run, tmp_path):
@@ -22,8 +27,17 @@ def test_damage_is_told_and_the_page_is_there(log, run, tmp_path):
     damage.flip_bit(log, 100)
     result = run("report", tmp_path / "data", "--output", tmp_path / "page.html")
     assert result.code == 1
-    assert "the check has 1 finding: see the page" in result.err
-    assert "record batch crc mismatch" in (tmp_path / "page.html").read_text()
+    assert result.err == "findings: 1 error, 0 warnings, 0 notes; see the page, or `brokerless check --deep`\n"
+    page = (tmp_path / "page.html").read_text()
+    assert "record batch crc mismatch" in page
+    assert "batch-crc" in page
+    assert CODES["batch-crc"].title in page
+
+
+def test_warnings_have_an_exit_code_of_their_own(log, run, tmp_path):
+    (log.parent / "leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
+    result = run("report", tmp_path / "data", "--output", tmp_path / "page.html")
+    assert (result.code, result.err[:35]) == (3, "findings: 0 errors, 1 warning, 0 no")
 
 
 def test_what_is_refused(log, run, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import brokerless as bl
 import damage
+from broken_directories import BROKEN
 from brokerless.errors import LogInUseError
 from brokerless.healing import repair as repairing
 from brokerless.layout import lost_offsets
@@ -226,6 +227,22 @@ def test_the_topics_id_comes_from_another_partition_or_the_metadata(data, tmp_pa
     (data / "t-0/partition.metadata").unlink()
     bl.repair(data, tmp_path / "to")
     assert (tmp_path / "to/t-0/partition.metadata").read_bytes() == topic_id
+
+
+# What a repair does not end: what producers and tools wrote, what other directories decide, and names.
+LEFT = {
+    *("batch-timestamp", "record-order", "transaction-hanging", "quorum-damaged", "metadata-damaged"),
+    *("ids-missing", "ids-damaged", "topic-id-differs", "partition-stray", "sequence-gap"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(BROKEN))
+def test_a_repair_ends_each_kind_of_finding_or_says_that_it_is_left(data, tmp_path, code):
+    BROKEN[code](data)
+    repaired = bl.repair(data, tmp_path / "to")
+    left = {code} & LEFT
+    assert {one.code for one in repaired.left if one.severity != "note"} == left
+    assert set(found(tmp_path / "to", level="deep")) == left
 
 
 def test_a_log_with_damaged_batches_is_left_where_only_indexes_are_repaired(data, tmp_path):

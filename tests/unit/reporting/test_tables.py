@@ -1,5 +1,6 @@
 """The numbers of a report are those that the other ways to ask give."""
 
+import json
 import shutil
 import warnings
 
@@ -9,6 +10,7 @@ import pytest
 
 import brokerless as bl
 import damage
+from brokerless.reporting import contents
 from brokerless.reporting.tables import SCHEMAS, compute
 from building import NOW, batch, marker, write_segment
 from state_building import commit_key, commit_value, group_key, group_value, write_records
@@ -118,13 +120,64 @@ def test_open_and_hanging_transactions_and_producers(tmp_path):
     assert tables(tmp_path, topics=["t"])["transactions"].num_rows == 1
 
 
+def kinds(found):
+    return {row["code"]: row["findings"] for row in found["kinds"].to_pylist()}
+
+
+def test_findings_are_those_of_a_deep_check(golden, tmp_path):
+    """Also of directories, and of the order between segments; errors come first."""
+    crashed = shutil.copytree(golden / "logs/kafka-4.1-crashed", tmp_path / "data")
+    (crashed / "lost+found").mkdir()
+    expected = [finding.to_row() for finding in bl.check(crashed, level="deep")]
+    found = tables(crashed)["findings"].to_pylist()
+    assert sorted(map(json.dumps, found)) == sorted(
+        json.dumps({name: row[name] for name in found[0]}) for row in expected
+    )
+    ranks = [("error", "warning", "note").index(row["severity"]) for row in found]
+    assert ranks == sorted(ranks)
+    assert {"name-unknown", "batch-crc", "checkpoint-ahead", "tail-torn"} <= {row["code"] for row in found}
+    only = tables(crashed, topics=["crash-zstd"])["findings"].to_pylist()
+    assert [row["code"] for row in only] == ["batch-crc"]
+
+
+def test_errors_are_kept_before_many_notes(tmp_path, monkeypatch):
+    monkeypatch.setattr("brokerless.reporting.contents.MAX_FINDINGS", 5)
+    for number in range(10):
+        log = write_segment(tmp_path / f"t-{number}", 0, [batch(at, [b"v"]) for at in range(10)])
+        (log.parent / "notes.txt").touch()
+    damage.flip_bit(log, 100)
+    found = tables(tmp_path)
+    assert [row["severity"] for row in found["findings"].to_pylist()] == ["error", *["warning"] * 4]
+    assert kinds(found)["file-unknown"] == 10
+
+
+def test_a_segment_that_is_deleted_meanwhile_leaves_the_others(tmp_path, monkeypatch):
+    """A running broker deletes the oldest ones. What is missing then is no gap."""
+    segments = [write_segment(tmp_path / "t-0", at, [batch(at, [b"v"])]) for at in range(3)]
+    begun = contents.check_log
+
+    def delete(_size):
+        for path in segments[1].parent.glob(f"{segments[1].stem}.*"):
+            path.unlink()
+
+    def check_log(*arguments, **options):
+        return begun(*arguments, **options | {"progress": delete})
+
+    monkeypatch.setattr(contents, "check_log", check_log)
+    found = numbers(tmp_path)
+    assert any("00000000000000000001.log: it no longer exists" in note for note in found.notes)
+    assert found.tables["topics"]["records"].to_pylist() == [2]
+    assert not {"offset-gap", "segment-missing"} & {row["code"] for row in found.tables["findings"].to_pylist()}
+
+
 def test_damage_is_a_finding_and_the_rest_counts(tmp_path):
     log = write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], keys=[b"%d" % at]) for at in range(10)])
     damage.flip_bit(log, log.stat().st_size // 2 + 30)
     found = tables(tmp_path)
-    (finding,) = found["findings"].to_pylist()
-    assert (finding["topic"], finding["kind"], finding["start_offset"], finding["end_offset"]) == ("t", "damage", 5, 6)
-    assert found["kinds"].to_pylist() == [{"topic": "t", "kind": "damage", "findings": 1}]
+    finding = found["findings"].to_pylist()[0]
+    assert (finding["topic"], finding["code"], finding["severity"]) == ("t", "batch-crc", "error")
+    assert (finding["start_offset"], finding["end_offset"]) == (5, 6)
+    assert kinds(found) == {"batch-crc": 1, "epochs-differ": 1}
     row = found["topics"].to_pylist()[0]
     assert (row["records"], row["batches"], row["distinct_keys"]) == (9, 9, 9)
     assert found["space"]["sampled_records"].to_pylist()[0] == 5
@@ -149,7 +202,8 @@ def test_replicas_are_checked_and_counted_once(tmp_path):
     row = found.tables["topics"].to_pylist()[0]
     assert (row["partitions"], row["replicas"], row["records"]) == (1, 2, 10)
     assert (found.nodes, found.cluster_ids) == ([1, 2], ["abc"])
-    assert found.tables["kinds"].to_pylist() == [{"topic": "t", "kind": "damage", "findings": 1}]
+    assert kinds(found.tables) == {"batch-crc": 1, "epochs-differ": 2, "topic-id-missing": 2}
+    assert found.tables["kinds"]["severity"].to_pylist() == ["error", "warning"]
 
 
 def test_times_beyond_every_calendar(tmp_path):
@@ -172,7 +226,7 @@ def test_a_group_with_hostile_offsets(tmp_path):
     assert 0 <= found["g"] < 1 << 62
 
 
-@pytest.mark.parametrize("step", ["reading segments", "measuring codecs", "reading producers", "reading groups"])
+@pytest.mark.parametrize("step", ["reading logs", "measuring codecs", "reading producers", "reading groups"])
 def test_what_a_running_broker_deletes_is_a_note(tmp_path, step):
     for topic in ("t", "u"):
         write_segment(tmp_path / f"{topic}-0", 0, [batch(0, [b"v"], producer_id=7, base_sequence=0)])

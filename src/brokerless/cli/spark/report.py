@@ -24,7 +24,7 @@ def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tup
 
     The page is that of `brokerless report`, with the same numbers. Nothing is changed.
 
-    Exit 1 if the check found damage, or something is not known.
+    Exit codes: 1 the check found errors, or something is not known; 3 warnings, but no error; 2 could not run.
 
     \b
     brokerless spark report /kafka/data1 /kafka/data2 --output report.html

@@ -41,8 +41,9 @@ _SETTINGS = {
 _LOCAL = {"spark.master": "local[*]", "spark.ui.enabled": "false"}
 _SECONDS = 0.2
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# The line of a Python traceback with the error's type and message, as Spark quotes it.
-_CAUSE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
+# The line with the error's type and message, as Spark quotes it: of a Python traceback, or of a data source's error.
+_QUOTED = r"(?:\[PYTHON_DATA_SOURCE_ERROR\] [^:\n]*: )?"
+_CAUSE = re.compile(rf"^{_QUOTED}(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 _DAMAGE = ("CorruptRecordError", "UnsupportedFormatError")
 
 

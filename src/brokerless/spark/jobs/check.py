@@ -1,9 +1,11 @@
-"""The `check` job: every fault of the logs, as rows."""
+"""The `check` job: every finding of a check, as rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerless.arguments import unknown
+from brokerless.checking.check import LEVELS
 from brokerless.spark.jobs.reading import read
 
 if TYPE_CHECKING:
@@ -12,30 +14,55 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from brokerless.checking.check import Level
 
-def check(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> DataFrame:
-    """Check every batch and record of logs: checksums, framing, structure, offsets. Nothing is changed.
 
-    The result is that of the source's view `findings`. Tasks read whole segments, and send only the findings to Spark.
+def check(
+    spark: SparkSession,
+    *paths: str | os.PathLike[str],
+    topics: Collection[str] = (),
+    level: Level = "default",
+) -> DataFrame:
+    """Check log directories with Spark tasks. The findings are those of `brokerless.check`. Nothing is changed.
+
+    The result is that of the source's view `findings`. A log is checked by one task, and the log directories around the
+    logs by one more. Tasks send only findings to Spark.
 
     Args:
         spark: a session.
-        paths: one or more paths, as for `LogDirs`; every replica in them is checked.
-        topics: the topics to check; empty: all but Kafka's internal ones.
+        paths: log directories of one broker or several, partition directories, or `.log` files. Every replica in them
+            is checked.
+        topics: only these topics, and nothing about directories; empty: all, and Kafka's internal ones too.
+        level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
+            snapshots against batches; "deep": also every record.
 
     Returns:
-        One row per finding. The columns are:
+        One row per finding, in no order. The columns are:
 
-        - `topic`, `partition`, `path`: the file
-        - `kind`: "damage"; "tail", the end of a log that a broker cuts off when it starts after an unclean shutdown;
-          "order", the fewest batches whose offsets go back or leave the range of their segment; or "unsupported", legal
-          Kafka data that brokerless does not read
-        - `position`: the first damaged byte
-        - `base_offset`: the base offset stored there
-        - `next_position`: where reading continues; null: nowhere in this file
-        - `start_offset`, `end_offset`: the range of offsets that may be lost; a null end is open
-        - `reason`: the fault, in words
+        - `code`: its kind, which never changes its meaning: see `brokerless finding CODE`
+        - `severity`: "error", "warning" or "note"
+        - `topic`, `partition`, `path`: null outside of partitions; the file or directory
+        - `position`: the byte position in the file
+        - `start_offset`, `end_offset`: the offsets that may be lost or wrong; a null end is open
+        - `next_position`: where the log is sound again; null: nowhere in this file
+        - `message`: what was found, stored against computed
+        - `broker`, `reader`, `cure`: the effect on a broker and on readers, and what to do
+
+    Raises:
+        ValueError: the level is unknown.
+        TypeError: `topics` is a string.
 
         check(spark, "/kafka/data1", "/kafka/data2", topics=["orders"]).show(truncate=False)
     """
-    return read(spark, paths, topics, view="findings")
+    if level not in LEVELS:
+        raise unknown("level", level, LEVELS)
+    return read(spark, paths, topics, view="findings", level=level)
+
+
+def in_order(found: DataFrame) -> DataFrame:
+    """Return findings sorted by topic, partition, file and position; those without a topic come first.
+
+    Spark runs what it sorts twice, once for a sample. So findings are shuffled first: only the shuffled rows are read
+    again, and not the logs.
+    """
+    return found.repartition("path").orderBy("topic", "partition", "path", "position", "code", "message")

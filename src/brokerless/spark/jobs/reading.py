@@ -1,4 +1,4 @@
-"""The options and logs of the read-only jobs, and a view of the logs as a DataFrame."""
+"""A view of logs as a DataFrame, for the read-only jobs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
 from brokerless.io import storage
-from brokerless.spark.source.options import Options
-from brokerless.spark.source.tasks import select_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyspark.sql import DataFrame, SparkSession
-
-    from brokerless.log.log import Log
 
     Path = str | os.PathLike[str]
 
@@ -25,11 +21,6 @@ def read(spark: SparkSession, paths: Collection[Path], topics: Collection[str], 
     """Return a view of logs as a DataFrame; `options` are those of the source."""
     given = _options(paths, topics)
     return spark.read.format("brokerless").options(**given, **options).load()
-
-
-def replicas(paths: Collection[Path], topics: Collection[str]) -> list[Log]:
-    """Return the logs of a job that reads all replicas."""
-    return select_logs(Options.parse(_options(paths, topics)), all_replicas=True)
 
 
 def _options(paths: Collection[Path], topics: Collection[str]) -> dict[str, str]:

@@ -37,7 +37,7 @@ def plan(options: Options) -> list[Task[SegmentOf]]:
 
 def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """Yield the batches of a task's segments."""
-    for topic, partition, segment, _ in task.work:
+    for topic, partition, segment in task.work:
         place = {"topic": topic, "partition": partition, "path": segment.path}
         for batches in segment.scan(check_crcs=_ON_REQUEST in wanted.names):
             arrays = [

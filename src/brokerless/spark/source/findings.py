@@ -1,41 +1,33 @@
-"""View `findings`: one row per fault of the logs. No rows: every batch and record can be read.
+"""View `findings`: one row per finding of a check, those of `brokerless.check`. No rows: nothing is wrong.
 
-All replicas in the paths are checked, not only the one that a read uses.
+All replicas in the paths are checked, not only the one that a read uses. A log is checked in the order of its segments,
+by one task. Log directories around their logs are checked by one task for all of them.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from brokerless.inspection.findings import findings
-from brokerless.spark.source.tasks import plan_segments
+from brokerless.checking import check
+from brokerless.checking.finding import SCHEMA as SCHEMA  # noqa: PLC0414 - the columns of this view
+from brokerless.checking.finding import Finding
+from brokerless.spark.source.tasks import Task, WorkItem, pack, select_from, target_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
+    from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.spark.source.options import Options
-    from brokerless.spark.source.tasks import SegmentOf, Task
 
-_FIELDS: list[pa.Field[Any]] = [
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("kind", pa.string()),
-    pa.field("path", pa.string()),
-    pa.field("position", pa.int64()),
-    pa.field("base_offset", pa.int64()),
-    pa.field("next_position", pa.int64()),
-    pa.field("start_offset", pa.int64()),
-    pa.field("end_offset", pa.int64()),
-    pa.field("reason", pa.string()),
-    pa.field("code", pa.string()),
-]
+    Work = Finding | check.DirectoriesToCheck | check.LogToCheck
+
 # The rows of one Arrow batch.
 _ROWS = 4096
-
-SCHEMA = pa.schema(_FIELDS)
 
 
 def default_columns(options: Options) -> Sequence[str]:  # noqa: ARG001 - those of `records` depend on them
@@ -43,17 +35,35 @@ def default_columns(options: Options) -> Sequence[str]:  # noqa: ARG001 - those 
     return SCHEMA.names
 
 
-def plan(options: Options) -> list[Task[SegmentOf]]:
-    """Plan the tasks: whole segments, in order, of every replica."""
-    return plan_segments(options, all_replicas=True)
+def plan(options: Options) -> list[Task[Work]]:
+    """Plan the tasks: one for directories, unless topics are chosen; then whole logs, the largest first."""
+
+    def choose(directories: LogDirs) -> Sequence[Log]:
+        return select_from(directories, options, all_replicas=True)
+
+    planned = check.plan(options.paths, choose if options.chooses_topics else None)
+    around: list[Work] = [*planned.findings, *planned.directories]
+    # A task that starts late with the largest log would run alone.
+    logs = sorted(planned.logs, key=lambda log: log.size, reverse=True)
+    pieces: list[WorkItem[Work]] = [WorkItem(log, log.size) for log in logs]
+    tasks = pack(pieces, target_bytes((log.size for log in logs), options), options)
+    return [Task(tuple(around)), *tasks] if around else tasks
 
 
-def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    """Yield the faults of a task's segments, in batches of 4096 rows: every Kafka batch may be damaged."""
-    rows = (
-        {"topic": topic, "partition": partition, **finding._asdict()}
-        for topic, partition, segment, is_clean in task.work
-        for finding in findings(segment, is_clean=is_clean)
-    )
+def read(task: Task[Work], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the findings of a task, in batches of 4096 rows: every Kafka batch may be damaged."""
+    rows = (finding.to_row() for finding in check.quietly(_findings(task, options)))
     while piece := list(islice(rows, _ROWS)):
         yield pa.RecordBatch.from_pylist(piece, schema=wanted)
+
+
+def _findings(task: Task[Work], options: Options) -> Iterator[Finding]:
+    roots: dict[str, LogDirFiles] = {}
+    level = cast("check.Level", options.level)
+    for work in task.work:
+        if isinstance(work, Finding):
+            yield work
+        elif isinstance(work, check.DirectoriesToCheck):
+            yield from check.check_directories(work)
+        else:
+            yield from check.check_log(work, level, roots)

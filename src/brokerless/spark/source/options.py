@@ -50,6 +50,8 @@ _OF_STATE = ("asOf", "history")
 # The views that option `subscribe` restricts to topics, and those that can show what came before.
 _WITH_TOPICS = ("commits", "remote_segments", "cluster.topics", "cluster.partitions")
 _WITH_HISTORY = ("groups", "commits", "transactions", "remote_segments")
+# The levels of a check.
+_LEVELS = ("default", "quick", "deep")
 _HONOURED_KAFKA = ("kafka.isolation.level", "kafka.check.crcs")
 _KNOWN = (
     "path",
@@ -58,6 +60,7 @@ _KNOWN = (
     "columns",
     "onCorrupt",
     *_OF_STATE,
+    "level",
     *_SELECTION,
     *_RANGE,
     *_TRIGGER,
@@ -122,7 +125,13 @@ class Options:
     max_trigger_delay: float
     as_of: int | None
     history: bool
+    level: str
     given: frozenset[str]
+
+    @property
+    def chooses_topics(self) -> bool:
+        """Whether the read is of chosen topics or partitions."""
+        return any(name in self.given for name in _SELECTION)
 
     @property
     def skips(self) -> bool:
@@ -177,6 +186,7 @@ class Options:
             max_trigger_delay=_seconds(given, "maxTriggerDelay", "15m"),
             as_of=_time(given, "asOf"),
             history=boolean(given, "history", default=view == "commits"),
+            level=choice(given, "level", _LEVELS),
             given=frozenset(given),
         )
 
@@ -225,8 +235,8 @@ class Options:
 def _without_effect(view: str) -> set[str]:
     """Return the options that a view does not have, beyond those that only `records` have."""
     if view not in _STATE_VIEWS:
-        return {*_OF_STATE}
-    idle = {"onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
+        return {*_OF_STATE} | ({"level"} if view != "findings" else set())
+    idle = {"level", "onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
     if view == "producers":
         return {"history", *idle} - {*_SELECTION}
     idle -= {"subscribe"} if view in _WITH_TOPICS else set()

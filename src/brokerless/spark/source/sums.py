@@ -44,7 +44,7 @@ def plan(options: Options) -> list[Task[SegmentOf]]:
 def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """Yield the sums of each partition in a task."""
     tables: dict[tuple[str | None, int | None], list[pa.Table]] = {}
-    for topic, partition, segment, _ in task.work:
+    for topic, partition, segment in task.work:
         tables.setdefault((topic, partition), []).append(profile(segment))
     for (topic, partition), found in tables.items():
         rows = [{"topic": topic, "partition": partition, **_timed(row)} for row in combined(found).to_pylist()]

@@ -104,12 +104,11 @@ class WorkItem(NamedTuple, Generic[T]):
 
 
 class SegmentOf(NamedTuple):
-    """A whole segment and its partition; `is_clean`: its log directory was shut down cleanly."""
+    """A whole segment and its partition."""
 
     topic: str | None
     partition: int | None
     segment: Segment
-    is_clean: bool
 
 
 def plan_consistently(options: Options, plan: Callable[[], T]) -> T:
@@ -125,12 +124,18 @@ def plan_consistently(options: Options, plan: Callable[[], T]) -> T:
     return planned
 
 
-def select_logs(options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
+def select_logs(options: Options, *, needs_all: bool = True) -> list[Log]:
+    """Return the logs that the options select from their paths, one replica of each: see `select_from`."""
+    return select_from(LogDirs(*options.paths), options, needs_all=needs_all)
+
+
+def select_from(log_dir: LogDirs, options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
     """Return the logs that subscribe, subscribePattern or assign select; without them, all but internal topics.
 
     A partition directory or file given as a path is read even if its topic is internal.
 
     Args:
+        log_dir: the log directories.
         options: the options of the read.
         all_replicas: return every replica, not only the one that a read uses.
         needs_all: require that every named topic and partition exists.
@@ -138,7 +143,6 @@ def select_logs(options: Options, *, all_replicas: bool = False, needs_all: bool
     Raises:
         ValueError: a named topic or partition does not exist, and `needs_all` is true.
     """
-    log_dir = LogDirs(*options.paths)
     if options.assigned is not None:
         named = sorted(set(options.assigned))
         if not needs_all:
@@ -192,17 +196,15 @@ def records_tasks(splits: Sequence[WorkItem[Split]], target: int, options: Optio
     return [RecordsTask(task.work, options.check_crcs) for task in pack(splits, target, options)]
 
 
-def plan_segments(options: Options, *, all_replicas: bool = False) -> list[Task[SegmentOf]]:
-    """Plan tasks of whole segments, in order; see `select_logs` for arguments and errors."""
-    logs = select_logs(options, all_replicas=all_replicas)
-    for log in logs if not all_replicas else ():
-        # A task cannot see that segments are missing. A check reports it as a finding.
+def plan_segments(options: Options) -> list[Task[SegmentOf]]:
+    """Plan tasks of whole segments, in order; see `select_logs` for errors."""
+    logs = select_logs(options)
+    for log in logs:
+        # A task cannot see that segments are missing.
         for said in log.contradictions():
             warnings.warn(said, stacklevel=2)
     pieces = [
-        WorkItem(SegmentOf(log.topic, log.partition, segment, log.root.is_clean), segment.size)
-        for log in logs
-        for segment in log.segments
+        WorkItem(SegmentOf(log.topic, log.partition, segment), segment.size) for log in logs for segment in log.segments
     ]
     return pack(pieces, target_bytes((piece.size for piece in pieces), options), options)
 

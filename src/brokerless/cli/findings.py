@@ -1,0 +1,90 @@
+"""Findings as lines, their sums, and the exit codes that they cause."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerless.checking.finding import Finding
+
+
+def levels(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --quick and --deep, as the argument `level`: None without them."""
+    for option in (
+        click.option("--deep", "level", flag_value="deep", help="Also decode every record."),
+        click.option(
+            "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Printer:
+    """Prints findings as they come.
+
+    Args:
+        form: "json" for JSON lines.
+        shows_notes: whether notes are printed as text. They always count.
+    """
+
+    def __init__(self, form: str, *, shows_notes: bool) -> None:
+        self._form, self._shows_notes = form, shows_notes
+        self._counts: Counter[str] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Print a finding."""
+        self._counts[finding.severity] += 1
+        if self._form == "json":
+            click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
+        elif finding.severity != "note" or self._shows_notes:
+            click.echo(finding_line(finding))
+
+    def end(self) -> None:
+        """Print the sums on stderr, and exit."""
+        if self._form != "json":
+            click.echo(self._summary(), err=True)
+        exit_for(self._counts)
+
+    def _summary(self) -> str:
+        if not self._counts:
+            return "no findings"
+        more = "" if self._shows_notes or not self._counts["note"] else "; --all shows the notes"
+        return f"{in_words(self._counts)}{more}. `brokerless finding CODE` explains a finding"
+
+
+def in_words(counts: Counter[str]) -> str:
+    """Return the numbers of findings by severity as text."""
+    return ", ".join(f"{counts[kind]:,} {kind}{'s'[: counts[kind] != 1]}" for kind in ("error", "warning", "note"))
+
+
+def exit_for(counts: Counter[str]) -> None:
+    """Exit with the code of the worst severity among findings; return if they are notes only."""
+    if counts["error"]:
+        raise SystemExit(DAMAGE)
+    if counts["warning"]:
+        raise SystemExit(WARNINGS)
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding as a line of text."""
+    place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
+    name = "" if finding.topic is None else f"{finding.topic}-{finding.partition}: "
+    return f"{finding.severity} {finding.code} {place}: {name}{finding.message}{_lost(finding)}"
+
+
+def _lost(finding: Finding) -> str:
+    from brokerless.log.reader import lost_in_words
+
+    is_loss = finding.code.startswith(("batch-", "tail-", "segment-", "records-"))
+    if not is_loss or finding.start_offset is None:
+        return ""
+    return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"

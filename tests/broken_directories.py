@@ -1,0 +1,195 @@
+"""Log directories with one fault each: one for each kind of finding."""
+
+import os
+import shutil
+import struct
+
+import brokerless as bl
+import damage
+from building import NOW, batch, marker, write_segment, write_snapshot
+from reference import crc32c
+
+VALUE = b"v" * 200
+SIZE = len(batch(0, [VALUE]))
+
+
+def healthy(path):
+    """Make a log directory with a topic of two segments, with indexes of several entries each."""
+    with bl.create_log_dir(path) as log_dir:
+        log_dir.create_topic("t", index_interval_bytes=500, retention_ms=-1)
+        log = log_dir.log("t", 0)
+        for at in range(40):
+            if at == 20:
+                log.roll()
+            log.append(batch(0, [VALUE], timestamp=NOW + at))
+    return path
+
+
+def first(data, extension="log"):
+    return data / "t-0" / f"00000000000000000000.{extension}"
+
+
+def last(data, extension="log"):
+    return data / "t-0" / f"00000000000000000020.{extension}"
+
+
+def with_header(content, at, form, value):
+    """Change a field of a batch, and its checksum."""
+    changed = bytearray(content)
+    struct.pack_into(form, changed, at, value)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+def replaced(data, batches, epochs="0 0"):
+    """Put another log in the place of the topic's."""
+    metadata = (data / "t-0/partition.metadata").read_bytes()
+    shutil.rmtree(data / "t-0")
+    write_segment(data / "t-0", 0, batches)
+    (data / "t-0/partition.metadata").write_bytes(metadata)
+    lines = epochs.split(", ")
+    (data / "t-0/leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    without_ends(data)
+
+
+def without_ends(data):
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (data / name).unlink()
+
+
+def unclean(data):
+    os.unlink(data / ".kafka_cleanshutdown")
+
+
+def torn(data):
+    unclean(data)
+    without_ends(data)
+    damage.cut(last(data), -10)
+    (data / "t-0/00000000000000000040.snapshot").unlink()
+
+
+def payload(data):
+    content = bytearray(batch(5, [VALUE], timestamp=NOW + 5))
+    damage.overwrite(first(data), SIZE * 5, with_header(content, 21, ">h", 4))
+
+
+def records(data):
+    content = bytearray(batch(5, [VALUE], timestamp=NOW + 5))
+    content[61] = 2
+    damage.overwrite(first(data), SIZE * 5, with_header(content, 57, ">i", 1))
+
+
+def gap(data):
+    replaced(data, [batch(at, [VALUE], timestamp=NOW + at) for at in (0, 1, 4, 5)])
+
+
+def epoch_order(data):
+    batches = [batch(at, [VALUE], leader_epoch=epoch) for at, epoch in enumerate((0, 3, 2, 3))]
+    replaced(data, batches, "0 0, 3 1")
+
+
+def sequences(data):
+    replaced(data, [batch(at, [VALUE], producer_id=7, base_sequence=at if at < 3 else at + 1) for at in range(6)])
+
+
+def offset_index(data):
+    content = first(data, "index").read_bytes()
+    assert len(content) >= 32
+    damage.overwrite(first(data, "index"), 12, struct.pack(">i", struct.unpack_from(">i", content, 12)[0] + 1))
+
+
+def time_index(data):
+    damage.overwrite(first(data, "timeindex"), 12, struct.pack(">q", NOW + 1))
+
+
+def transactional(data, *, entries):
+    opened = batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True)
+    replaced(data, [opened, marker(1, 7, commit=False)])
+    content = b"".join(struct.pack(">hqqqq", 0, *entry) for entry in entries)
+    first(data, "txnindex").write_bytes(content)
+
+
+def hanging(data):
+    replaced(data, [batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True)])
+    (data / "bootstrap.checkpoint").unlink()
+    stray(data, "__transaction_state-0")
+
+
+def stray(data, name="other-0"):
+    write_segment(data / name, 0, [])
+    (data / name / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
+
+
+def snapshot(data):
+    os.unlink(data / "t-0/00000000000000000020.snapshot")
+    write_snapshot(data / "t-0", 20, [(7, 3)])
+
+
+def checkpoint(data, name, offset):
+    (data / name).write_text(f"0\n1\nt 0 {offset}\n")
+
+
+def ahead(data):
+    unclean(data)
+    checkpoint(data, "replication-offset-checkpoint", 50)
+
+
+def record_order(data):
+    replaced(data, [batch(0, [VALUE, VALUE], deltas=[1, 0], last_offset_delta=1)])
+
+
+def quorum(data):
+    (data / "__cluster_metadata-0").mkdir()
+    (data / "__cluster_metadata-0/quorum-state").write_text("x")
+
+
+def other_id(data):
+    (data / "t-0/partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
+
+
+BROKEN = {
+    "batch-crc": lambda data: damage.flip_bit(first(data), SIZE * 5 + 100),
+    "batch-framing": lambda data: damage.overwrite(first(data), SIZE * 5 + 8, struct.pack(">i", -1)),
+    "batch-zeros": lambda data: damage.overwrite(first(data), SIZE * 5, bytes(SIZE)),
+    "batch-cut": lambda data: damage.cut(first(data), -10),
+    "batch-payload": payload,
+    "batch-records": records,
+    "batch-order": lambda data: damage.overwrite(first(data), SIZE * 5, struct.pack(">q", 3)),
+    "batch-unsupported": lambda data: damage.overwrite(first(data), SIZE * 5 + 16, b"\x09"),
+    "batch-timestamp": lambda data: damage.overwrite(
+        first(data), SIZE * 5, with_header(batch(5, [VALUE], timestamp=NOW + 5), 35, ">q", NOW + 6)
+    ),
+    "tail-torn": torn,
+    "segment-missing": lambda data: os.unlink(first(data)),
+    "records-missing": lambda data: damage.cut(last(data), -3 * SIZE),
+    "offset-gap": gap,
+    "epoch-order": epoch_order,
+    "epochs-damaged": lambda data: (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\nx\n"),
+    "epochs-differ": lambda data: (data / "t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 7\n"),
+    "offset-index": offset_index,
+    "offset-index-missing": lambda data: os.unlink(first(data, "index")),
+    "time-index": time_index,
+    "time-index-missing": lambda data: os.unlink(first(data, "timeindex")),
+    "transaction-index": lambda data: transactional(data, entries=[(8, 0, 1, 0)]),
+    "snapshot-damaged": lambda data: damage.cut(next((data / "t-0").glob("*.snapshot")), -1),
+    "snapshot-differs": snapshot,
+    "sequence-gap": sequences,
+    "transaction-hanging": hanging,
+    "checkpoint-damaged": lambda data: (data / "cleaner-offset-checkpoint").write_text("0\n1\nx\n"),
+    "checkpoint-ahead": ahead,
+    "log-start-ahead": lambda data: checkpoint(data, "log-start-offset-checkpoint", 50),
+    "topic-id-damaged": lambda data: (data / "t-0/partition.metadata").write_text("version: 0\n"),
+    "topic-id-differs": other_id,
+    "topic-id-missing": lambda data: (data / "t-0/partition.metadata").unlink(),
+    "partition-stray": stray,
+    "leftover": lambda data: (data / f"t-1.{'0' * 32}-delete").mkdir(),
+    "name-unknown": lambda data: (data / "lost+found").mkdir(),
+    "file-unknown": lambda data: (data / "t-0/notes.txt").write_text("x"),
+    "record-order": record_order,
+    "segment-cut": lambda data: damage.cut(first(data), SIZE * 15),
+    "quorum-damaged": quorum,
+    "metadata-damaged": lambda data: damage.cut(data / "bootstrap.checkpoint", 100),
+    "ids-missing": lambda data: (data / "meta.properties").unlink(),
+    "ids-damaged": lambda data: (data / "meta.properties").write_text("version=1\nnode.id=x\n"),
+}
+"""By the code of its finding, a function that breaks a healthy directory."""
