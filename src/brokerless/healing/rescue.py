@@ -61,6 +61,19 @@ if TYPE_CHECKING:
     from brokerless.healing.salvage import Salvage
 
 _Place = tuple[str, int]
+_IN_SYNC = "min.insync.replicas"
+# Those with which brokers create their own topics, but for numbers of replicas.
+_INTERNAL_SETTINGS = {
+    "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    },
+    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "104857600"},
+    "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": "-1"},
+}
 REPORT = "report.json"
 
 
@@ -269,7 +282,7 @@ class _Job:
         if found is None:
             notes.append(
                 "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
-                "access rights, quotas and users are lost"
+                "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
             )
             return
         self.result.metadata = found.path
@@ -334,8 +347,8 @@ class _Job:
             chosen = next(iter(here), None) or checkpoints.random_id()
             if self._metadata is not None and not file_names.is_internal(topic):
                 self.result.notes.append(
-                    f"topic {topic} is not in the metadata: it was deleted, or created after them. It is kept, without "
-                    "settings"
+                    f"topic {topic} is not in the metadata: it was deleted, or created after them. It is kept, with "
+                    "retention.ms=-1 as its only setting"
                 )
         for one, paths in here.items():
             if one != chosen:
@@ -381,7 +394,7 @@ class _Job:
 
     def _config(self, topic: str) -> TopicConfig:
         configs = {} if self._metadata is None else self._metadata.image.configs_of(topic)
-        policy = configs.get("cleanup.policy")
+        policy = configs.get("cleanup.policy", _INTERNAL_SETTINGS.get(topic, {}).get("cleanup.policy"))
         return TopicConfig() if policy is None else TopicConfig().with_keywords({"cleanup_policy": policy})
 
     def _report(self, one: _Partition, replicas: dict[_Place, list[Log]]) -> None:
@@ -522,10 +535,10 @@ class _Job:
             yield from image.features()
         else:
             release = self._release or OLDEST_RELEASE
-            self.result.notes.append(f"the cluster starts with the features of Kafka {release}")
+            self._note(f"the cluster starts with the features of Kafka {release}")
             yield from feature_records(release)
         if image is not None:
-            yield from image.others(self._nodes)
+            yield from image.others(self._nodes, most_in_sync=len(self._nodes))
             yield from image.unknown
         known = 0 if image is None else image.next_producer_id
         first = max(known, next_block(highest) if highest >= 0 else 0)
@@ -538,13 +551,33 @@ class _Job:
             name = self._rename.get(topic, topic)
             topic_id = partitions[0].topic_id if name == topic else self._new_id(name)
             yield topic_record(name, topic_id)
-            for config, value in {} if image is None else image.configs_of(topic).items():
+            for config, value in self._settings(topic, replicas=len(partitions[0].replicas)).items():
                 yield topic_config_record(name, config, value)
             for one in partitions:
                 # A leader of the same epoch as before would not be told apart from the old one.
                 epoch = max(one.leader_epoch, one.last_epoch) + 1
                 directories = [self._directory_ids[node] for node in one.replicas]
                 yield partition_record(one.number, topic_id, one.replicas, epoch, directories)
+
+    def _settings(self, topic: str, *, replicas: int) -> dict[str, str]:
+        """Return the own settings of a topic in the new cluster."""
+        image = None if self._metadata is None else self._metadata.image
+        if image is None or topic not in image.topic_ids:
+            # With Kafka's defaults, a broker would delete records of more than seven days within minutes.
+            return _INTERNAL_SETTINGS.get(topic, {"retention.ms": "-1"})
+        settings = image.configs_of(topic)
+        wanted = settings.get(_IN_SYNC, "")
+        if wanted.isdecimal() and int(wanted) > replicas:
+            # Otherwise nobody could write to it with acks=all.
+            settings[_IN_SYNC] = str(replicas)
+            self._note(f"{_IN_SYNC} of topic {topic} is {replicas}, not {wanted}: it has no more replicas")
+        if settings.get("remote.storage.enable") == "true":
+            self._note(f"topic {topic} has segments in remote storage: configure the new brokers with the same one")
+        return settings
+
+    def _note(self, note: str) -> None:
+        if note not in self.result.notes:
+            self.result.notes.append(note)
 
     def _cut(self, path: str, until: int) -> None:
         """Cut the records as they were at a time. Kafka's own topics are cut, too: groups go on as they did then."""

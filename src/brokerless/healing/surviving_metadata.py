@@ -77,18 +77,20 @@ class SurvivingImage(MetadataImage):
         )
         return [self._records[key] for key in keys]
 
-    def others(self, nodes: Container[int]) -> Iterator[bytes]:
+    def others(self, nodes: Container[int], *, most_in_sync: int) -> Iterator[bytes]:
         """Yield the records of settings but those of topics, of access rights, quotas, users and tokens.
 
         Args:
             nodes: the nodes that there will be: settings of other brokers are left out.
+            most_in_sync: a min.insync.replicas above it is left out: nobody could write with acks=all.
         """
         for key, record in self._records.items():
             if key[0] == "config":
                 _, kind, resource, name = key
-                is_there = name in self._configs.get((kind, resource), {})
+                value = self._configs.get((kind, resource), {}).get(name)
+                is_too_much = name == "min.insync.replicas" and int(value or 0) > most_in_sync
                 is_of_other = kind == _BROKER_RESOURCE and resource and not _is_node(resource, nodes)
-                if is_there and kind != _TOPIC_RESOURCE and not is_of_other:
+                if value is not None and kind != _TOPIC_RESOURCE and not (is_of_other or is_too_much):
                     yield record
             elif (
                 (key[0] == "acl" and key[1] in self._acls)

@@ -122,6 +122,22 @@ def test_without_metadata_directories_tell_the_topics(disks, tmp_path):
     assert any("no disk has the cluster's metadata" in note for note in rescued.notes)
     assert ids(tmp_path / "new") == known
     assert offsets(tmp_path / "new") == list(range(10))
+    # A broker would delete records of more than seven days.
+    assert settings(tmp_path / "new") == {("orders", "retention.ms"): "-1", ("payments", "retention.ms"): "-1"}
+
+
+def settings(directory):
+    return {(row["resource"], row["name"]): row["value"] for row in bl.cluster(directory).configs.to_pylist()}
+
+
+def test_no_topic_wants_more_replicas_in_sync_than_it_has(tmp_path):
+    with bl.create_log_dir(tmp_path / "one") as log_dir:
+        log_dir.create_topic("orders", retention_ms=-1)
+        log_dir._root.bootstrap.topics["orders"].configs["min.insync.replicas"] = "2"
+        log_dir._root.write_bootstrap()
+    rescued = bl.rescue(tmp_path / "one", to=tmp_path / "new")
+    assert settings(tmp_path / "new")["orders", "min.insync.replicas"] == "1"
+    assert any("min.insync.replicas of topic orders is 1, not 2" in note for note in rescued.notes)
 
 
 def test_several_nodes_get_a_directory_each(disks, tmp_path):
