@@ -415,10 +415,12 @@ class Hunt:
     def _repairing(self):
         """Repair: the rows of a read that skips damage are there, a check finds nothing, and again is the same."""
         rows = self._skipped()
+        committed = [] if self.damage.is_gone else self._read("read_committed", on_corrupt="skip")[0]
         before = _content(self.root)
         try:
             repaired = bl.repair(self.root, self._beside("repaired"))
             self._check_repaired(repaired, rows)
+            self._check_committed(repaired, committed)
             bl.repair(repaired.to, self._beside("again"))
             if _content(Path(repaired.to)) != _content(self._beside("again")):
                 self._fail(f"repairing again changes it: {repaired}")
@@ -464,6 +466,22 @@ class Hunt:
         found = [one for one in bl.check(repaired.to) if one.severity != "note" and one.code not in hidden]
         if found:
             self._fail(f"found in the repaired directory: {found}, {repaired}")
+
+    def _check_committed(self, repaired, rows):
+        """Check that committed rows stay so: a read leaves out those in doubt, and those behind an open transaction."""
+        log = bl.Log(Path(repaired.to) / self.directory.name)
+        after = dict(rows_of(log.read(columns=COLUMNS, isolation_level="read_committed")))
+        stable = max(after, default=-1)
+        missing = [offset for offset, row in rows if offset <= stable and after.get(offset) != row]
+        aborted = [
+            offset
+            for offset in after
+            if offset in self.original.rows["read_uncommitted"]
+            and offset not in self.original.stable
+            and not self._is_damaged(offset)
+        ]
+        if (missing or aborted) and not (repaired.doubts or self.damage.is_gone):
+            self._fail(f"read_committed loses {missing} and gets aborted {aborted}: {repaired}")
 
     def _filling(self):
         """Repair from the log as it was: what is lost then is known."""

@@ -113,6 +113,8 @@ def repair(
 def _print(found: Repair, *, is_dry: bool) -> None:
     for one in found.ranges:
         click.echo(str(one))
+    for doubt in found.doubts:
+        click.echo(f"not known: {doubt}")
     for finding in found.left:
         if finding.severity != "note":
             click.echo(f"left: {finding_line(finding)}")

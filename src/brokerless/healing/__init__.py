@@ -9,6 +9,7 @@ Modules:
     pieces.py                  whole batches of a file, between damage
     other_replicas.py          what a log lacks, from another replica
     epochs.py                  leader epochs that contradict each other
+    markers.py                 lost markers of aborted transactions
     suspects.py                batches with a wrong checksum whose records can be decoded
     damaged_range.py           offsets that damage hit, and what became of them
 """

@@ -57,7 +57,7 @@ def write_partition(
     for number, (base_offset, pieces) in enumerate(found.segments.items()):
         path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
         is_last = number == len(found.segments) - 1
-        is_whole = len(pieces) == 1 and not pieces[0].patches and pieces[0].position == 0
+        is_whole = len(pieces) == 1 and not (pieces[0].patches or pieces[0].content) and pieces[0].position == 0
         if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
             # A recovery may cut the last segment, and then both names of a link.
             _take(pieces[0].path, path, links=links and not is_last)
@@ -116,6 +116,9 @@ def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
     with disk.create(path) as output:
         for piece in pieces:
             begin = output.size()
+            if piece.content:
+                output.append(piece.content)
+                continue
             with storage.File(piece.path) as source:
                 position = piece.position
                 while position < piece.end_position:
@@ -125,7 +128,7 @@ def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
                     output.append(content)
                     position += len(content)
             output.write_each((begin + at - piece.position, patch) for at, patch in piece.patches)
-        times = [storage.modified_ns(piece.path) for piece in pieces] or [
+        times = [storage.modified_ns(piece.path) for piece in pieces if not piece.content] or [
             storage.modified_ns(segment.path) for segment in log.segments[-1:]
         ]
         if times:

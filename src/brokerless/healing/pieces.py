@@ -40,6 +40,7 @@ class Piece(NamedTuple):
         first_offset: the first offset; the first one that it may be, for messages of magic 0 and 1.
         next_offset: the offset after the last one.
         patches: bytes to overwrite, each with its position in the file.
+        content: the bytes themselves, if they are in no file.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Piece(NamedTuple):
     first_offset: int
     next_offset: int
     patches: tuple[tuple[int, bytes], ...] = ()
+    content: bytes = b""
 
 
 def is_damage(finding: Finding) -> bool:
@@ -128,6 +130,8 @@ def first_batch(piece: Piece) -> Batch | None:
 
 def last_batch(piece: Piece) -> Batch | None:
     last: Batch | None = None
+    if piece.content:
+        return None
     with storage.File(piece.path) as file:
         for batches, _ in whole_batches(file, piece.position, piece.end_position):
             last = batches.slice(batches.num_rows - 1).to_pylist()[0]

@@ -73,6 +73,7 @@ class Repair:
         repaired: what was done to each partition that was not sound, by its name.
         ranges: the damaged ranges of offsets, and what became of them.
         left: the findings that are still true of the result.
+        doubts: the transactions of which it is not known whether they were committed, a sentence each.
         findings: how many findings of each code there were.
 
     >>> import brokerless as bl
@@ -87,6 +88,7 @@ class Repair:
     repaired: dict[str, list[str]] = field(default_factory=dict)
     ranges: list[DamagedRange] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     findings: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -109,6 +111,7 @@ class Repair:
             "repaired": self.repaired,
             "ranges": [one.to_dict() for one in self.ranges],
             "left": [one.to_dict() for one in self.left],
+            "doubts": self.doubts,
             "findings": self.findings,
         }
 
@@ -256,9 +259,10 @@ class _Job:
             if indexes_only and one.has_damaged_batches:
                 one.unusable = "its batches are damaged"
             if one.unusable:
-                one.ranges, one.left = [], [found for found in one.findings if found.severity != "note"]
+                one.ranges, one.doubts, one.left = [], [], [found for found in one.findings if found.severity != "note"]
             result.ranges += one.ranges
             result.left += one.left
+            result.doubts += [f"{one.log.name}: {doubt}" for doubt in one.doubts]
             for found_here in one.findings:
                 result.findings[found_here.code] = result.findings.get(found_here.code, 0) + 1
             if self._is_changed(one):
@@ -504,5 +508,8 @@ def _done(one: Salvage) -> list[str]:
     done = [str(found) for found in one.ranges]
     if one.epochs:
         done.append(f"{one.epochs} batches get another leader epoch")
+    if one.markers:
+        done.append(f"{one.markers} lost markers of aborted transactions are written again")
+    done += [f"not known: {doubt}" for doubt in one.doubts]
     done += [f"made again: {os.path.basename(path)}" for path in dropped_files(one)]
     return done or ["recovered as by a broker that starts"]

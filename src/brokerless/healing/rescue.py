@@ -407,6 +407,7 @@ class _Job:
             return
         result.chosen[f"{one.topic}-{one.number}"] = one.found.log.path
         result.ranges += one.found.ranges
+        result.notes += [f"{one.topic}-{one.number}: {doubt}" for doubt in one.found.doubts]
         known = {} if self._metadata is None else self._metadata.image.partitions_of(one.topic).get(one.number, {})
         here = {_node_id(log.root) for log in replicas[one.topic, one.number]}
         in_sync = set(known.get("isr", ()))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from brokerless.checking.logs import LogCheck
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.epochs import with_epochs
+from brokerless.healing.markers import with_markers
 from brokerless.healing.other_replicas import filled
 from brokerless.healing.pieces import DAMAGE, is_damage, sound_pieces
 from brokerless.healing.suspects import with_suspects
@@ -61,6 +62,8 @@ class Salvage:
         ranges: the damaged ranges of offsets, and what became of them.
         left: the findings that a repair does not cure.
         epochs: how many batches get another leader epoch.
+        markers: how many markers of aborted transactions are written again.
+        doubts: the transactions of which it is not known whether they were committed, a sentence each.
         keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it.
         unusable: why the log can only be copied as it is; "": it can be repaired.
     """
@@ -72,6 +75,8 @@ class Salvage:
     left: list[Finding] = field(default_factory=list)
     epochs: int = 0
     keeps_epochs_file: bool = False
+    markers: int = 0
+    doubts: list[str] = field(default_factory=list)
     unusable: str = ""
 
     @property
@@ -138,6 +143,8 @@ def salvage(
         pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
+    markers = with_markers(log, pieces, ranges)
+    pieces, found.markers, found.doubts = markers.pieces, markers.added, markers.doubts
     # Of a torn tail nothing is lost that a broker would have kept.
     found.ranges = [one for one in ranges if one.state != "lost" or one.code != "tail-torn"]
     found.segments = _segments(log, others, pieces)
@@ -217,7 +224,7 @@ def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[
     segments: dict[int, list[Piece]] = {}
     base, size = log.segments[0].base_offset if log.segments else 0, 0
     for piece in pieces:
-        start, length = bases[piece.path], piece.end_position - piece.position
+        start, length = bases.get(piece.path, base), piece.end_position - piece.position
         if piece.path not in own and not base < start <= piece.first_offset:
             # A segment of another replica may begin amid one of this log.
             start = min(base, piece.first_offset)

@@ -12,7 +12,7 @@ from broken_directories import BROKEN
 from brokerless.errors import LogInUseError
 from brokerless.healing import repair as repairing
 from brokerless.layout import lost_offsets
-from building import NOW, batch, write_segment
+from building import NOW, batch, marker, write_segment
 
 VALUE = b"v" * 200
 SIZE = len(batch(0, [VALUE]))
@@ -204,6 +204,51 @@ def test_behind_damage_a_batch_of_an_older_epoch_is_not_believed(data, tmp_path)
     assert offsets(tmp_path / "to") == [0, 1, 2, 6]
     assert ranges(repaired) == [("lost", 3, 4), ("lost", 4, 6)]
     assert found(tmp_path / "to") == []
+
+
+@pytest.fixture
+def transactional(tmp_path):
+    """A log with an aborted transaction and a committed one, each of two batches, between plain batches."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", retention_ms=-1)
+        log = log_dir.log("t", 0)
+        for commit in (False, True):
+            log.append(batch(0, [VALUE], timestamp=NOW))
+            for at in range(2):
+                sequence = at + 2 * commit
+                log.append(batch(0, [VALUE], producer_id=7, base_sequence=sequence, transactional=True, timestamp=NOW))
+            log.append(marker(0, 7, commit=commit), origin="coordinator")
+        log.append(batch(0, [VALUE], timestamp=NOW))
+    return tmp_path / "data"
+
+
+def harm_marker(data, number):
+    """Zero a marker."""
+    rows = [row for rows in bl.Log(data / "t-0").scan() for row in rows.to_pylist() if row["is_control"]]
+    damage.overwrite(first(data), rows[number]["position"] + 20, bytes(40))
+
+
+def committed(data):
+    log = bl.Log(data / "t-0")
+    return [offset for rows in log.read(isolation_level="read_committed") for offset in rows["offset"].to_pylist()]
+
+
+def test_a_lost_marker_of_an_aborted_transaction_is_written_again(transactional, tmp_path):
+    before = committed(transactional)
+    assert before == [0, 4, 5, 6, 8]
+    harm_marker(transactional, 0)
+    repaired = bl.repair(transactional, tmp_path / "to")
+    assert committed(tmp_path / "to") == before
+    assert repaired.doubts == []
+    assert found(tmp_path / "to", level="deep") == []
+
+
+def test_of_a_lost_marker_of_a_committed_transaction_the_doubt_is_said(transactional, tmp_path):
+    harm_marker(transactional, 1)
+    repaired = bl.repair(transactional, tmp_path / "to")
+    (doubt,) = repaired.doubts
+    assert "whether the transaction of producer 7 from offset 5 on was committed is not known" in doubt
+    assert committed(tmp_path / "to") == [0, 4]
 
 
 def test_files_beside_the_batches_are_made_again(data, tmp_path):

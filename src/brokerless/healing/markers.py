@@ -1,0 +1,87 @@
+"""Markers of aborted transactions that are lost: without them, a reader of committed records gets the aborted ones.
+
+A transaction index tells where the marker was, and that it aborted. Nothing beside the log tells of a commit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from brokerless import _native
+from brokerless.healing.pieces import Piece, last_batch
+from brokerless.log.aborted_transactions import transactions
+from brokerless.log.segment import NO_END
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.healing.damaged_range import DamagedRange
+    from brokerless.log.log import Log
+
+
+class Markers(NamedTuple):
+    """Pieces with the markers that could be told.
+
+    Attributes:
+        pieces: the pieces, with a marker in each lost range that had one.
+        added: how many markers were added.
+        doubts: the transactions of which it is not known whether they were committed, a sentence each.
+    """
+
+    pieces: list[Piece]
+    added: int
+    doubts: list[str]
+
+
+def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> Markers:
+    """Add ABORT markers in place of lost ones.
+
+    The end of a log is not made up: a replica that ends there would not ask its leader for what is missing.
+    """
+    lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
+    if not lost:
+        return Markers(list(pieces), 0, [])
+    found = transactions(log, log.log_start_offset, log.log_end_offset, verify=True)
+    kept, added = list(pieces), 0
+    for producer, first, last in found.aborted:
+        if any(start <= last and end is not None and last < end for start, end in lost):
+            begun = _batch_at(log, first)
+            place = bisect_right([piece.first_offset for piece in kept], last)
+            if begun is not None and place:
+                kept.insert(place, _marker(producer, last, begun, kept[place - 1]))
+                added += 1
+    doubts = [
+        doubt.reason
+        for doubt in found.doubts
+        if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)
+    ]
+    return Markers(kept, added, list(dict.fromkeys(doubts)))
+
+
+def _marker(producer: int, offset: int, begun: dict[str, Any], before: Piece) -> Piece:
+    neighbour = last_batch(before) or begun
+    content = _native.end_transaction_marker(
+        commit=False,
+        producer_id=producer,
+        producer_epoch=begun["producer_epoch"],
+        timestamp=begun["max_timestamp"],
+        base_offset=offset,
+        partition_leader_epoch=begun["partition_leader_epoch"]
+        if neighbour is None
+        else neighbour["partition_leader_epoch"],
+    )
+    return Piece("", 0, len(content), offset, offset + 1, content=content)
+
+
+def _batch_at(log: Log, offset: int) -> dict[str, Any] | None:
+    """Return the header of the batch with an offset."""
+    for segment in log.segments:
+        if segment.base_offset <= offset < segment.limit_offset:
+            with segment.open() as file:
+                for batches in segment.batches_since(file, offset):
+                    for row in batches.to_pylist():
+                        if row["last_offset"] >= offset:
+                            found: dict[str, Any] = row
+                            return found
+    return None
