@@ -12,6 +12,8 @@ from brokerless.cli.findings import finding_line
 from brokerless.cli.options import Progress, as_json, existing_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from brokerless.healing.repair import Repair
 
 
@@ -81,12 +83,12 @@ def repair(
     from brokerless.healing.repair import repair as of_path
 
     done = 0
-    with Progress(prints=True) as show:
+    with Progress(prints=True) as told:
 
         def progress(size: int) -> None:
             nonlocal done
             done += size
-            show(f"checked {done:,} bytes")
+            told(f"checked {done:,} bytes")
 
         found = of_path(
             path,
@@ -103,14 +105,21 @@ def repair(
     if form == "json":
         click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
     else:
-        _print(found, is_dry=dry_run)
-    if any(one.severity == "error" for one in found.left):
+        show(found, is_dry=dry_run)
+    exit_for([found])
+
+
+def exit_for(found: Iterable[Repair]) -> None:
+    """Exit with the code of the worst of some repairs; return if nothing is lost or left."""
+    every = list(found)
+    if any(finding.severity == "error" for one in every for finding in one.left):
         raise SystemExit(DAMAGE)
-    if found.lost or not found.is_clean:
+    if any(one.lost or not one.is_clean for one in every):
         raise SystemExit(WARNINGS)
 
 
-def _print(found: Repair, *, is_dry: bool) -> None:
+def show(found: Repair, *, is_dry: bool) -> None:
+    """Print what a repair did, or would do."""
     for one in found.ranges:
         click.echo(str(one))
     for doubt in found.doubts:

@@ -49,7 +49,7 @@ def _between(other: Log, before: Batch | None, after: Batch | None, lost: Damage
     for path, batches in _headers(other, start if before is None else before["last_offset"]):
         for neighbour in (before, after):
             if neighbour is not None:
-                same: Any = pa.array([True] * batches.num_rows)
+                same: Any = pa.array([True] * batches.num_rows, pa.bool_())
                 for name in _SAME:
                     equal: Any = pc.equal(batches[name], pa.scalar(neighbour[name], batches[name].type))
                     same = pc.and_(same, pc.fill_null(equal, pa.scalar(neighbour[name] is None)))

@@ -4,8 +4,8 @@ Import this module before the session starts: Spark's worker processes then run 
 
 `session` starts a session whose reads and writes of records run in the JVM; `jar` is what gives this to other sessions.
 
-The jobs take a session as their first argument: `check`, `profile`, `report`, `compact`, `convert`, `export` and
-`restore`.
+The jobs take a session as their first argument: `check`, `repair`, `profile`, `report`, `compact`, `convert`,
+`export` and `restore`.
 """
 
 import os
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from brokerless.spark.jobs.check import check
     from brokerless.spark.jobs.export import export
     from brokerless.spark.jobs.profile import profile
+    from brokerless.spark.jobs.repair import repair
     from brokerless.spark.jobs.report import report
     from brokerless.spark.jobs.restore import restore
     from brokerless.spark.jobs.rewrite import compact, convert
 
-__all__ = ["check", "compact", "convert", "export", "jar", "profile", "report", "restore", "session"]
+__all__ = ["check", "compact", "convert", "export", "jar", "profile", "repair", "report", "restore", "session"]
 
 _MODULES = {"compact": "jobs.rewrite", "convert": "jobs.rewrite", "jar": "in_jvm", "session": "in_jvm"}
 

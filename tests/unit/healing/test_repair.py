@@ -113,6 +113,13 @@ def test_a_damaged_replica_gives_what_it_has(data, tmp_path):
     assert offsets(tmp_path / "to") == [at for at in range(40) if at != 6]
 
 
+def test_a_replica_that_is_damaged_elsewhere_gives_all(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.flip_bit(first(data), SIZE * 9 + 100)
+    damage.flip_bit(first(tmp_path / "other"), SIZE * 3 + 100)
+    assert ranges(bl.repair(data, dry_run=True, sources=[tmp_path / "other"])) == [("recovered", 9, 10)]
+
+
 @pytest.mark.parametrize("at", [4, 6])
 def test_a_replica_of_another_history_is_not_taken(data, tmp_path, at):
     shutil.copytree(data, tmp_path / "other")

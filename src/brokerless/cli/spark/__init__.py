@@ -12,6 +12,7 @@ from brokerless.cli.spark.compact import compact
 from brokerless.cli.spark.convert import convert
 from brokerless.cli.spark.export import export
 from brokerless.cli.spark.profile import profile
+from brokerless.cli.spark.repair import repair
 from brokerless.cli.spark.report import report
 from brokerless.cli.spark.restore import restore
 
@@ -27,6 +28,7 @@ def spark() -> None:
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2
+    brokerless spark repair /kafka/data1 /kafka/data2 --dry-run
     brokerless spark profile /kafka/data1 --by topic --by hour
     brokerless spark report /kafka/data1 /kafka/data2 --output report.html
     brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --resume-file done.jsonl
@@ -38,5 +40,5 @@ def spark() -> None:
     """
 
 
-for command in (check, profile, report, compact, convert, export, restore):
+for command in (check, repair, profile, report, compact, convert, export, restore):
     spark.add_command(command)

@@ -3,6 +3,7 @@
 Modules:
     check.py, profile.py       the jobs that only read
     report.py                  the page of `brokerless.report`
+    repair.py                  the log directories of a cluster repaired
     reading.py                 the options and logs that they share
     rewrite.py, pool.py        compact and convert; calls made by Spark's tasks
     running.py                 one call per task, results collected in order

@@ -1,0 +1,77 @@
+"""`brokerless spark repair`: the log directories of a whole cluster without their faults."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from brokerless.cli.options import as_json, existing_path
+from brokerless.cli.repair import exit_for, show
+from brokerless.cli.spark.session import on_spark, task_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command(short_help="Keep every sound batch, on both sides of damage.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@click.option(
+    "--suffix",
+    default=".repaired",
+    show_default=True,
+    help="Each result is beside its PATH, with this behind the name.",
+)
+@click.option("--in-place", is_flag=True, help="Put each result in the place of the damaged partitions.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@click.option(
+    "--keep-suspect",
+    is_flag=True,
+    help="Keep batches with a wrong checksum whose records can all be decoded, with a new checksum.",
+)
+@click.option("--indexes-only", is_flag=True, help="Leave logs with damaged batches as they are.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@as_json
+@on_spark
+def repair(
+    spark: SparkSession,
+    paths: tuple[str, ...],
+    suffix: str,
+    in_place: bool,
+    topics: tuple[str, ...],
+    keep_suspect: bool,
+    indexes_only: bool,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Repair log directories as `brokerless repair` does, each by a Spark task.
+
+    Name the disks of the whole cluster: each directory takes what it lost from the others. All executors have to see
+    them under the same PATH.
+
+    Exit codes: 0 nothing is lost; 3 records are lost, or warnings are left; 1 errors are left; 2 could not run.
+
+    \b
+    brokerless spark repair /kafka/data1 /kafka/data2 --dry-run
+    brokerless spark repair /kafka/data1 /kafka/data2
+    """
+    from brokerless.spark import repair as job
+
+    with task_progress(spark, "repair"):
+        found = job(
+            spark,
+            *paths,
+            suffix=suffix,
+            in_place=in_place,
+            topics=topics,
+            keep_suspect=keep_suspect,
+            indexes_only=indexes_only,
+            dry_run=dry_run,
+        )
+    for one in found:
+        if form == "json":
+            click.echo(json.dumps(one.to_dict(), separators=(",", ":")))
+        else:
+            show(one, is_dry=dry_run)
+    exit_for(found)

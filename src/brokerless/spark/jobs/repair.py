@@ -1,0 +1,84 @@
+"""The `repair` job: the log directories of a whole cluster repaired, each by one task."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless.arguments import check_several
+from brokerless.healing.repair import repair as of_directory
+from brokerless.spark.jobs.running import run
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from brokerless.healing.repair import Repair
+
+
+class _Options(NamedTuple):
+    """What each task is told; picklable."""
+
+    paths: Sequence[str]
+    suffix: str
+    topics: Sequence[str] | None
+    in_place: bool
+    keep_suspect: bool
+    indexes_only: bool
+    dry_run: bool
+
+
+def repair(
+    spark: SparkSession,
+    *paths: str | os.PathLike[str],
+    suffix: str = ".repaired",
+    in_place: bool = False,
+    topics: Collection[str] = (),
+    keep_suspect: bool = False,
+    indexes_only: bool = False,
+    dry_run: bool = False,
+) -> list[Repair]:
+    """Repair log directories with Spark tasks, one for each, as `brokerless.repair` does.
+
+    Each directory takes what it lost from the others, where these have the same batches around it.
+
+    Args:
+        spark: a session, not one of Spark Connect.
+        paths: the log directories of a cluster, which all executors see.
+        suffix: the result of a directory is beside it, with this behind its name.
+        in_place: put each result in the place of the damaged partitions.
+        topics: only these topics; empty: all.
+        keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
+        indexes_only: leave logs with damaged batches as they are.
+        dry_run: change nothing, and return what would be done.
+
+    Returns:
+        What was done to each directory, in the order of the paths.
+
+    Raises:
+        ValueError: no path is given, or the suffix is empty.
+
+        repair(spark, "/kafka/data1", "/kafka/data2", dry_run=True)
+    """
+    check_several("topics", topics)
+    if not paths or not suffix:
+        raise ValueError("give at least one log directory, and a suffix")
+    given = [os.fspath(path) for path in paths]
+    options = _Options(given, suffix, list(topics) or None, in_place, keep_suspect, indexes_only, dry_run)
+    return run(spark, given, partial(_repaired, options))
+
+
+def _repaired(options: _Options, path: str) -> Repair:
+    beside = not (options.in_place or options.dry_run)
+    return of_directory(
+        path,
+        f"{path.rstrip('/')}{options.suffix}" if beside else None,
+        in_place=options.in_place and not options.dry_run,
+        sources=[other for other in options.paths if other != path],
+        topics=options.topics,
+        keep_suspect=options.keep_suspect,
+        indexes_only=options.indexes_only,
+        dry_run=options.dry_run,
+    )

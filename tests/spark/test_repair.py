@@ -1,0 +1,50 @@
+"""Spark repairs each directory by a task, as `brokerless.repair` does with the others as its sources."""
+
+import json
+import shutil
+
+import pytest
+
+import brokerless as bl
+import damage
+from broken_directories import SIZE, first, healthy
+from brokerless.spark import repair
+
+
+@pytest.fixture
+def disks(tmp_path):
+    """Two disks with the same log, each damaged elsewhere."""
+    paths = [healthy(tmp_path / "one"), tmp_path / "two"]
+    shutil.copytree(paths[0], paths[1])
+    damage.flip_bit(first(paths[0]), SIZE * 5 + 100)
+    damage.flip_bit(first(paths[1]), SIZE * 9 + 100)
+    return paths
+
+
+def ranges(found):
+    return [[(one.state, one.start_offset) for one in repaired.ranges] for repaired in found]
+
+
+def test_each_takes_what_it_lost_from_the_other(spark, disks):
+    found = repair(spark, *disks)
+    assert ranges(found) == [[("recovered", 5)], [("recovered", 9)]]
+    for path in disks:
+        assert [one for one in bl.check(f"{path}.repaired", level="deep") if one.severity != "note"] == []
+
+
+def test_a_dry_run_changes_nothing(spark, disks, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    assert ranges(repair(spark, *disks, dry_run=True)) == [[("recovered", 5)], [("recovered", 9)]]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_command(run, disks):
+    code, out, _ = run("repair", disks[0], "--in-place", "--json")
+    (line,) = out.splitlines()
+    assert (code, [one["state"] for one in json.loads(line)["ranges"]]) == (3, ["lost"])
+    assert run("repair", disks[1], "--dry-run")[:2] == (3, f"{bl.repair(disks[1], dry_run=True).ranges[0]}\n")
+
+
+def test_no_suffix(spark, disks):
+    with pytest.raises(ValueError, match="suffix"):
+        repair(spark, *disks, suffix="")
