@@ -4,7 +4,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from kafka import AFTER_A_KILL, Broker, complaints, start_nodes
+from kafka import AFTER_A_KILL, DEFAULT, NEWEST, Broker, OldBroker, complaints, start_nodes
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
@@ -145,3 +145,42 @@ def test_a_data_disk_of_each_node_is_lost(client, lost, tmp_path):
     finally:
         for node in nodes:
             node.kill()
+
+
+@pytest.mark.parametrize("message_format", [1, 2])
+def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_format):
+    data = tmp_path / "data"
+    with OldBroker(data, log=tmp_path / "old.log", node_id=5, message_format=message_format) as broker:
+        client.create(broker, "old", 2, segment_bytes=5_000)
+        for partition in range(2):
+            client.produce(broker, "old", partition, 100, mode="plain")
+        client.commit(broker, "g", "old", 0, 50)
+        rows = client.consume(broker, "old")
+    rescued = bl.rescue(data, to=tmp_path / "new")
+    assert (rescued.left, list(rescued.nodes)) == ([], [5])
+    with Broker(tmp_path / "new", log=tmp_path / "log", node_id=5, **AFTER_A_KILL) as broker:
+        assert client.consume(broker, "old") == rows
+        assert [row["offset"] for row in client.state(broker, "offsets", groups=["g"])] == [50]
+        assert client.produce(broker, "old", 0, 1)[0]["offset"] == 100
+
+
+@pytest.mark.parametrize("version", [DEFAULT, NEWEST])
+def test_a_fork_starts_beside_its_cluster(client, tmp_path, version):
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "before.log", version=version) as broker:
+        client.create(broker, "orders", 2)
+        client.create(broker, "other", 1)
+        client.produce(broker, "orders", 0, 50)
+        rows = client.consume(broker, "orders")
+    rescued = bl.rescue(
+        data, to=tmp_path / "fork", topics=["orders"], rename={"orders": "orders-test"}, cluster_id="laptop"
+    )
+    assert rescued.left == []
+    with (
+        Broker(data, log=tmp_path / "again.log", version=version) as broker,
+        Broker(tmp_path / "fork", log=tmp_path / "fork.log", version=version) as fork,
+    ):
+        assert client.consume(fork, "orders-test") == rows
+        assert [name for name in client.topics(fork) if not name.startswith("__")] == ["orders-test"]
+        assert client.produce(fork, "orders-test", 1, 5)[0]["offset"] == 0
+        assert client.consume(broker, "orders") == rows
