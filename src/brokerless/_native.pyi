@@ -1024,12 +1024,13 @@ class JsonDump:
         A batch whose records are damaged has `"records": null`. The next call raises its error.
         """
 
-def kraft_snapshot(records: Sequence[_Data], timestamp: int) -> bytes:
+def kraft_snapshot(records: Sequence[_Data], timestamp: int, controls: Sequence[tuple[int, _Data]] = ...) -> bytes:
     """Return a KRaft snapshot of these metadata records only (`bootstrap.checkpoint`).
 
     Args:
         records: the metadata records as bytes (`brokerless.layout.bootstrap_metadata`).
         timestamp: of every record, ms.
+        controls: control records behind the header, each with its type (`brokerless.layout.voters`).
     """
 
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:

@@ -152,7 +152,11 @@ class Broker:
             "process.roles": "broker" if joins else "broker,controller",
             "node.id": node_id,
             **(
-                {"controller.quorum.bootstrap.servers": self.controller.partition("@")[2]}
+                {
+                    "controller.quorum.bootstrap.servers": ",".join(
+                        one.partition("@")[2] for one in self.controller.split(",")
+                    )
+                }
                 if standalone
                 else {"controller.quorum.voters": self.controller}
             ),
@@ -203,15 +207,16 @@ class Broker:
         self._process.kill()
 
 
-def start_nodes(directories, *, log, **options):
+def start_nodes(directories, *, log, controllers=None, **options):
     """Start the nodes of a cluster, each a broker and a controller, and return them once all of them serve.
 
     Args:
         directories: the log directories of each node, by its id.
         log: the directory for what they say.
+        controllers: the port of each controller, by node id; None: any free ones.
         options: see `Broker`.
     """
-    controllers = dict(zip(directories, free_ports(len(directories)), strict=True))
+    controllers = controllers or dict(zip(directories, free_ports(len(directories)), strict=True))
 
     def start(node):
         return Broker(

@@ -56,7 +56,7 @@ fn a_snapshot_is_the_one_that_kafka_writes_but_for_the_time() {
     .map(hex)
     .into();
     let mut out = b"before".to_vec();
-    kraft_snapshot(records.iter().map(Vec::as_slice), NOW, &mut out).unwrap();
+    kraft_snapshot(records.iter().map(Vec::as_slice), [], NOW, &mut out).unwrap();
     let ours = batches(out.strip_prefix(b"before").unwrap());
     assert!(ours.iter().all(|(header, _)| header.max_timestamp == NOW));
     assert_eq!(without_times(ours), without_times(batches(&hex(FORMATTED))));
@@ -66,7 +66,7 @@ fn a_snapshot_is_the_one_that_kafka_writes_but_for_the_time() {
 fn no_batch_is_larger_than_the_raft_layer_reads() {
     let record = vec![7; 3 << 20];
     let mut out = vec![];
-    kraft_snapshot((0..5).map(|_| record.as_slice()), NOW, &mut out).unwrap();
+    kraft_snapshot((0..5).map(|_| record.as_slice()), [], NOW, &mut out).unwrap();
     let batches = batches(&out);
     assert!(batches.iter().all(|(_, batch)| batch.len() <= 8 << 20));
     let offsets: Vec<_> = batches
@@ -79,7 +79,7 @@ fn no_batch_is_larger_than_the_raft_layer_reads() {
 #[test]
 fn a_snapshot_of_nothing_is_its_header_and_footer() {
     let mut out = vec![];
-    kraft_snapshot([], NOW, &mut out).unwrap();
+    kraft_snapshot([], [], NOW, &mut out).unwrap();
     assert!(batches(&out).iter().all(|(header, _)| header.is_control()));
     assert_eq!(batches(&out).len(), 2);
 }

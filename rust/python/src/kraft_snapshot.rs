@@ -7,15 +7,20 @@ use crate::buffer::Bytes;
 use crate::error::to_py;
 
 #[pyfunction]
+#[pyo3(signature = (records, timestamp, controls=Vec::new()))]
 pub(crate) fn kraft_snapshot(
     py: Python<'_>,
     records: Vec<Bytes>,
     timestamp: i64,
+    controls: Vec<(i16, Bytes)>,
 ) -> PyResult<Bound<'_, PyBytes>> {
     let mut snapshot = Vec::new();
     py.detach(|| {
         let records = records.iter().map(Bytes::as_slice);
-        brokerless_core::kraft_snapshot(records, timestamp, &mut snapshot)
+        let controls = controls
+            .iter()
+            .map(|(kind, value)| (*kind, value.as_slice()));
+        brokerless_core::kraft_snapshot(records, controls, timestamp, &mut snapshot)
     })
     .map_err(|error| to_py(py, error))?;
     Ok(PyBytes::new(py, &snapshot))

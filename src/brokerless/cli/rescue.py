@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 @click.argument("disks", metavar="DISK...", nargs=-1, required=True, type=existing_path)
 @click.option("--to", metavar="DIR", help="The new directory; of several nodes each gets a directory node-ID in it.")
 @click.option("--node", "nodes", type=int_from(0), multiple=True, help="A node that there will be. Repeatable.")
+@click.option(
+    "--voters",
+    metavar="ID@HOST:PORT,...",
+    help="The controllers among the nodes, to be named in the metadata log and not in controller.quorum.voters.",
+)
 @click.option("--cluster-id", help="The id of the new cluster.  [default: the old one]")
 @click.option(
     "--release",
@@ -35,6 +40,7 @@ def rescue(
     disks: tuple[str, ...],
     to: str | None,
     nodes: tuple[int, ...],
+    voters: str | None,
     cluster_id: str | None,
     release: str | None,
     topics: tuple[str, ...],
@@ -54,7 +60,8 @@ def rescue(
     Without --node there is one node. Replicas stay on their nodes, as far as these are named; with fewer nodes, there
     are fewer replicas. Give a copy that may meet its old cluster another --cluster-id.
 
-    The result needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all nodes named.
+    The result needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all controllers.
+    With --voters, the metadata log names these, and the nodes need controller.quorum.bootstrap.servers.
 
     --dry-run tells what will be missing: partitions that no disk has, and those without a replica that was in sync. The
     report is written beside the result, DIR.lost/report.json.
@@ -84,6 +91,7 @@ def rescue(
             *disks,
             to=to,
             nodes=nodes or None,
+            voters=voters,
             cluster_id=cluster_id,
             release=release,
             topics=topics or None,

@@ -47,7 +47,9 @@ from brokerless.layout.bootstrap_metadata import (
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.layout.release import Release
 from brokerless.layout.topic_config import TopicConfig
+from brokerless.layout.voters import Voter, parse_voters, voters_snapshot
 from brokerless.log.log import Log
+from brokerless.log_dir.cluster_metadata import formatted_snapshot
 from brokerless.log_dir.copying import StagedCopy, check_at_rest
 from brokerless.rewriting.run import rewrite
 from brokerless.rewriting.truncate_to import TruncateTo
@@ -149,6 +151,7 @@ def rescue(
     *disks: str | os.PathLike[str],
     to: str | os.PathLike[str] | None = None,
     nodes: Sequence[int] | None = None,
+    voters: str | None = None,
     cluster_id: str | None = None,
     release: str | None = None,
     topics: Iterable[str] | None = None,
@@ -167,6 +170,8 @@ def rescue(
         disks: log directories of any brokers and controllers of one cluster, also with ZooKeeper.
         to: the new directory: of the node, or with a directory `node-<id>` for each of several; None: with `dry_run`.
         nodes: the ids of the nodes that there will be; None: one, with the lowest id of a node on the disks.
+        voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
+            None: the configuration of the nodes does, in `controller.quorum.voters`.
         cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
         release: the release of Kafka whose features the cluster starts with; None: as before. Clusters with ZooKeeper,
             and metadata of releases before 3.7, have no level that can be kept: then 4.0.
@@ -199,6 +204,7 @@ def rescue(
             [os.fspath(one) for one in disks],
             target,
             nodes=nodes,
+            voters={} if voters is None else parse_voters(voters),
             cluster_id=cluster_id,
             release=None if release is None else Release.parse(release),
             topics=wanted,
@@ -232,6 +238,7 @@ class _Job:
         to: str,
         *,
         nodes: Sequence[int] | None,
+        voters: dict[int, tuple[str, int]],
         cluster_id: str | None,
         release: Release | None,
         topics: set[str] | None,
@@ -248,6 +255,9 @@ class _Job:
         self._nodes = sorted(nodes if nodes is not None else known[:1] or [1])
         if len(set(self._nodes)) < len(self._nodes) or not all(0 <= node < 1 << 31 for node in self._nodes):
             raise ValueError(f"not nodes: {self._nodes}; different numbers from 0 on expected")
+        self._voters = voters
+        if not voters.keys() <= set(self._nodes):
+            raise ValueError(f"voters {sorted(voters)} are not among the nodes {self._nodes}")
         several = len(self._nodes) > 1
         self.result.nodes = {node: f"{to}/node-{node}" if several else to for node in self._nodes}
         self._metadata = surviving_metadata([root.path for root in self._roots if _has_metadata(root.path)])
@@ -522,6 +532,11 @@ class _Job:
         """Write the metadata that the cluster starts with, the ids, and the mark of a clean shutdown."""
         content = _native.kraft_snapshot(list(self._records(highest)), now_ms())
         disk.atomic_write(f"{directory}/{checkpoints.BOOTSTRAP}", content)
+        if self._voters:
+            every = [Voter(one, self._directory_ids[one], *place) for one, place in self._voters.items()]
+            path = formatted_snapshot(directory)
+            disk.make_directory(os.path.dirname(path))
+            disk.atomic_write(path, voters_snapshot(every, now_ms()))
         meta = checkpoints.MetaProperties(1, self.result.cluster_id, node, self._directory_ids[node])
         disk.atomic_write(f"{directory}/{checkpoints.META_PROPERTIES}", checkpoints.format_meta_properties(meta))
         marker = checkpoints.format_clean_shutdown(checkpoints.NO_BROKER_EPOCH)

@@ -217,6 +217,8 @@ def test_a_dry_run_changes_nothing(disks, tmp_path):
         ({}, "give a directory"),
         ({"to": "x", "dry_run": True}, "give a directory"),
         ({"dry_run": True, "nodes": [1, 1]}, "not nodes"),
+        ({"dry_run": True, "voters": "2@host:9093"}, "not among the nodes"),
+        ({"dry_run": True, "voters": "1:9093"}, "not voters"),
         ({"dry_run": True, "topics": ["nothing"]}, "unknown topic"),
         ({"dry_run": True, "rename": {"nothing": "x"}}, "unknown topic"),
         ({"dry_run": True, "rename": {"orders": "payments"}}, "payments"),

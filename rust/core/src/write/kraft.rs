@@ -1,7 +1,8 @@
 //! A KRaft snapshot (`RecordsSnapshotWriter`): metadata records between a header and a footer, as batches of magic 2.
 //!
-//! The first batch holds one control record, SnapshotHeader, the last one SnapshotFooter; offsets count through all of
-//! them from 0. Both are Kafka's generated messages at version 0 (see `control`).
+//! The first batch holds the control record SnapshotHeader, and those of the voters, if they are in the snapshot; the
+//! last one SnapshotFooter. Offsets count through all of them from 0. All are Kafka's generated messages at version 0
+//! (see `control`).
 
 use crate::base::error::Result;
 use crate::format::record::Headers;
@@ -19,9 +20,11 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Appends to `out` a snapshot that covers only these records, as `bootstrap.checkpoint` contains it.
 ///
-/// `timestamp` is that of every record, ms. The leader epoch is 0.
+/// `controls` are further control records behind the header, each with its type. `timestamp` is that of every record,
+/// ms. The leader epoch is 0.
 pub fn kraft_snapshot<'a>(
     records: impl IntoIterator<Item = &'a [u8]>,
+    controls: impl IntoIterator<Item = (i16, &'a [u8])>,
     timestamp: i64,
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -30,7 +33,13 @@ pub fn kraft_snapshot<'a>(
         offset: 0,
         timestamp,
     };
-    snapshot.control(&SNAPSHOT_HEADER, &HEADER_VALUE, out)?;
+    snapshot.begin(true)?;
+    snapshot.append(Some(&SNAPSHOT_HEADER), &HEADER_VALUE)?;
+    for (kind, value) in controls {
+        let [high, low] = kind.to_be_bytes();
+        snapshot.append(Some(&[0, 0, high, low]), value)?;
+    }
+    snapshot.builder.finish(out)?;
     snapshot.begin(false)?;
     for record in records {
         if !snapshot.has_room_for(record) {
