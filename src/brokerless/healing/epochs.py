@@ -45,6 +45,9 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
     runs = list(_epoch_runs(pieces))
     by_file = _epochs_by_file(log, runs)
     expected = by_file or _epochs_by_most(runs)
+    of_piece: dict[int, list[tuple[_EpochRun, int]]] = {}
+    for run, epoch in zip(runs, expected, strict=True):
+        of_piece.setdefault(run.piece, []).append((run, epoch))
     kept: list[Piece] = []
     dropped: list[Piece] = []
     count = 0
@@ -54,8 +57,8 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
         before = pieces[at - 1] if at else None
         # Elsewhere a batch stands where a broker wrote it.
         is_behind_damage = before is not None and before.path == piece.path and before.end_position < piece.position
-        for run, epoch in zip(runs, expected, strict=True):
-            if run.piece != at or run.epoch < 0 or rest is None:
+        for run, epoch in of_piece.get(at, ()):
+            if run.epoch < 0 or rest is None:
                 continue
             if is_behind_damage and run.epoch < epoch:
                 dropped.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,35 +18,45 @@ if TYPE_CHECKING:
 
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.healing.pieces import Batch, Piece
+    from brokerless.log.damage import Survey
     from brokerless.log.log import Log
 
 _COLUMNS = ("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "crc")
 _SAME = _COLUMNS[2:]
+# Mostly, little is missing.
+_NEAR = 1 << 16
+
+
+class _Seen(NamedTuple):
+    """What is known of another replica: the survey of each segment, and an offset with the position of its batch."""
+
+    surveys: dict[str, Survey]
+    places: dict[str, tuple[int, int]]
 
 
 def filled(pieces: list[Piece], ranges: list[DamagedRange], other: Log) -> tuple[list[Piece], list[DamagedRange]]:
     """Take what is lost from another replica, where it has the same batches around it."""
-    for one in [one for one in ranges if one.state == "lost"]:
+    found: list[DamagedRange] = []
+    seen = _Seen({}, {})
+    for one in ranges:
         place = bisect_right([piece.next_offset for piece in pieces], one.start_offset)
-        before = last_batch(pieces[place - 1]) if place else None
-        after = first_batch(pieces[place]) if place < len(pieces) else None
-        if before is None and after is None and pieces:
-            continue
-        taken = _between(other, before, after, one)
-        if taken:
-            pieces = [*pieces[:place], *taken, *pieces[place:]]
-            ranges = covered(ranges, taken, "recovered", other.path)
-    return pieces, ranges
+        before = last_batch(pieces[place - 1]) if place and one.state == "lost" else None
+        after = first_batch(pieces[place]) if place < len(pieces) and one.state == "lost" else None
+        is_alone = before is None and after is None
+        taken = [] if one.state != "lost" or (is_alone and pieces) else _between(other, before, after, one, seen)
+        pieces = [*pieces[:place], *taken, *pieces[place:]]
+        found += covered([one], taken, "recovered", other.path)
+    return pieces, found
 
 
-def _between(other: Log, before: Batch | None, after: Batch | None, lost: DamagedRange) -> list[Piece]:
+def _between(other: Log, before: Batch | None, after: Batch | None, lost: DamagedRange, seen: _Seen) -> list[Piece]:
     """Return the batches of another replica between two that both have; [] if it has others there."""
     start = lost.start_offset
     end = NO_END if lost.end_offset is None else lost.end_offset
     has_before, has_after = before is None, after is None
     pieces: list[Piece] = []
     # A wrapper's first offset may not be known; its last one is enough to find it.
-    for path, batches in _headers(other, start if before is None else before["last_offset"]):
+    for path, batches in _headers(other, start if before is None else before["last_offset"], seen):
         for neighbour in (before, after):
             if neighbour is not None:
                 same: Any = pa.array([True] * batches.num_rows, pa.bool_())
@@ -70,18 +80,25 @@ def _between(other: Log, before: Batch | None, after: Batch | None, lost: Damage
     return joined(pieces) if has_before and has_after else []
 
 
-def _headers(log: Log, start: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _headers(log: Log, start: int, seen: _Seen) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the headers of a log's sound batches that end at `start` or above, with the path of their file."""
     for segment in log.segments:
         if segment.limit_offset <= start:
             continue
+        path = segment.path
         with segment.open() as file:
-            found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, file.size())
-            for run in found.parts:
-                if isinstance(run, Run):
-                    for batches, _ in whole_batches(file, run.position, run.end_position):
-                        wanted = batches.select(list(_COLUMNS))
-                        yield (
-                            segment.path,
-                            wanted.filter(pc.greater_equal(wanted["last_offset"], pa.scalar(start, pa.int64()))),
-                        )
+            if path not in seen.surveys:
+                following = segment.next_base_offset
+                seen.surveys[path] = survey(file, path, segment.base_offset, following, file.size())
+            for run in seen.surveys[path].parts:
+                if not isinstance(run, Run) or run.next_offset <= start:
+                    continue
+                offset, near = seen.places.get(path, (start + 1, 0))
+                begin = near if offset <= start and run.position <= near < run.end_position else run.position
+                for batches, _ in whole_batches(file, begin, run.end_position, length=_NEAR):
+                    wanted = batches.select(list(_COLUMNS))
+                    first: Any = wanted["last_offset"][0].as_py()
+                    if first <= start:
+                        seen.places[path] = first, wanted["position"][0].as_py()
+                    is_behind = pc.greater_equal(wanted["last_offset"], pa.scalar(start, pa.int64()))
+                    yield path, wanted.filter(is_behind)

@@ -167,6 +167,8 @@ def repair(
     lost_to = os.path.abspath(os.fspath(lost_path) if lost_path is not None else f"{target}.lost")
     if in_place and not dry_run:
         _finish_commit(given)
+    elif storage.exists(f"{given}/{commit_journal.NAME}"):
+        raise ValueError(f"a write to {given} was interrupted behind its commit: `brokerless recover` finishes it")
     if not is_remote(given):
         check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
     before = _sizes(given)

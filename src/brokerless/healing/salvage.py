@@ -7,6 +7,7 @@ else is kept, with its offsets.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -134,10 +135,11 @@ def salvage(
         return found
     pieces = sound_pieces(log, found.findings, is_compacted=check.is_compacted)
     ranges = _ranges(log, pieces, found.findings, is_compacted=check.is_compacted)
-    if keeps_suspect:
-        pieces, ranges = with_suspects(pieces, ranges, found.findings)
     for other in others:
         pieces, ranges = filled(pieces, ranges, other)
+    # A sound batch of another replica is better than a suspect one.
+    if keeps_suspect:
+        pieces, ranges = with_suspects(pieces, ranges, found.findings)
     if any(one.code in ("epoch-order", "epochs-differ") for one in found.findings):
         epochs = with_epochs(log, pieces)
         pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
@@ -163,11 +165,18 @@ def _ranges(
     ]
     ends = [_start(log, ranges), *(piece.next_offset for piece in pieces)]
     starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
+    met: dict[int, list[DamagedRange]] = {}
+    for one in ranges:
+        first = place = bisect_right(ends, one.start_offset, lo=1) - 1
+        while place < len(ends) and (place == first or one.end_offset is None or ends[place] < one.end_offset):
+            if one.meets(ends[place], starts[place]):
+                met.setdefault(place, []).append(one)
+            place += 1
     found = []
     for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
         if end is not None and end <= start:
             continue
-        here = [one for one in ranges if one.meets(start, end)]
+        here = met.get(place, [])
         if here:
             high = end
             if end is None:

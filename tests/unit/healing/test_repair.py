@@ -3,6 +3,7 @@
 import json
 import shutil
 import struct
+import time
 
 import pytest
 
@@ -168,6 +169,28 @@ def test_a_suspect_batch_is_kept_only_if_it_is_asked_for(data, tmp_path):
     assert ranges(repaired) == [("suspect", 5, 6)]
     assert offsets(tmp_path / "to") == list(range(40))
     assert found(tmp_path / "to", level="deep") == []
+
+
+def test_a_sound_batch_of_another_replica_is_better_than_a_suspect_one(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.flip_bit(first(data), SIZE * 5 + 150)
+    found_here = bl.repair(data, dry_run=True, keep_suspect=True, sources=[tmp_path / "other"])
+    assert ranges(found_here) == [("recovered", 5, 6)]
+
+
+def test_thousands_of_damaged_places_take_seconds(data, tmp_path):
+    small = [batch(at, [b"v"], timestamp=NOW) for at in range(3000)]
+    with_epochs(data, [], "0\n1\n0 0\n")
+    write_segment(data / "t-0", 0, small)
+    shutil.copytree(data, tmp_path / "other")
+    damaged = bytearray(b"".join(small))
+    for at in range(1, 3000, 3):
+        damaged[len(small[0]) * at + 30] ^= 1
+    first(data).write_bytes(damaged)
+    started = time.process_time()
+    assert len(bl.repair(data, dry_run=True).lost) == 1000
+    assert len(bl.repair(data, dry_run=True, sources=[tmp_path / "other"]).ranges) == 1000
+    assert time.process_time() - started < 30
 
 
 def test_a_batch_whose_records_break_the_format_is_no_suspect(data, tmp_path):
