@@ -196,13 +196,13 @@ def test_replicas_are_checked_and_counted_once(tmp_path):
     for broker in (1, 2):
         path = tmp_path / str(broker)
         log = write_segment(path / "t-0", 0, [batch(at, [b"v"]) for at in range(10)])
-        (path / "meta.properties").write_text(f"version=1\nnode.id={broker}\ncluster.id=abc\n")
+        (path / "meta.properties").write_text(f"version=0\nbroker.id={broker}\ncluster.id=abc\n")
     damage.flip_bit(log, 100)
     found = numbers(tmp_path / "1", tmp_path / "2")
     row = found.tables["topics"].to_pylist()[0]
     assert (row["partitions"], row["replicas"], row["records"]) == (1, 2, 10)
     assert (found.nodes, found.cluster_ids) == ([1, 2], ["abc"])
-    assert kinds(found.tables) == {"batch-crc": 1, "epochs-differ": 2, "topic-id-missing": 2}
+    assert kinds(found.tables) == {"batch-crc": 1, "epochs-differ": 2}
     assert found.tables["kinds"]["severity"].to_pylist() == ["error", "warning"]
 
 
