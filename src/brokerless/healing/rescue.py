@@ -374,6 +374,11 @@ class _Job:
             numbers = {partition for name, partition in replicas if name == topic}
             # An index of partitions has no gaps: what decides is the number of partitions, as for keys and groups.
             count = max([*known, *numbers], default=-1) + 1
+            if count > file_names.MOST_PARTITIONS:
+                raise ValueError(
+                    f"topic {topic!r} has a partition {count - 1}, above the most that there may be, "
+                    f"{file_names.MOST_PARTITIONS}: leave the topic out, or move the directory of that name away"
+                )
             self.result.topics[self._rename.get(topic, topic)] = count
             for partition in range(count):
                 of_metadata = known.get(partition, {})

@@ -193,6 +193,12 @@ def test_damaged_metadata_are_passed_over(disks, tmp_path):
     assert any(f"the metadata in {disks[0]} cannot be read" in note for note in rescued.notes)
 
 
+def test_a_name_with_a_huge_number_does_not_make_as_many_partitions(disks):
+    (disks[0] / "orders-2000000000").mkdir()
+    with pytest.raises(ValueError, match="has a partition 2000000000"):
+        bl.rescue(*disks, dry_run=True)
+
+
 def test_disks_of_different_clusters_are_refused(disks, tmp_path):
     other = disk(tmp_path / "other", 3, "anotherClusterAAAAAAAA")
     with pytest.raises(ValueError, match="different clusters"):

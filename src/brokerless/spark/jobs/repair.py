@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.arguments import check_several
 from brokerless.healing.repair import repair as of_directory
+from brokerless.io.remote import is_remote
 from brokerless.spark.jobs.running import run
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def repair(
     check_several("topics", topics)
     if not paths or not suffix:
         raise ValueError("give at least one log directory, and a suffix")
+    # Workers have another working directory.
     given = [os.fspath(path) for path in paths]
+    given = [path if is_remote(path) else os.path.abspath(path) for path in given]
     options = _Options(given, suffix, list(topics) or None, in_place, keep_suspect, indexes_only, dry_run)
     return run(spark, given, partial(_repaired, options))
 
