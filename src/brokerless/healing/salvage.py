@@ -230,13 +230,16 @@ def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[
     """Divide the pieces into segments: those of the log, and of other replicas where their batches are taken."""
     bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
     own = {segment.path for segment in log.segments}
+    own_bases = [segment.base_offset for segment in log.segments]
     segments: dict[int, list[Piece]] = {}
     base, size = log.segments[0].base_offset if log.segments else 0, 0
     for piece in pieces:
         start, length = bases.get(piece.path, base), piece.end_position - piece.position
-        if piece.path not in own and not base < start <= piece.first_offset:
-            # A segment of another replica may begin amid one of this log.
-            start = min(base, piece.first_offset)
+        if piece.path not in own:
+            # A segment of another replica may begin amid one of this log; none may reach into the next one.
+            place = bisect_right(own_bases, piece.first_offset)
+            natural = max(base, own_bases[place - 1]) if place else min(base, piece.first_offset)
+            start = start if natural < start <= piece.first_offset else natural
         if start in segments and size + length > _MAX_SEGMENT:
             start = piece.first_offset
         size = size + length if start in segments else length

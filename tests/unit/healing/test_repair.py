@@ -273,6 +273,21 @@ def test_a_lost_marker_of_an_aborted_transaction_is_written_again(transactional,
     assert found(tmp_path / "to", level="deep") == []
 
 
+def test_a_marker_at_the_start_of_a_segment_is_written_there(tmp_path):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", retention_ms=-1)
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True, timestamp=NOW))
+        log.roll()
+        log.append(marker(0, 7, commit=False), origin="coordinator")
+        log.append(batch(0, [VALUE], timestamp=NOW))
+    damage.overwrite(tmp_path / "data/t-0/00000000000000000001.log", 20, bytes(40))
+    bl.repair(tmp_path / "data", tmp_path / "to")
+    assert committed(tmp_path / "to") == [2]
+    assert [segment.base_offset for segment in bl.Log(tmp_path / "to/t-0").segments] == [0, 1]
+    assert found(tmp_path / "to", level="deep") == []
+
+
 def test_of_a_lost_marker_of_a_committed_transaction_the_doubt_is_said(transactional, tmp_path):
     harm_marker(transactional, 1)
     repaired = bl.repair(transactional, tmp_path / "to")
