@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import covered
 from brokerless.healing.pieces import first_batch, joined, last_batch, spans
 from brokerless.log.damage import Run, survey
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.healing.pieces import Batch, Piece
+    from brokerless.layout.checkpoints import LeaderEpoch
     from brokerless.log.damage import Survey
     from brokerless.log.log import Log
 
@@ -28,16 +31,27 @@ _NEAR = 1 << 16
 
 
 class _Seen(NamedTuple):
-    """What is known of another replica: the survey of each segment, and an offset with the position of its batch."""
+    """What is known of another replica, and of the log.
+
+    Attributes:
+        surveys: the survey of each of its segments.
+        places: an offset in each, with the position of its batch.
+        epochs: the leader epochs of the log that lacks batches.
+    """
 
     surveys: dict[str, Survey]
     places: dict[str, tuple[int, int]]
+    epochs: list[LeaderEpoch]
 
 
-def filled(pieces: list[Piece], ranges: list[DamagedRange], other: Log) -> tuple[list[Piece], list[DamagedRange]]:
+def filled(
+    log: Log, pieces: list[Piece], ranges: list[DamagedRange], other: Log
+) -> tuple[list[Piece], list[DamagedRange]]:
     """Take what is lost from another replica, where it has the same batches around it."""
     found: list[DamagedRange] = []
-    seen = _Seen({}, {})
+    seen = _Seen({}, {}, [])
+    with suppress(CorruptRecordError):
+        seen.epochs.extend(log.leader_epochs)
     for one in ranges:
         place = bisect_right([piece.next_offset for piece in pieces], one.start_offset)
         before = last_batch(pieces[place - 1]) if place and one.state == "lost" else None
@@ -73,6 +87,12 @@ def _between(other: Log, before: Batch | None, after: Batch | None, lost: Damage
                 pc.less(batches["last_offset"], pa.scalar(end, pa.int64())),
             )
         )
+        # A diverged end of another history has lower epochs than this log had there.
+        end_of_first = inside["last_offset"][0].as_py() if inside.num_rows else None
+        known = [one.epoch for one in seen.epochs if end_of_first is not None and one.start_offset <= end_of_first]
+        lowest: Any = pc.min(inside["partition_leader_epoch"]).as_py()
+        if inside.num_rows and 0 <= lowest < max(known, default=0):
+            return []
         if inside.num_rows:
             pieces += spans(path, inside)
         if batches.num_rows and batches["last_offset"][-1].as_py() >= end and has_after:

@@ -59,6 +59,8 @@ _ROOT_FILES = (
     restored_topics.FILE,
 )
 _BLOCK = 4 << 20
+# With another one, a controller would count a broker that lost records as in sync (KIP-966).
+_NO_EPOCH = checkpoints.format_clean_shutdown(-1)
 
 
 @dataclass
@@ -319,8 +321,10 @@ class _Job:
                 disk.remove_tree(directory)
             raise
         commit_journal.roll_forward(root)
-        if self._is_whole and not storage.exists(f"{root}/{checkpoints.CLEAN_SHUTDOWN}"):
-            disk.atomic_write(f"{root}/{checkpoints.CLEAN_SHUTDOWN}", checkpoints.format_clean_shutdown(-1))
+        marker = f"{root}/{checkpoints.CLEAN_SHUTDOWN}"
+        is_recovered = self._is_whole and not self._has_unusable
+        if self.result.lost if storage.exists(marker) else is_recovered:
+            disk.atomic_write(marker, _NO_EPOCH)
 
     def verified(self) -> Repair:
         """Check what is in place now, and return the result. The lock is free: a check asks who holds it."""
@@ -354,10 +358,15 @@ class _Job:
                         copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
         self._write_checkpoints(to, ends)
         marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
-        if storage.exists(marker):
+        if storage.exists(marker) and not self.result.lost:
             copy_file(marker, f"{to}/{checkpoints.CLEAN_SHUTDOWN}")
-        else:
-            disk.atomic_write(f"{to}/{checkpoints.CLEAN_SHUTDOWN}", checkpoints.format_clean_shutdown(-1))
+        elif storage.exists(marker) or not self._has_unusable:
+            disk.atomic_write(f"{to}/{checkpoints.CLEAN_SHUTDOWN}", _NO_EPOCH)
+
+    @property
+    def _has_unusable(self) -> bool:
+        """Whether a log is left as it is: after a crash, a broker has to recover it."""
+        return any(one.unusable and one.log.topic != file_names.METADATA_TOPIC for one in self._salvages)
 
     def _write_checkpoints(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Write the checkpoints, with the offsets of the repaired logs."""

@@ -136,7 +136,7 @@ def salvage(
     pieces = sound_pieces(log, found.findings, is_compacted=check.is_compacted)
     ranges = _ranges(log, pieces, found.findings, is_compacted=check.is_compacted)
     for other in others:
-        pieces, ranges = filled(pieces, ranges, other)
+        pieces, ranges = filled(log, pieces, ranges, other)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
         pieces, ranges = with_suspects(pieces, ranges, found.findings)
@@ -240,6 +240,8 @@ def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[
             place = bisect_right(own_bases, piece.first_offset)
             natural = max(base, own_bases[place - 1]) if place else min(base, piece.first_offset)
             start = start if natural < start <= piece.first_offset else natural
+        # Offsets rise from segment to segment: what follows a later segment of another replica stays in it.
+        start = max(start, base) if segments else start
         if start in segments and size + length > _MAX_SEGMENT:
             start = piece.first_offset
         size = size + length if start in segments else length

@@ -121,6 +121,32 @@ def test_a_replica_that_is_damaged_elsewhere_gives_all(data, tmp_path):
     assert ranges(bl.repair(data, dry_run=True, sources=[tmp_path / "other"])) == [("recovered", 9, 10)]
 
 
+def test_a_replica_that_rolled_elsewhere(data, tmp_path):
+    with bl.create_log_dir(tmp_path / "other") as log_dir:
+        log_dir.create_topic("t", retention_ms=-1)
+        log = log_dir.log("t", 0)
+        for at in range(40):
+            if at in (5, 12, 30):
+                log.roll()
+            log.append(batch(0, [VALUE], timestamp=NOW + at))
+    (tmp_path / "other/t-0/partition.metadata").unlink()
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    damage.flip_bit(first(data), SIZE * 12 + 100)
+    bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert offsets(tmp_path / "to") == list(range(40))
+    assert bl.Log(tmp_path / "to/t-0").log_end_offset == 40
+    assert found(tmp_path / "to", level="deep") == []
+
+
+def test_a_diverged_end_is_not_taken(data, tmp_path):
+    with_epochs(data, [0, 0, 5, 5, 5], "0\n2\n0 0\n5 2\n")
+    shutil.copytree(data, tmp_path / "other")
+    write_segment(tmp_path / "other/t-0", 0, [batch(at, [VALUE], leader_epoch=0, timestamp=NOW) for at in range(5)])
+    damage.cut(first(data), SIZE * 2 + 10)
+    repaired = bl.repair(data, dry_run=True, sources=[tmp_path / "other"])
+    assert "recovered" not in {one.state for one in repaired.ranges}
+
+
 @pytest.mark.parametrize("at", [4, 6])
 def test_a_replica_of_another_history_is_not_taken(data, tmp_path, at):
     shutil.copytree(data, tmp_path / "other")
