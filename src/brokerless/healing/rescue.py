@@ -594,8 +594,8 @@ class _Job:
             self._note(f"{_IN_SYNC} of topic {topic} is {replicas}, not {wanted}: it has no more replicas")
         if settings.get("remote.storage.enable") == "true":
             self._note(
-                f"topic {topic} has segments in remote storage. Only a cluster that takes the place of the old one may be "
-                "configured with the same storage: of a fork, retention would delete the segments of production"
+                f"topic {topic} has segments in remote storage. Only a cluster that takes the place of the old one may "
+                "be configured with the same storage: of a fork, retention would delete the segments of production"
             )
         return settings
 
