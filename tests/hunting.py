@@ -444,7 +444,7 @@ class Hunt:
                 shutil.rmtree(place)
 
     def _is_end_untold(self):
-        """Tell whether the last batch was moved, or the log cut at a batch, where no other file tells of it."""
+        """Return whether the damage is at the end of an unclean log: no other file shows it."""
         places = self.original.batches[self.damage.file]
         end = places[-1].position if places else 0
         is_last = self.damage.spans[-1][1] > end and self.damage.what.startswith(("flip", "offset", "zero", "cut"))

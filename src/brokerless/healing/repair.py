@@ -515,7 +515,7 @@ def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:
 
 
 def _done(one: Salvage) -> list[str]:
-    """Say what is done to a partition, in words."""
+    """Describe the repair of a partition, a line for each thing."""
     done = [str(found) for found in one.ranges]
     if one.epochs:
         done.append(f"{one.epochs} batches get another leader epoch")

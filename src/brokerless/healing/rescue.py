@@ -413,7 +413,7 @@ class _Job:
         return TopicConfig() if policy is None else TopicConfig().with_keywords({"cleanup_policy": policy})
 
     def _report(self, one: _Partition, replicas: dict[_Place, list[Log]]) -> None:
-        """Say where a partition comes from, and what of it is missing."""
+        """Add a partition to the report: its source, its damaged ranges and its missing records."""
         result = self.result
         if one.found is None:
             result.missing.append(

@@ -423,29 +423,31 @@ def partition_record(
         leader_epoch: the leader's epoch.
         directories: the id of the log directory on each node.
     """
-    nodes = _array([struct.pack(">i", node) for node in replicas])
-    none = _array([])
+    nodes = compact_array([struct.pack(">i", node) for node in replicas])
+    none = compact_array([])
     return _record(
         _PARTITION,
         struct.pack(">i", partition)
-        + _uuid(topic_id)
+        + uuid_bytes(topic_id)
         + nodes  # replicas
         + nodes  # in sync
         + none  # being removed
         + none  # being added
         + struct.pack(">iii", replicas[0], leader_epoch, 0)  # leader, its epoch, the partition's epoch
-        + _array([_uuid(one) for one in directories]),
+        + compact_array([uuid_bytes(one) for one in directories]),
     )
 
 
 def topic_record(name: str, topic_id: str) -> bytes:
     """Return the record of a topic."""
-    return _record(_TOPIC, _string(name) + _uuid(topic_id))
+    return _record(_TOPIC, compact_string(name) + uuid_bytes(topic_id))
 
 
 def topic_config_record(topic: str, name: str, value: str) -> bytes:
     """Return the record of a topic's setting."""
-    return _record(_CONFIG, bytes([_TOPIC_RESOURCE]) + _string(topic) + _string(name) + _string(value))
+    return _record(
+        _CONFIG, bytes([_TOPIC_RESOURCE]) + compact_string(topic) + compact_string(name) + compact_string(value)
+    )
 
 
 def producer_ids_record(node_id: int, next_producer_id: int) -> bytes:
@@ -478,19 +480,22 @@ def _feature_levels(release: Release) -> tuple[int | None, ...]:
 
 
 def _feature(name: str, level: int) -> bytes:
-    return _record(_FEATURE, _string(name) + struct.pack(">h", level))
+    return _record(_FEATURE, compact_string(name) + struct.pack(">h", level))
 
 
-def _string(text: str) -> bytes:
+def compact_string(text: str) -> bytes:
+    """Return a string as the flexible versions of Kafka's messages have it."""
     content = text.encode()
     return _varint(len(content) + 1) + content
 
 
-def _array(items: list[bytes]) -> bytes:
+def compact_array(items: list[bytes]) -> bytes:
+    """Return an array as the flexible versions of Kafka's messages have it."""
     return _varint(len(items) + 1) + b"".join(items)
 
 
-def _uuid(text: str) -> bytes:
+def uuid_bytes(text: str) -> bytes:
+    """Return the 16 bytes of an id of 22 characters."""
     return base64.urlsafe_b64decode(text + "==")
 
 

@@ -6,12 +6,12 @@ records are Kafka's generated messages KRaftVersionRecord and VotersRecord at ve
 
 from __future__ import annotations
 
-import base64
 import re
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
+from brokerless.layout.bootstrap_metadata import compact_array, compact_string, uuid_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,8 +54,7 @@ def voters_snapshot(voters: Iterable[Voter], timestamp: int) -> bytes:
         voters: the voters.
         timestamp: of its records, ms.
     """
-    every = list(voters)
-    content = struct.pack(">h", 0) + _count(len(every)) + b"".join(map(_voter, every)) + _NO_TAGS
+    content = struct.pack(">h", 0) + compact_array([_voter(voter) for voter in voters]) + _NO_TAGS
     version = struct.pack(">hh", 0, 1) + _NO_TAGS
     return _native.kraft_snapshot([], timestamp, [(_KRAFT_VERSION, version), (_VOTERS, content)])
 
@@ -64,23 +63,7 @@ _NO_TAGS = b"\0"
 
 
 def _voter(voter: Voter) -> bytes:
-    endpoint = _text(_LISTENER) + _text(voter.host) + struct.pack(">H", voter.port) + _NO_TAGS
+    endpoint = compact_string(_LISTENER) + compact_string(voter.host) + struct.pack(">H", voter.port) + _NO_TAGS
     supported = struct.pack(">hh", 0, 1) + _NO_TAGS
-    directory = base64.urlsafe_b64decode(voter.directory_id + "==")
-    return struct.pack(">i", voter.node_id) + directory + _count(1) + endpoint + supported + _NO_TAGS
-
-
-def _count(number: int) -> bytes:
-    """Return the length of a compact array or string: an unsigned varint of one more."""
-    number += 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _text(text: str) -> bytes:
-    content = text.encode()
-    return _count(len(content)) + content
+    directory = uuid_bytes(voter.directory_id)
+    return struct.pack(">i", voter.node_id) + directory + compact_array([endpoint]) + supported + _NO_TAGS

@@ -154,9 +154,9 @@ def config_record(of, name, value):
     """A setting of a broker; "": of all."""
     content = (
         bytes([bootstrap_metadata._BROKER_RESOURCE])
-        + bootstrap_metadata._string(of)
-        + bootstrap_metadata._string(name)
-        + bootstrap_metadata._string(value)
+        + bootstrap_metadata.compact_string(of)
+        + bootstrap_metadata.compact_string(name)
+        + bootstrap_metadata.compact_string(value)
     )
     return bootstrap_metadata._record(bootstrap_metadata._CONFIG, content)
 

@@ -17,7 +17,7 @@ use crate::read::row_column::RowColumn;
 
 /// Index entries hold 31 bits: no batch is further behind the one before it.
 const REACH: i64 = 1 << 31;
-/// The most gaps of one kind, and the most changes of the leader epoch, that are told of a segment.
+/// A check reports at most so many gaps of one kind, and changes of the leader epoch, in a segment.
 const MOST_GAPS: usize = 100;
 const MOST_EPOCHS: usize = 100_000;
 /// The most producers of one generation: see [`ProducerSequences`].

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Options(NamedTuple):
-    """What each task is told; picklable."""
+    """The options of each task; picklable."""
 
     paths: Sequence[str]
     suffix: str
