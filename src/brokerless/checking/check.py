@@ -7,7 +7,6 @@ checked in another process: by the threads of `check`, or by Spark's tasks.
 from __future__ import annotations
 
 import os
-import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -17,7 +16,7 @@ from brokerless.arguments import check_several, unknown
 from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import CorruptRecordError, without_warnings
 from brokerless.io import storage
 from brokerless.io.chunking import cores
 from brokerless.layout import checkpoints, commit_journal
@@ -126,7 +125,7 @@ def _groups(
 ) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
     """Return findings about ids, and the paths that belong together, each with its directories."""
     given = [os.fspath(path) for path in paths]
-    with _quiet():
+    with without_warnings():
         damaged = dict(_damaged_ids(given))
         names = [path for path in given if path not in damaged]
         if not names and damaged:
@@ -160,7 +159,7 @@ def plan(
     """
     found, groups = _groups(paths, listed, checks_ids=choose is None)
     planned = Plan(found, [], [])
-    with _quiet():
+    with without_warnings():
         for group, directories in groups:
             if choose is None and _roots(group, directories):
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
@@ -188,7 +187,7 @@ def _check(
     progress: Callable[[int], None],
 ) -> Iterator[Finding]:
     """Check directories that can be read as one."""
-    with _quiet():
+    with without_warnings():
         logs = directories.logs(topics, all_replicas=True)
         roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
@@ -202,7 +201,7 @@ def _check(
         # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
         known = threads.submit(around)
         for number, share in enumerate(shares):
-            with _quiet():
+            with without_warnings():
                 checks = [LogCheck(log, level, progress) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest ones first, so that no thread is left with one at the end.
@@ -255,7 +254,7 @@ def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
         FileNotFoundError: a path does not exist.
         ValueError: a path is no log directory.
     """
-    with _quiet():
+    with without_warnings():
         found = LogDirs(*directories.paths)
         roots = _roots(directories.paths, found)
         known = known_cluster([root.path for root in found.roots])
@@ -318,14 +317,6 @@ def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs, known: K
     yield from check_cluster([root.path for root in roots], directories, known)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out warnings: findings say the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def topic_configs(known: Known) -> dict[str, TopicConfig]:
     """Return the settings of topics, as far as the metadata have them."""
     found = {topic: _config(policy) for topic, policy in _cleanup_policies(known).items()}
@@ -349,7 +340,7 @@ def _config(cleanup_policy: str | None) -> TopicConfig | None:
 def quietly(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield findings without the warnings that say the same."""
     while True:
-        with _quiet():
+        with without_warnings():
             found = next(findings, None)
         if found is None:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.expected_records import LOST
-from brokerless.log.segment import transaction_index, walk_whole_batches
+from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.recovery.segment_replay import feed
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class LogCheck:
         self._contents, self._gone = contents, gone
         self._is_compacted = log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
         self._is_damaged = self._has_transactions = False
-        self._gaps: list[Finding] = []
+        self._gaps: tuple[list[Finding], list[tuple[int, Finding]]] = ([], [])
         self._of_epochs: list[Finding] = []
         self._of_snapshots: list[Finding] = []
 
@@ -107,7 +108,7 @@ class LogCheck:
         self._has_transactions = checks.has_transactions
         self._of_epochs = list(self._epochs(checks))
         if not self._is_damaged:
-            self._gaps = checks.gaps
+            self._gaps = checks.offset_gaps, checks.sequence_gaps
             self._of_snapshots = list(snapshots.finish())
 
     def of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
@@ -120,7 +121,7 @@ class LogCheck:
             return
         self._is_compacted |= config is not None and config.is_compacted
         if not self._is_compacted:
-            yield from self._unexplained(self._gaps)
+            yield from self._unexplained(*self._gaps)
         yield from self._of_epochs
         if not self._is_damaged:
             yield from self._transaction_indexes()
@@ -195,21 +196,25 @@ class LogCheck:
                 yield self._finding(code, segment.path, str(error.args[0]), position=error.position)
             self._progress(segment.size)
 
-    def _unexplained(self, gaps: list[Finding]) -> Iterator[Finding]:
-        """Yield gaps but for those that a repair has recorded: it could not keep these offsets."""
-        path = self._path(lost_offsets.FILE)
+    def _unexplained(self, gaps: list[Finding], of_sequences: list[tuple[int, Finding]]) -> Iterator[Finding]:
+        """Yield gaps, of offsets and of each producer's sequences, but for those that a repair has recorded."""
         lost: list[tuple[int, int]] = []
-        if gaps and not self._log.is_file and storage.exists(path):
+        if (gaps or of_sequences) and not self._log.is_file:
             try:
-                lost = lost_offsets.parse(storage.read_all(path))
+                lost = lost_offsets.recorded(self._log.path)
             except CorruptRecordError as error:
-                yield self._finding("file-unknown", path, str(error.args[0]))
+                yield self._finding("file-unknown", self._path(lost_offsets.FILE), str(error.args[0]))
         for gap in gaps:
-            # A sequence may skip what was lost anywhere before it.
-            start, end = gap.start_offset or 0, gap.end_offset
-            known = any(low <= start and (end is None or end <= high) for low, high in lost)
-            if not known and not (gap.code == "sequence-gap" and any(low <= start for low, _ in lost)):
+            start, end = gap.start_offset or 0, gap.end_offset or NO_END
+            if not any(low <= start and end <= high for low, high in lost):
                 yield gap
+        # Of each producer, the first sequence behind what was lost may skip some.
+        explained: dict[int, int] = {}
+        for producer, gap in of_sequences:
+            before = bisect_right(lost, gap.start_offset or 0, key=lambda one: one[1])
+            if before <= explained.get(producer, 0):
+                yield gap
+            explained[producer] = before
 
     def _epochs(self, checks: BatchCheck) -> Iterator[Finding]:
         path = self._path(checkpoints.LEADER_EPOCHS)

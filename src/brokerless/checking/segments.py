@@ -51,6 +51,8 @@ class BatchCheck:
         next_offset: the offset after the last batch; None before the first one.
         leader_epoch: the greatest leader epoch so far; -1 for none.
         sequences: the last sequences of the producers that were met last.
+        offset_gaps: findings for missing offsets. They, and the next ones, count only if the log is not compacted.
+        sequence_gaps: findings for missing sequences, each with the producer.
         indexes: the indexes of the segment.
     """
 
@@ -63,15 +65,10 @@ class BatchCheck:
         self.indexes: Indexes | None = None
         self._log = log
         self._path = ""
-        self._offset_gaps: list[Finding] = []
-        self._sequence_gaps: list[Finding] = []
+        self.offset_gaps: list[Finding] = []
+        self.sequence_gaps: list[tuple[int, Finding]] = []
         self._found: list[Finding] = []
         self._columns: BatchColumns | None = None
-
-    @property
-    def gaps(self) -> list[Finding]:
-        """Findings for missing offsets, then for missing sequences. They count only if the log is not compacted."""
-        return self._offset_gaps + self._sequence_gaps
 
     def start(self, segment: Segment) -> Iterator[Finding]:
         """Start a segment. Yield findings for indexes that cannot be read."""
@@ -168,17 +165,18 @@ class BatchCheck:
 
     def offset_gap(self, position: int, start: int, end: int) -> None:
         """Note that offsets [start, end) are missing before the batch at a position."""
-        if len(self._offset_gaps) < MOST_GAPS:
+        if len(self.offset_gaps) < MOST_GAPS:
             message = f"the batch begins at offset {end}, the one before it ends at {start - 1}"
             gap = self.finding("offset-gap", position, message, start_offset=start, end_offset=end)
-            self._offset_gaps.append(gap)
+            self.offset_gaps.append(gap)
 
     def sequence_gap(self, position: int, offset: int, producer: int, first: int, expected: int) -> None:
         """Note that the batch at a position begins with a sequence that is not its producer's next one."""
-        if len(self._sequence_gaps) < MOST_GAPS:
+        if len(self.sequence_gaps) < MOST_GAPS:
             what = f"the batch at offset {offset} of producer {producer}"
             message = f"{what} begins with sequence {first}, expected {expected}"
-            self._sequence_gaps.append(self.finding("sequence-gap", position, message, start_offset=offset))
+            gap = self.finding("sequence-gap", position, message, start_offset=offset)
+            self.sequence_gaps.append((producer, gap))
 
 
 class Indexes:

@@ -61,7 +61,8 @@ def repair(
     A broker that finds damage cuts the log there, and loses everything behind. A repair keeps every sound batch on both
     sides of the damage, with its offset. It makes indexes, producer snapshots, leader epochs and checkpoints again, as
     a broker's recovery does, and leaves the mark of a clean shutdown: a broker takes the result as it is. --from takes
-    what is lost from other replicas, if they have the same batches on both sides of it.
+    what is lost from other replicas, if they have the same batches on both sides of it. In a compacted topic, a deleted
+    key may come back with them.
 
     Each damaged range of offsets is printed with what became of it: lost, recovered from another replica, or suspect:
     kept by --keep-suspect although the checksum is wrong. The bytes that are left out go to a directory of their own,
@@ -71,7 +72,12 @@ def repair(
     process that dies leaves the directory as it was, or repaired. The metadata log of a cluster is only repaired if
     nothing of it is lost; `brokerless rescue` makes a cluster of what is left.
 
-    Exit codes: 0 nothing is lost; 3 records are lost, or warnings are left; 1 errors are left; 2 could not run.
+    Repair a replica only where no other replica has all records, or give those with --from: a follower never asks its
+    leader for a gap, and a leader with a gap serves it. Where another replica is whole, delete the damaged partition's
+    directory and start the broker: it fetches the partition again.
+
+    Exit codes: 0 nothing is lost; 3 records are lost, or may be, or warnings are left; 1 errors are left; 2 could not
+    run.
 
     \b
     brokerless repair data --dry-run
@@ -114,7 +120,7 @@ def exit_for(found: Iterable[Repair]) -> None:
     every = list(found)
     if any(finding.severity == "error" for one in every for finding in one.left):
         raise SystemExit(DAMAGE)
-    if any(one.lost or not one.is_clean for one in every):
+    if any(one.lost or one.doubts or not one.is_clean for one in every):
         raise SystemExit(WARNINGS)
 
 

@@ -11,5 +11,6 @@ Modules:
     epochs.py                  leader epochs that contradict each other
     markers.py                 lost markers of aborted transactions
     suspects.py                batches with a wrong checksum whose records can be decoded
+    lost_directory.py          the bytes that a result lacks, and the report
     damaged_range.py           offsets that damage hit, and what became of them
 """

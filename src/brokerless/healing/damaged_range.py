@@ -65,10 +65,9 @@ class DamagedRange:
         return not (is_before or is_behind)
 
     def __str__(self) -> str:
-        end = "on" if self.end_offset is None else f"to {self.end_offset - 1}"
-        offsets = (
-            f"offsets {self.start_offset} {end}" if self.end_offset is not None else f"from {self.start_offset} on"
-        )
+        offsets = f"from {self.start_offset} on"
+        if self.end_offset is not None:
+            offsets = f"offsets {self.start_offset} to {self.end_offset - 1}"
         source = f" from {self.source}" if self.state == "recovered" else ""
         place = self.path if self.position is None else f"{self.path}:{self.position}"
         return f"{self.topic}-{self.partition}: {offsets} {self.state}{source}: {self.code} at {place}: {self.message}"
@@ -101,7 +100,6 @@ def covered(
                 kept = replace(kept, code=finding.code, message=finding.message, position=finding.position)
             found.append(replace(kept, source=source))
             start = piece.next_offset
-        # An end that is not known is that of the other replica.
-        if (one.end_offset is not None and start < one.end_offset) or (one.end_offset is None and state == "suspect"):
+        if one.end_offset is None or start < one.end_offset:
             found.append(replace(one, start_offset=start))
     return found

@@ -11,6 +11,8 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow.compute as pc
+
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.log.segment import whole_batches
@@ -69,8 +71,8 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
                 continue
             is_behind_damage = False
             if epoch != run.epoch:
-                count += len(run.positions)
-                patches += [(position + _EPOCH_AT, struct.pack(">i", epoch)) for position in run.positions]
+                count += run.batches
+                patches += [(at + _EPOCH_AT, struct.pack(">i", epoch)) for at in _positions(piece.path, run)]
         if rest is not None:
             kept.append(rest._replace(patches=tuple(patches)))
     return Epochs(kept, dropped, count, by_file is not None)
@@ -82,24 +84,39 @@ class _EpochRun(NamedTuple):
     piece: int
     epoch: int
     last_offset: int
-    positions: list[int]
+    batches: int
+    position: int
     end_position: int
 
 
 def _epoch_runs(pieces: Iterable[Piece]) -> Iterator[_EpochRun]:
     for at, piece in enumerate(pieces):
-        epochs: list[Any] = []
-        ends: list[Any] = []
-        positions: list[Any] = []
+        run: _EpochRun | None = None
         with storage.File(piece.path) as file:
-            for batches, _ in whole_batches(file, piece.position, piece.end_position):
-                epochs += batches["partition_leader_epoch"].to_pylist()
-                ends += batches["last_offset"].to_pylist()
-                positions += batches["position"].to_pylist()
-        breaks = [row for row in range(1, len(epochs)) if epochs[row] != epochs[row - 1]]
-        stops = [*positions, piece.end_position]
-        for begin, end in pairwise([0, *breaks, len(epochs)]):
-            yield _EpochRun(at, epochs[begin], ends[end - 1], positions[begin:end], stops[end])
+            for batches, done in whole_batches(file, piece.position, piece.end_position):
+                epochs: Any = batches["partition_leader_epoch"].fill_null(-1)
+                changes: Any = pc.not_equal(epochs[1:], epochs[:-1])
+                rows: list[Any] = pc.indices_nonzero(changes).to_pylist()
+                positions: list[Any] = [*batches["position"].take([0, *(row + 1 for row in rows)]).to_pylist(), done]
+                for (begin, end), (start, stop) in zip(
+                    pairwise([0, *(row + 1 for row in rows), batches.num_rows]), pairwise(positions), strict=True
+                ):
+                    epoch, last = epochs[begin].as_py(), batches["last_offset"][end - 1].as_py()
+                    if run is not None and run.epoch == epoch:
+                        run = run._replace(last_offset=last, batches=run.batches + end - begin, end_position=stop)
+                        continue
+                    if run is not None:
+                        yield run
+                    run = _EpochRun(at, epoch, last, end - begin, start, stop)
+        if run is not None:
+            yield run
+
+
+def _positions(path: str, run: _EpochRun) -> Iterator[int]:
+    with storage.File(path) as file:
+        for batches, _ in whole_batches(file, run.position, run.end_position):
+            positions: list[Any] = batches["position"].to_pylist()
+            yield from positions
 
 
 def _epochs_by_file(log: Log, runs: Sequence[_EpochRun]) -> list[int] | None:
@@ -119,24 +136,28 @@ def _epochs_by_file(log: Log, runs: Sequence[_EpochRun]) -> list[int] | None:
         epoch = entries[place - 1][1] if place else run.epoch
         expected.append(epoch)
         if run.epoch == epoch:
-            agreeing += len(run.positions)
+            agreeing += run.batches
         else:
-            differing += len(run.positions)
+            differing += run.batches
     return expected if agreeing >= differing else None
 
 
 def _epochs_by_most(runs: Sequence[_EpochRun]) -> list[int]:
     """Return an epoch for each run so that epochs do not fall and as few batches as possible change."""
-    # The heaviest chain that does not fall, by the epoch at its end.
+    # The heaviest chain that does not fall, by the epoch at its end. Of two, the one with the lower epoch has to be the
+    # lighter one, so both rise together.
     weights, before = [0] * len(runs), [-1] * len(runs)
-    ends: dict[int, int] = {}
+    ends: list[tuple[int, int]] = []
     for at, run in enumerate(runs):
-        below = [(weights[end], end) for epoch, end in ends.items() if epoch <= run.epoch]
-        weight, end = max(below, default=(0, -1))
-        weights[at], before[at] = weight + len(run.positions), end
-        if run.epoch not in ends or weights[ends[run.epoch]] <= weights[at]:
-            ends[run.epoch] = at
-    at = max(ends.values(), key=lambda end: weights[end], default=-1)
+        place = bisect_right(ends, run.epoch, key=lambda end: end[0])
+        before[at] = ends[place - 1][1] if place else -1
+        weights[at] = run.batches + (weights[before[at]] if place else 0)
+        lighter = place
+        while lighter < len(ends) and weights[ends[lighter][1]] <= weights[at]:
+            lighter += 1
+        is_same = place > 0 and ends[place - 1][0] == run.epoch
+        ends[place - is_same : lighter] = [(run.epoch, at)]
+    at = ends[-1][1] if ends else -1
     kept = set()
     while at >= 0:
         kept.add(at)

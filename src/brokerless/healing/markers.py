@@ -44,14 +44,19 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
         return Markers(list(pieces), 0, [])
     found = transactions(log, log.log_start_offset, log.log_end_offset, verify=True)
     kept, added = list(pieces), 0
+    doubts = []
     for producer, first, last in found.aborted:
         if any(start <= last and end is not None and last < end for start, end in lost):
             begun = _batch_at(log, first)
             place = bisect_right([piece.first_offset for piece in kept], last)
             if begun is not None and place:
+                doubts.append(
+                    f"the transaction of producer {producer} from offset {first} on is ended as aborted: the "
+                    "transaction index says so, which has no checksum"
+                )
                 kept.insert(place, _marker(producer, last, begun, kept[place - 1]))
                 added += 1
-    doubts = [
+    doubts += [
         doubt.reason
         for doubt in found.doubts
         if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)

@@ -52,13 +52,14 @@ def filled(
     seen = _Seen({}, {}, [])
     with suppress(CorruptRecordError):
         seen.epochs.extend(log.leader_epochs)
+    pieces = list(pieces)
     for one in ranges:
-        place = bisect_right([piece.next_offset for piece in pieces], one.start_offset)
+        place = bisect_right(pieces, one.start_offset, key=lambda piece: piece.next_offset)
         before = last_batch(pieces[place - 1]) if place and one.state == "lost" else None
         after = first_batch(pieces[place]) if place < len(pieces) and one.state == "lost" else None
         is_alone = before is None and after is None
         taken = [] if one.state != "lost" or (is_alone and pieces) else _between(other, before, after, one, seen)
-        pieces = [*pieces[:place], *taken, *pieces[place:]]
+        pieces[place:place] = taken
         found += covered([one], taken, "recovered", other.path)
     return pieces, found
 

@@ -54,24 +54,17 @@ def write_partition(
     log = found.log
     if not storage.exists(directory):
         disk.make_directory(directory)
-    for number, (base_offset, pieces) in enumerate(found.segments.items()):
-        path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
-        is_last = number == len(found.segments) - 1
-        is_whole = len(pieces) == 1 and not (pieces[0].patches or pieces[0].content) and pieces[0].position == 0
-        if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
-            # A recovery may cut the last segment, and then both names of a link.
-            _take(pieces[0].path, path, links=links and not is_last)
-        else:
-            _write_pieces(pieces, path, log)
+    _write_segments(found, directory, links=links)
     dropped = set(dropped_files(found))
     for name in sorted(storage.list_directory(log.path)):
         path = f"{log.path}/{name}"
-        if path not in dropped and storage.is_file(path) and _is_kept(name, found.first_lost):
+        if path not in dropped and storage.is_file(path) and _is_kept(name, found.snapshots_from):
             copy_file(path, f"{directory}/{name}")
     metadata = f"{directory}/{checkpoints.PARTITION_METADATA}"
     if topic_id is not None and not storage.exists(metadata):
         disk.atomic_write(metadata, checkpoints.format_partition_metadata(topic_id))
-    _write_lost_offsets(found, directory)
+    if found.known:
+        disk.atomic_write(f"{directory}/{lost_offsets.FILE}", lost_offsets.content(found.known))
     if any(one.code == "log-start-ahead" for one in found.findings):
         log_start_offset = None
     loaded = load(
@@ -92,15 +85,28 @@ def write_partition(
     return loaded
 
 
-def _is_kept(name: str, first_lost: int) -> bool:
+def _write_segments(found: Salvage, directory: str, *, links: bool) -> None:
+    for number, (base_offset, pieces) in enumerate(found.segments.items()):
+        path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
+        is_last = number == len(found.segments) - 1
+        is_whole = len(pieces) == 1 and not (pieces[0].patches or pieces[0].content) and pieces[0].position == 0
+        if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
+            # A recovery may cut the last segment, and then both names of a link.
+            _take(pieces[0].path, path, links=links and not is_last)
+        else:
+            _write_pieces(pieces, path, found.log)
+
+
+def _is_kept(name: str, snapshots_from: int) -> bool:
     """Return whether a file beside the batches is copied. What is not copied is made again."""
     if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
+        return False
+    if name == lost_offsets.FILE:
         return False
     offset = file_names.live_base_offset(name)
     if offset is None:
         return True
-    # A snapshot of producers behind lost batches knows of them.
-    return name.endswith(".snapshot") and offset <= first_lost
+    return name.endswith(".snapshot") and offset <= snapshots_from
 
 
 def _take(path: str, to: str, *, links: bool) -> None:
@@ -135,14 +141,3 @@ def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
             # The largest timestamp of a segment whose records have none.
             output.set_modified(max(times))
         output.sync()
-
-
-def _write_lost_offsets(one: Salvage, directory: str) -> None:
-    lost = [(found.start_offset, found.end_offset) for found in one.lost if found.end_offset is not None]
-    path = f"{directory}/{lost_offsets.FILE}"
-    known: list[tuple[int, int]] = []
-    if storage.exists(path):
-        with contextlib.suppress(CorruptRecordError):
-            known = lost_offsets.parse(storage.read_all(path))
-    if lost:
-        disk.atomic_write(path, lost_offsets.content([*known, *lost]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from brokerless.io.file_window import is_zero_from
 from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -61,8 +62,17 @@ def is_damage(finding: Finding) -> bool:
     return finding.code in DAMAGE
 
 
-def sound_pieces(log: Log, findings: Iterable[Finding], *, is_compacted: bool) -> list[Piece]:
-    """Return the bytes of each segment between those that are damaged, with their offsets."""
+def sound_pieces(
+    log: Log, findings: Iterable[Finding], known: Sequence[tuple[int, int]], *, is_compacted: bool
+) -> list[Piece]:
+    """Return the bytes of each segment between those that are damaged, with their offsets.
+
+    Args:
+        log: the log.
+        findings: what a deep check found.
+        known: ranges of offsets that an earlier repair could not keep.
+        is_compacted: whether other offsets may be missing.
+    """
     damaged: dict[str, list[tuple[int, int]]] = {}
     for one in findings:
         if is_damage(one) and one.position is not None:
@@ -75,27 +85,37 @@ def sound_pieces(log: Log, findings: Iterable[Finding], *, is_compacted: bool) -
             position = 0
             for start, end in [*sorted(damaged.get(segment.path, [])), (size, size)]:
                 if position < start:
-                    pieces += _pieces(segment, file, position, min(start, size), is_compacted=is_compacted)
+                    gaps = known if is_compacted else None
+                    pieces += _pieces(segment, file, position, min(start, size), gaps)
                 position = max(position, min(end, size))
     return pieces
 
 
-def _pieces(segment: Segment, file: storage.File, position: int, end: int, *, is_compacted: bool) -> Iterator[Piece]:
-    """Yield whole batches: in a log that is not compacted, a piece for each stretch without missing offsets."""
+def _pieces(
+    segment: Segment, file: storage.File, position: int, end: int, gaps: Sequence[tuple[int, int]] | None
+) -> Iterator[Piece]:
+    """Yield whole batches, a piece for each stretch without missing offsets, or with others than these; None: all."""
     piece: Piece | None = None
+    ends = [gap_end for _, gap_end in gaps or ()]
+
+    def is_gap(start: int, end: int) -> bool:
+        """Return whether offsets [start, end) are a gap between pieces."""
+        if gaps is None or start >= end:
+            return start < end
+        place = bisect_right(ends, start)
+        return place < len(gaps) and gaps[place][0] < end
+
     for batches, done in _whole_batches(file, position, end):
         first, last = batches["base_offset"], batches["last_offset"]
-        starts = [0]
-        if not is_compacted:
-            gaps: Any = pc.greater(first[1:], pc.add(last[:-1], 1))
-            starts += [row + 1 for row in pc.indices_nonzero(pc.fill_null(gaps, False)).to_pylist()]
+        skips: Any = pc.greater(first[1:], pc.add(last[:-1], 1))
+        rows: list[Any] = pc.indices_nonzero(pc.fill_null(skips, False)).to_pylist() if gaps != [] else []
+        starts = [0, *(row + 1 for row in rows if is_gap(last[row].as_py() + 1, first[row + 1].as_py()))]
         positions = [batches["position"][row].as_py() for row in starts]
         for row, start, following, stop in zip(
             starts, positions, [*starts[1:], batches.num_rows], [*positions[1:], done], strict=True
         ):
             base, next_offset = first[row].as_py(), last[following - 1].as_py() + 1
-            is_gap = piece is not None and base is not None and base > piece.next_offset and not is_compacted
-            if piece is not None and not is_gap:
+            if piece is not None and (base is None or not is_gap(piece.next_offset, base)):
                 piece = piece._replace(end_position=stop, next_offset=next_offset)
                 continue
             if piece is not None:
@@ -121,6 +141,8 @@ Batch = dict[str, Any]
 
 
 def first_batch(piece: Piece) -> Batch | None:
+    if piece.content:
+        return None
     with storage.File(piece.path) as file:
         for batches, _ in whole_batches(file, piece.position, piece.end_position):
             first: Batch = batches.slice(0, 1).to_pylist()[0]
@@ -129,9 +151,9 @@ def first_batch(piece: Piece) -> Batch | None:
 
 
 def last_batch(piece: Piece) -> Batch | None:
-    last: Batch | None = None
     if piece.content:
         return None
+    last: Batch | None = None
     with storage.File(piece.path) as file:
         for batches, _ in whole_batches(file, piece.position, piece.end_position):
             last = batches.slice(batches.num_rows - 1).to_pylist()[0]

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import uuid
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
@@ -25,14 +23,15 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import check_several
 from brokerless.checking.check import check, topic_configs
 from brokerless.checking.directories import known_cluster
-from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.errors import CorruptRecordError, LogInUseError, without_warnings
+from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, salvage
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
 from brokerless.layout.lock import Lock
-from brokerless.layout.log_dir_files import LogDirFiles, check_outside
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
     from brokerless.healing.salvage import Salvage
     from brokerless.log.log import Log
     from brokerless.recovery.load_result import Loaded
-
-REPORT = "report.json"
-"""The report's name in the directory of what was lost."""
 
 _ROOT_FILES = (
     checkpoints.META_PROPERTIES,
@@ -145,7 +141,7 @@ def repair(
         keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
         indexes_only: leave logs with damaged batches as they are, and repair the files beside the batches.
         lost_path: the new directory for bytes that are left out, and the report; by default the name of the result with
-            ".lost" behind it.
+            ".lost" behind it, and a number if that exists.
         dry_run: change nothing, and return what would be done.
         progress: called with the bytes of each segment that was checked, from any thread.
 
@@ -153,7 +149,8 @@ def repair(
         FileExistsError: `to` or `lost_path` exists.
         FileNotFoundError: `path`, or the parent of `to`, does not exist.
         LogInUseError: a broker, or another writer, has the directory open.
-        CorruptRecordError: the directory's ids cannot be read, so that it is not known whose it is.
+        CorruptRecordError: the directory's ids cannot be read, so that it is not known whose it is; or a repaired
+            partition has another fault, and nothing is changed.
         ValueError: the arguments contradict each other, or a topic does not exist.
     """
     given = os.fspath(path)
@@ -165,26 +162,25 @@ def repair(
     is_partition = file_names.is_partition_directory(storage.list_directory(given))
     if in_place and is_partition:
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
+    others = [os.fspath(source) for source in sources]
+    if indexes_only and (others or keep_suspect):
+        raise ValueError("indexes_only leaves damaged batches alone: it goes with neither sources nor keep_suspect")
     target = os.path.abspath(given if to is None else os.fspath(to))
-    lost_to = os.path.abspath(os.fspath(lost_path) if lost_path is not None else f"{target}.lost")
+    lost_to = "" if dry_run else lost_directory(target, lost_path)
     if in_place and not dry_run:
         _finish_commit(given)
     elif storage.exists(f"{given}/{commit_journal.NAME}"):
         raise ValueError(f"a write to {given} was interrupted behind its commit: `brokerless recover` finishes it")
     if not is_remote(given):
         check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
-    before = _sizes(given)
-    job = _Job(given, sources, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
+    job = _Job(given, others, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
     job.result.to = target
     if dry_run:
         return job.result
     if not in_place:
-        with _quiet():
+        with without_warnings():
             return job.copy(target, lost_to, is_partition=is_partition)
-    with _quiet(), _locked(given):
-        # What was planned without the lock holds only for these files.
-        if _sizes(given) != before:
-            raise LogInUseError(f"changed while it was checked: {given}; stop what writes there, and repair it again")
+    with without_warnings(), _locked(given):
         job.replace(lost_to)
     return job.verified()
 
@@ -231,10 +227,11 @@ class _Job:
         indexes_only: bool,
         progress: Callable[[int], None],
     ) -> None:
-        self._path = path
-        self._topics = topics
+        self._path, self._topics = path, topics
+        # What is found and planned holds only for these files.
+        self._sizes = _sizes(path)
         self._is_whole = topics is None
-        with _quiet():
+        with without_warnings():
             found = LogDirs(path)
             logs = found.logs(topics, all_replicas=True)
             self._root = found.roots[0]
@@ -255,7 +252,7 @@ class _Job:
             )
 
         # Filters of warnings are those of all threads.
-        with _quiet(), ThreadPoolExecutor(os.cpu_count()) as threads:
+        with without_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
             self._salvages = list(threads.map(examine, logs))
         for one in self._salvages:
             if one.log.topic == file_names.METADATA_TOPIC and one.lost:
@@ -264,16 +261,23 @@ class _Job:
                 one.unusable = "its batches are damaged"
             if one.unusable:
                 one.ranges, one.doubts, one.left = [], [], [found for found in one.findings if found.severity != "note"]
+            if one.is_changed:
+                result.repaired[one.log.name] = _done(one)
             result.ranges += one.ranges
             result.left += one.left
             result.doubts += [f"{one.log.name}: {doubt}" for doubt in one.doubts]
             for found_here in one.findings:
                 result.findings[found_here.code] = result.findings.get(found_here.code, 0) + 1
-            if self._is_changed(one):
-                result.repaired[one.log.name] = _done(one)
 
-    def _is_changed(self, one: Salvage) -> bool:
-        return not one.unusable and not (one.is_sound and one.log.root.is_clean)
+    @property
+    def _changed(self) -> list[Salvage]:
+        return [one for one in self._salvages if one.is_changed]
+
+    def _check_unchanged(self) -> None:
+        if _sizes(self._path) != self._sizes:
+            raise LogInUseError(
+                f"changed while it was checked: {self._path}; stop what writes there, and repair it again"
+            )
 
     def copy(self, to: str, lost_to: str, *, is_partition: bool) -> Repair:
         """Write the repaired directory to a new place."""
@@ -284,22 +288,25 @@ class _Job:
             for one in self._salvages:
                 name = os.path.basename(os.path.abspath(one.log.path))
                 directory = copy.path if is_partition else f"{copy.path}/{name}"
-                if self._is_changed(one):
-                    loaded = self._write(one, directory, links=False)
-                    ends[one.log.topic or "", one.log.partition or 0] = loaded
+                if one.is_changed:
+                    ends[_key(one.log)] = self._write(one, directory, links=False)
                 else:
                     copy.add_partition(one.log.path, directory)
             if not is_partition:
                 self._copy_root(copy.path, ends)
             self._verify(copy.path, to, is_partition=is_partition)
-            self._write_lost(lost_to)
-            copy.publish()
+            self._check_unchanged()
+            with self._lost_files(lost_to):
+                copy.publish()
         return result
 
     def replace(self, lost_to: str) -> None:
         """Put the repaired partitions in the place of the damaged ones. The caller holds the lock."""
-        root = self._root_path
-        changed = [one for one in self._salvages if self._is_changed(one)]
+        root, changed = self._root_path, self._changed
+        self._check_unchanged()
+        for one in changed:
+            if storage.is_link(one.log.path):
+                raise ValueError(f"{one.log.path} is a link, which would be replaced: repair to a new directory (--to)")
         damaged_files = self._root_findings()
         if not changed and not damaged_files:
             return
@@ -307,23 +314,25 @@ class _Job:
         staging = file_names.leftover_directory_name("brokerless", 0, "delete", unique)
         directory = f"{root}/{staging}"
         disk.make_directory(directory)
+        marker = f"{root}/{checkpoints.CLEAN_SHUTDOWN}"
+        was_clean = storage.exists(marker)
         try:
             ends = {}
             for one in changed:
                 name = os.path.basename(os.path.abspath(one.log.path))
-                ends[one.log.topic or "", one.log.partition or 0] = self._write(one, f"{directory}/{name}", links=True)
+                ends[_key(one.log)] = self._write(one, f"{directory}/{name}", links=True)
             self._write_checkpoints(directory, ends)
             disk.sync_directory(directory)
-            self._write_lost(lost_to)
-            commit_journal.commit(root, staging, unique=unique)
+            with self._lost_files(lost_to):
+                if was_clean and self.result.lost:
+                    disk.atomic_write(marker, _NO_EPOCH)
+                commit_journal.commit(root, staging, unique=unique)
         except BaseException:
             if storage.exists(directory):
                 disk.remove_tree(directory)
             raise
         commit_journal.roll_forward(root)
-        marker = f"{root}/{checkpoints.CLEAN_SHUTDOWN}"
-        is_recovered = self._is_whole and not self._has_unusable
-        if self.result.lost if storage.exists(marker) else is_recovered:
+        if not was_clean and self._is_whole and not self._has_unusable:
             disk.atomic_write(marker, _NO_EPOCH)
 
     def verified(self) -> Repair:
@@ -332,8 +341,8 @@ class _Job:
         return self.result
 
     def _write(self, one: Salvage, directory: str, *, links: bool) -> Loaded:
-        key = one.log.topic or "", one.log.partition or 0
-        return write_partition(
+        key = _key(one.log)
+        loaded = write_partition(
             one,
             directory,
             config=self._configs.get(key[0]) or TopicConfig(),
@@ -343,6 +352,11 @@ class _Job:
             first_dirty_offset=self._root.first_dirty_offsets.get(key),
             links=links,
         )
+        expected = {found.code for found in one.left}
+        for found in check(directory):
+            if found.severity == "error" and found.code not in expected:
+                raise CorruptRecordError(f"the repaired partition would have a fault: {found}; nothing is changed")
+        return loaded
 
     def _copy_root(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Copy the log directory's own files, and partitions that are being moved or have no topic."""
@@ -355,7 +369,8 @@ class _Job:
                 if file_names.parse_directory_name(name).leftover in ("stray", "future"):
                     disk.make_directory(f"{to}/{name}")
                     for file in sorted(storage.list_directory(f"{self._root_path}/{name}")):
-                        copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
+                        if storage.is_file(f"{self._root_path}/{name}/{file}"):
+                            copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
         self._write_checkpoints(to, ends)
         marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
         if storage.exists(marker) and not self.result.lost:
@@ -371,7 +386,7 @@ class _Job:
     def _write_checkpoints(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Write the checkpoints, with the offsets of the repaired logs."""
         root = self._root
-        with _quiet():
+        with without_warnings():
             points, starts = dict(root.recovery_points), dict(root.log_start_offsets)
             watermarks, dirty = dict(root.high_watermarks), dict(root.first_dirty_offsets)
         for key, loaded in ends.items():
@@ -428,64 +443,52 @@ class _Job:
             ),
         ]
 
-    def _write_lost(self, to: str) -> None:
-        """Write the bytes that are left out, and the report, to a new directory."""
-        dropped = [
-            (one, path, start, end)
-            for one in self._salvages
-            if self._is_changed(one)
-            for path, start, end in damaged_bytes(one)
-        ]
-        files = [path for one in self._salvages if self._is_changed(one) for path in dropped_files(one)]
-        files += self._root_findings()
+    @contextlib.contextmanager
+    def _lost_files(self, to: str) -> Iterator[None]:
+        """Write the bytes that are left out, and the report, and remove them again if the block fails."""
+        dropped = [(one, *place) for one in self._changed for place in damaged_bytes(one)]
+        files = [path for one in self._changed for path in dropped_files(one)] + self._root_findings()
         if not dropped and not files and not self.result.ranges:
+            yield
             return
-        check_outside(to)
-        if storage.exists(to):
-            raise FileExistsError(errno.EEXIST, "exists: the bytes that are left out need a new path (--lost)", to)
         self.result.lost_path = to
-        unfinished = f"{to}.unfinished-{uuid.uuid4().hex}"
-        disk.make_directory(unfinished)
-        try:
+        with lost_files(to, self.result.to_dict()) as directory:
+            directories = {one.log.name for one, *_ in dropped}
+            directories |= {self._around(path) for path in files} - {""}
+            for name in sorted(directories):
+                disk.make_directory(f"{directory}/{name}")
             for one, path, start, end in dropped:
-                self._save(unfinished, one.log.name, path, f"{os.path.basename(path)}@{start}", start, end)
+                _save(path, start, end, f"{directory}/{one.log.name}/{os.path.basename(path)}@{start}")
             for path in files:
-                around = os.path.basename(os.path.dirname(os.path.abspath(path)))
-                around = around if os.path.dirname(os.path.abspath(path)) != self._root_path else ""
-                self._save(unfinished, around, path, os.path.basename(path), 0, storage.size(path))
-            content = json.dumps(self.result.to_dict(), indent=1).encode() + b"\n"
-            disk.atomic_write(f"{unfinished}/{REPORT}", content)
-            disk.rename(unfinished, to)
-            disk.sync_directory(os.path.dirname(to))
+                _save(path, 0, storage.size(path), f"{directory}/{self._around(path)}/{os.path.basename(path)}")
+            for name in ("", *directories):
+                disk.sync_directory(f"{directory}/{name}")
+        try:
+            yield
         except BaseException:
-            if storage.exists(unfinished):
-                disk.remove_tree(unfinished)
+            disk.remove_tree(to)
             raise
 
-    @staticmethod
-    def _save(to: str, around: str, path: str, name: str, start: int, end: int) -> None:
-        directory = f"{to}/{around}" if around else to
-        if not storage.exists(directory):
-            disk.make_directory(directory)
-        with storage.File(path) as source, disk.create(f"{directory}/{name}") as output:
-            position = start
-            while content := source.read(position, min(_BLOCK, end - position)):
-                output.append(content)
-                position += len(content)
-            output.sync()
-        disk.sync_directory(directory)
+    def _around(self, path: str) -> str:
+        """Return the name of the directory around a file; "" for the log directory's own files."""
+        around = os.path.dirname(os.path.abspath(path))
+        return "" if around == self._root_path else os.path.basename(around)
+
+
+def _save(path: str, start: int, end: int, to: str) -> None:
+    with storage.File(path) as source, disk.create(to) as output:
+        while content := source.read(start, min(_BLOCK, end - start)):
+            output.append(content)
+            start += len(content)
+        output.sync()
+
+
+def _key(log: Log) -> tuple[str, int]:
+    return log.topic or "", log.partition or 0
 
 
 # What only a deep check finds. The result is checked without decoding records: every one was decoded before.
 _DEEP = {"batch-timestamp", "record-order"}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out warnings: findings say the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str | None, int | None], list[Log]]:

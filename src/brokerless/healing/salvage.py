@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from brokerless.checking.logs import LogCheck
+from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.epochs import with_epochs
 from brokerless.healing.markers import with_markers
@@ -19,7 +21,7 @@ from brokerless.healing.other_replicas import filled
 from brokerless.healing.pieces import DAMAGE, is_damage, sound_pieces
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
-from brokerless.layout import checkpoints
+from brokerless.layout import checkpoints, lost_offsets
 from brokerless.log.segment import NO_END
 
 if TYPE_CHECKING:
@@ -59,12 +61,14 @@ class Salvage:
     Attributes:
         log: the log.
         findings: what a deep check found.
-        segments: by base offset, the pieces of each segment of the repaired log; at least one segment.
+        segments: by base offset, the pieces of each segment of the repaired log; none if it can be taken as it is.
         ranges: the damaged ranges of offsets, and what became of them.
         left: the findings that a repair does not cure.
         epochs: how many batches get another leader epoch.
         markers: how many markers of aborted transactions are written again.
         doubts: the transactions of which it is not known whether they were committed, a sentence each.
+        known: the ranges of offsets that the repaired log lacks, ascending, but for its end.
+        snapshots_from: snapshots of producers above this offset know of other batches than the repaired log has.
         keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it.
         unusable: why the log can only be copied as it is; "": it can be repaired.
     """
@@ -78,11 +82,18 @@ class Salvage:
     keeps_epochs_file: bool = False
     markers: int = 0
     doubts: list[str] = field(default_factory=list)
+    known: list[tuple[int, int]] = field(default_factory=list)
+    snapshots_from: int = NO_END
     unusable: str = ""
 
     @property
+    def is_changed(self) -> bool:
+        """Whether the repaired log is another one."""
+        return bool(self.segments) and not self.unusable
+
+    @property
     def is_sound(self) -> bool:
-        """Whether the log can be taken as it is."""
+        """Whether nothing was found."""
         return all(found.code == "file-unknown" for found in self.findings)
 
     @property
@@ -102,9 +113,9 @@ class Salvage:
         return pieces[-1].next_offset if pieces else self.log.log_end_offset
 
     @property
-    def first_lost(self) -> int:
-        """The first lost offset; `NO_END` if none is lost. Snapshots of producers above it know of lost batches."""
-        return min((one.start_offset for one in self.lost), default=NO_END)
+    def is_left(self) -> bool:
+        """Whether the log can be taken as it is: nothing was found, and a broker closed it."""
+        return self.is_sound and self.log.root.is_clean
 
 
 def salvage(
@@ -131,12 +142,16 @@ def salvage(
         if one.code == "batch-unsupported" and not is_damage(one):
             found.unusable = one.message
             return found
-    if found.is_sound and log.root.is_clean:
+    known: list[tuple[int, int]] = []
+    with suppress(CorruptRecordError):
+        known = [] if log.is_file else lost_offsets.recorded(log.path)
+    if found.is_left and not (known and others):
         return found
-    pieces = sound_pieces(log, found.findings, is_compacted=check.is_compacted)
-    ranges = _ranges(log, pieces, found.findings, is_compacted=check.is_compacted)
+    pieces = sound_pieces(log, found.findings, known if others else [], is_compacted=check.is_compacted)
+    ranges = _ranges(log, pieces, found.findings, known, is_compacted=check.is_compacted)
     for other in others:
         pieces, ranges = filled(log, pieces, ranges, other)
+    ranges = _with_ends(log, ranges, pieces, found.findings)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
         pieces, ranges = with_suspects(pieces, ranges, found.findings)
@@ -147,14 +162,76 @@ def salvage(
         ranges.sort(key=lambda one: one.start_offset)
     markers = with_markers(log, pieces, ranges)
     pieces, found.markers, found.doubts = markers.pieces, markers.added, markers.doubts
-    # Of a torn tail nothing is lost that a broker would have kept.
-    found.ranges = [one for one in ranges if one.state != "lost" or one.code != "tail-torn"]
-    found.segments = _segments(log, others, pieces)
+    # Of a torn tail nothing is lost that a broker would have kept. What an earlier repair lost is not lost again.
+    found.ranges = [
+        one
+        for one in ranges
+        if one.state != "lost" or not (one.code == "tail-torn" or _is_known(one.start_offset, one.end_offset, known))
+    ]
+    here = [(one.start_offset, one.end_offset) for one in found.ranges if one.state != "lost"]
+    still = lost_offsets.without(known, [(start, end) for start, end in here if end is not None])
+    lost = [(one.start_offset, one.end_offset) for one in found.lost]
+    found.known = [*still, *((start, end) for start, end in lost if end is not None)]
+    others_than_before = [*lost, *(one for one in here if _is_known(*one, known))]
+    found.snapshots_from = min((start for start, _ in others_than_before), default=NO_END)
+    if found.ranges or not found.is_left:
+        found.segments = _segments(log, others, pieces)
     return found
 
 
+def _is_known(start: int, end: int | None, known: Sequence[tuple[int, int]]) -> bool:
+    """Return whether an earlier repair recorded the offsets [start, end) as lost."""
+    place = bisect_right(known, start, key=lambda one: one[0])
+    return end is not None and place > 0 and end <= known[place - 1][1]
+
+
+def _with_ends(
+    log: Log, ranges: Iterable[DamagedRange], pieces: Sequence[Piece], findings: Iterable[Finding]
+) -> list[DamagedRange]:
+    """Leave out the end of the log behind the batches of other replicas, unless there was more.
+
+    There was if the log's other files tell of higher offsets, or if the damage has more bytes than these batches.
+    """
+    promised = 0 if log.promised_end is None else log.promised_end.offset
+    own = {segment.path: segment.base_offset for segment in log.segments}
+    found: list[DamagedRange] = []
+    for one in ranges:
+        before = found[-1] if found else None
+        is_rest = one.state == "lost" and one.end_offset is None and before is not None
+        if before is None or not is_rest or (before.state, before.end_offset) != ("recovered", one.start_offset):
+            found.append(one)
+            continue
+        base = own.get(one.path, -1)
+        damaged = sum(
+            _content_end(log_file, start, end) - start
+            for log_file, start, end in _damaged(findings)
+            if (own.get(log_file, -1), start) >= (base, one.position or 0)
+        )
+        taken = [piece for piece in pieces if piece.path not in own and piece.first_offset >= _first(found)]
+        if promised > one.start_offset or damaged > sum(piece.end_position - piece.position for piece in taken):
+            message = f"{one.message}; the other replicas end at {one.start_offset}"
+            end = promised if promised > one.start_offset else None
+            found.append(replace(one, end_offset=end, message=message))
+    return found
+
+
+def _first(ranges: Sequence[DamagedRange]) -> int:
+    """Return the first offset of the recovered ranges at the end."""
+    first = ranges[-1].start_offset
+    for one in reversed(ranges):
+        if one.state != "recovered" or one.end_offset is None or one.end_offset < first:
+            break
+        first = one.start_offset
+    return first
+
+
 def _ranges(
-    log: Log, pieces: Sequence[Piece], findings: Sequence[Finding], *, is_compacted: bool
+    log: Log,
+    pieces: Sequence[Piece],
+    findings: Sequence[Finding],
+    known: Sequence[tuple[int, int]],
+    *,
+    is_compacted: bool,
 ) -> list[DamagedRange]:
     """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it."""
     bad = [one for one in findings if one.code in _MISSING or is_damage(one)]
@@ -176,6 +253,8 @@ def _ranges(
     for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
         if end is not None and end <= start:
             continue
+        # In a compacted log, others may be missing around those that an earlier repair lost.
+        lost_before = [(low, high) for low, high in known if high > start and (end is None or low < end)]
         here = met.get(place, [])
         if here:
             high = end
@@ -185,16 +264,18 @@ def _ranges(
                 is_open = any(one.end_offset is None for one in here)
                 high = None if is_open or not promised else max(promised)
             found.append(replace(here[0], start_offset=start, end_offset=high))
-        elif end is not None and 0 < place < len(pieces) and not is_compacted and not log.is_file:
+        elif end is not None and 0 < place < len(pieces) and not log.is_file and (lost_before or not is_compacted):
+            low, high = lost_before[0] if is_compacted else (start, end)
+            first, limit = max(start, low), min(end, high)
             piece = pieces[place]
-            message = f"no batch between offsets {start} and {end}"
+            message = f"no batch between offsets {first} and {limit}"
             found.append(
                 DamagedRange(
                     topic=log.topic,
                     partition=log.partition,
                     state="lost",
-                    start_offset=start,
-                    end_offset=end,
+                    start_offset=first,
+                    end_offset=limit,
                     code="offset-gap",
                     path=piece.path,
                     position=piece.position,
@@ -206,10 +287,10 @@ def _ranges(
 
 def _start(log: Log, ranges: Iterable[DamagedRange]) -> int:
     """Return the log start offset, also where the first segment is gone, whose name would say it."""
-    if (log.topic or "", log.partition or 0) in log.root.log_start_offsets:
-        return log.log_start_offset
-    missing = (one.start_offset for one in ranges if one.code == "segment-missing")
-    return min((log.log_start_offset, *missing))
+    # What is below the first segment of a tiered log is in remote storage.
+    start = min((log.local_log_start_offset, *(one.start_offset for one in ranges if one.code == "segment-missing")))
+    is_checkpointed = (log.topic or "", log.partition or 0) in log.root.log_start_offsets
+    return max(start, log.log_start_offset) if is_checkpointed else start
 
 
 def _not_believed(log: Log, piece: Piece) -> DamagedRange:
@@ -257,13 +338,20 @@ def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[
 def damaged_bytes(found: Salvage) -> Iterator[tuple[str, int, int]]:
     """Yield the bytes that are not kept, but for zeros: the file, and where they begin and end."""
     suspect = {(one.path, one.position) for one in found.ranges if one.state == "suspect"}
+    for path, start, end in _damaged(found.findings):
+        if (path, start) not in suspect and start < _content_end(path, start, end):
+            yield path, start, end
+
+
+def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[str, int, int]]:
+    """Yield the bytes that are no sound batches: the file, and where they begin and end."""
     done: set[tuple[str, int]] = set()
-    for one in found.findings:
-        if is_damage(one) and one.position is not None and (one.path, one.position) not in suspect:
+    for one in findings:
+        if is_damage(one) and one.position is not None:
             size = storage.size(one.path)
             start, end = one.position, size if one.next_position is None else min(one.next_position, size)
             # Several findings may begin at one place.
-            if start < end and (one.path, start) not in done and not _is_zero(one.path, start, end):
+            if start < end and (one.path, start) not in done:
                 done.add((one.path, start))
                 yield one.path, start, end
 
@@ -276,11 +364,13 @@ def dropped_files(found: Salvage) -> list[str]:
     return [path for path in paths if storage.exists(path) and os.path.basename(path) != kept]
 
 
-def _is_zero(path: str, start: int, end: int) -> bool:
+def _content_end(path: str, start: int, end: int) -> int:
+    """Return where the zeros at the end of a range of bytes begin."""
     with storage.File(path) as file:
         while start < end:
-            content = file.read(start, min(_BLOCK, end - start))
-            if content.count(0) < len(content):
-                return False
-            start += len(content) or end
-    return True
+            begin = max(start, end - _BLOCK)
+            content = file.read(begin, end - begin).rstrip(b"\0")
+            if content:
+                return begin + len(content)
+            end = begin
+    return start

@@ -28,17 +28,20 @@ def with_suspects(
     pieces: list[Piece], ranges: list[DamagedRange], findings: Iterable[Finding]
 ) -> tuple[list[Piece], list[DamagedRange]]:
     """Add batches with a wrong checksum whose records can be decoded, with a new checksum."""
+    pieces, ranges = list(pieces), list(ranges)
     for one in findings:
         if one.code != "batch-crc" or one.position is None or one.next_position is None:
             continue
         piece = _suspect(one)
-        place = bisect_right([other.first_offset for other in pieces], piece.first_offset) if piece else 0
+        place = bisect_right(pieces, piece.first_offset, key=lambda other: other.first_offset) if piece else 0
         if piece is None or (place and pieces[place - 1].next_offset > piece.first_offset):
             continue
         if place < len(pieces) and pieces[place].first_offset < piece.next_offset:
             continue
-        pieces = [*pieces[:place], piece, *pieces[place:]]
-        ranges = covered(ranges, [piece], "suspect", one.path, one)
+        pieces.insert(place, piece)
+        # A log may start amid a batch.
+        at = max(0, bisect_right(ranges, piece.first_offset, key=lambda other: other.start_offset) - 1)
+        ranges[at : at + 1] = covered(ranges[at : at + 1], [piece], "suspect", one.path, one)
     return pieces, ranges
 
 

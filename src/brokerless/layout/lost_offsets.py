@@ -6,9 +6,13 @@ Brokers and reads ignore the file. It goes with the directory when a broker remo
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from contextlib import suppress
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import CorruptRecordError, located
+from brokerless.io import storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +20,41 @@ if TYPE_CHECKING:
 FILE = "brokerless-lost-offsets.json"
 
 _VERSION = 1
+_MAX_OFFSET = (1 << 63) - 1
+
+
+def recorded(directory: str) -> list[tuple[int, int]]:
+    """Return the ranges [start, end) in the file of a partition's directory, ascending; none without the file.
+
+    Raises:
+        CorruptRecordError: the file cannot be read, or has a later version.
+    """
+    path = f"{directory}/{FILE}"
+    with located(path), suppress(FileNotFoundError):
+        return parse(storage.read_all(path))
+    return []
+
+
+def without(ranges: Iterable[tuple[int, int]], gone: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Take ranges that do not overlap out of others.
+
+    >>> without([(0, 10), (20, 30)], [(3, 5), (8, 25)])
+    [(0, 3), (5, 8), (25, 30)]
+    """
+    left = []
+    taken = sorted(gone)
+    for start, end in ranges:
+        begin = start
+        # Those that end at the start or before do not matter.
+        for low, high in islice(taken, bisect_right(taken, start, key=lambda one: one[1]), None):
+            if low >= end:
+                break
+            if begin < low:
+                left.append((begin, low))
+            begin = max(begin, high)
+        if begin < end:
+            left.append((begin, end))
+    return left
 
 
 def parse(content: bytes) -> list[tuple[int, int]]:
@@ -31,7 +70,11 @@ def parse(content: bytes) -> list[tuple[int, int]]:
         found = json.loads(content)
         if found["version"] != _VERSION:
             raise ValueError(f"found version {found['version']}, expected {_VERSION}")
-        return [(int(start), int(end)) for start, end in found["ranges"]]
+        ranges = [(int(start), int(end)) for start, end in found["ranges"]]
+        bounds = [bound for each in ranges for bound in each]
+        if any(before > after for before, after in pairwise([0, *bounds, _MAX_OFFSET])):
+            raise ValueError("the offsets do not ascend")
+        return ranges
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CorruptRecordError(f"the record of lost offsets cannot be read: {error}") from error
 

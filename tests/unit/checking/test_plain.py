@@ -10,6 +10,7 @@ import brokerless as bl
 import damage
 from brokerless import _native
 from brokerless.checking.segments import BatchCheck
+from brokerless.layout import lost_offsets
 from building import NOW, batch, write_segment
 from hunting import PARTITIONS
 from reference import crc32c
@@ -146,6 +147,21 @@ def test_gaps_and_epochs_across_segments_are_the_same(tmp_path, plain):
         ("epochs-differ", 5),
     ]
     assert (plain.taken, plain.left) == (2, 2)
+
+
+def test_what_a_repair_lost_explains_the_next_sequence_of_each_producer_only(tmp_path, plain):
+    offsets_and_sequences = [(0, 7, 0), (1, 8, 0), (4, 7, 3), (5, 7, 5), (6, 8, 1), (9, 7, 7), (10, 8, 3)]
+    batches = [
+        batch(at, [VALUE], producer_id=producer, base_sequence=sequence, timestamp=NOW)
+        for at, producer, sequence in offsets_and_sequences
+    ]
+    write_segment(tmp_path / "t-0", 0, batches)
+    (tmp_path / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (tmp_path / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(2, 4), (7, 9)]))
+    fast, checked = both(plain, tmp_path / "t-0", "default")
+    assert fast == checked
+    # Producer 7 skips a sequence between offsets 4 and 5, where nothing was lost.
+    assert [(found["code"], found["start_offset"]) for found in fast] == [("sequence-gap", 5)]
 
 
 def test_many_gaps_are_bounded_in_the_same_way(tmp_path, plain):

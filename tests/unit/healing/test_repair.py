@@ -1,6 +1,8 @@
 """Repairs keep every sound batch where it was, say exactly what is lost, and leave nothing for a check to find."""
 
+import itertools
 import json
+import random
 import shutil
 import struct
 import time
@@ -10,7 +12,9 @@ import pytest
 import brokerless as bl
 import damage
 from broken_directories import BROKEN
-from brokerless.errors import LogInUseError
+from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.healing import epochs as healing_epochs
+from brokerless.healing import partition_files
 from brokerless.healing import repair as repairing
 from brokerless.layout import lost_offsets
 from building import NOW, batch, marker, write_segment
@@ -119,6 +123,81 @@ def test_a_replica_that_is_damaged_elsewhere_gives_all(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 9 + 100)
     damage.flip_bit(first(tmp_path / "other"), SIZE * 3 + 100)
     assert ranges(bl.repair(data, dry_run=True, sources=[tmp_path / "other"])) == [("recovered", 9, 10)]
+
+
+@pytest.fixture
+def without_ends(data):
+    """The directory without the files that say where the log ended."""
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (data / name).write_text("0\n0\n")
+    for snapshot in (data / "t-0").glob("*.snapshot"):
+        snapshot.unlink()
+
+
+def ending_at(data, copy, end):
+    shutil.copytree(data, copy)
+    damage.cut(last(copy), SIZE * (end - 20))
+    return copy
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_replica_that_ends_early_does_not_hide_what_it_lacks(data, tmp_path, is_known, request):
+    if not is_known:
+        request.getfixturevalue("without_ends")
+    early = ending_at(data, tmp_path / "early", 30)
+    shutil.copytree(data, tmp_path / "late")
+    damage.randomize(last(data))
+    # What comes after is known by the checkpoints, or by the bytes that are damaged.
+    rest = ("lost", 30, 40 if is_known else None)
+    assert ranges(bl.repair(data, dry_run=True, sources=[early])) == [("recovered", 20, 30), rest]
+    repaired = bl.repair(data, tmp_path / "to", sources=[early, tmp_path / "late"])
+    assert ranges(repaired) == [("recovered", 20, 30), ("recovered", 30, 40)]
+    assert offsets(tmp_path / "to") == list(range(40))
+
+
+def test_what_was_lost_comes_from_another_replica_later(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.overwrite(first(data), SIZE * 5, bytes(SIZE * 2))
+    damage.flip_bit(first(data), SIZE * 9 + 100)
+    bl.repair(data, tmp_path / "once")
+    damage.flip_bit(first(tmp_path / "other"), SIZE * 6 + 100)
+    again = bl.repair(tmp_path / "once", tmp_path / "twice", sources=[tmp_path / "other"])
+    assert ranges(again) == [("recovered", 5, 6), ("recovered", 9, 10)]
+    assert offsets(tmp_path / "twice") == [at for at in range(40) if at != 6]
+    assert lost_offsets.recorded(tmp_path / "twice/t-0") == [(6, 7)]
+    assert found(tmp_path / "twice", level="deep") == []
+    shutil.copytree(data, tmp_path / "whole")
+    write_segment(tmp_path / "whole/t-0", 0, [batch(at, [VALUE], timestamp=NOW + at) for at in range(20)])
+    bl.repair(tmp_path / "twice", tmp_path / "last", sources=[tmp_path / "whole"])
+    assert offsets(tmp_path / "last") == list(range(40))
+    assert not (tmp_path / "last/t-0" / lost_offsets.FILE).exists()
+    assert content(tmp_path / "last/t-0").keys() == content(data / "t-0").keys()
+
+
+def test_in_a_compacted_log_only_what_was_lost_comes_from_another_replica(tmp_path):
+    data = tmp_path / "data"
+    with bl.create_log_dir(data) as log_dir:
+        log_dir.create_topic("t", cleanup_policy="compact")
+        for at in range(20):
+            log_dir.log("t", 0).append(batch(0, [VALUE], keys=[b"%02d" % at], timestamp=NOW + at))
+    # The cleaner dropped offsets 4 and 12 here, and not in the other replica.
+    shutil.copytree(data, tmp_path / "other")
+    whole = first(data).read_bytes()
+    size = len(whole) // 20
+    first(data).write_bytes(b"".join(whole[size * at : size * (at + 1)] for at in range(20) if at not in (4, 5, 12)))
+    (data / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(5, 6)]))
+    repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert ranges(repaired) == [("recovered", 5, 6)]
+    assert offsets(tmp_path / "to") == [at for at in range(20) if at not in (4, 12)]
+
+
+def test_of_a_tiered_log_only_local_offsets_are_lost(data, tmp_path):
+    first(data).unlink()
+    for path in (data / "t-0").glob("00000000000000000000.*"):
+        path.unlink()
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+    damage.flip_bit(last(data), 100)
+    assert ranges(bl.repair(data, dry_run=True)) == [("lost", 20, 21)]
 
 
 def test_a_replica_that_rolled_elsewhere(data, tmp_path):
@@ -253,6 +332,32 @@ def test_a_leader_epoch_that_contradicts_all_others_is_corrected(data, tmp_path,
     assert found(tmp_path / "to") == []
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_as_few_batches_as_possible_get_another_epoch(seed):
+    chosen = random.Random(seed)
+    runs = [
+        healing_epochs._EpochRun(0, chosen.randrange(6), at, chosen.randrange(1, 5), at, at + 1)
+        for at in range(chosen.randrange(1, 9))
+    ]
+    found = healing_epochs._epochs_by_most(runs)
+    assert found == sorted(found)
+    changed = sum(run.batches for run, epoch in zip(runs, found, strict=True) if run.epoch != epoch)
+    every = (
+        sum(run.batches for at, run in enumerate(runs) if at not in kept)
+        for count in range(len(runs) + 1)
+        for kept in itertools.combinations(range(len(runs)), count)
+        if [runs[at].epoch for at in kept] == sorted(runs[at].epoch for at in kept)
+    )
+    assert changed == min(every)
+
+
+def test_many_epochs_that_contradict_each_other_take_seconds():
+    runs = [healing_epochs._EpochRun(0, at * 7919 % 100_003, at, 1, at, at + 1) for at in range(100_000)]
+    started = time.process_time()
+    healing_epochs._epochs_by_most(runs)
+    assert time.process_time() - started < 10
+
+
 def test_behind_damage_a_batch_of_an_older_epoch_is_not_believed(data, tmp_path):
     with_epochs(data, [0, 5, 5, 5, 2, 2, 5], "0\n2\n0 0\n5 1\n")
     damage.flip_bit(first(data), SIZE * 3 + 100)
@@ -295,7 +400,9 @@ def test_a_lost_marker_of_an_aborted_transaction_is_written_again(transactional,
     harm_marker(transactional, 0)
     repaired = bl.repair(transactional, tmp_path / "to")
     assert committed(tmp_path / "to") == before
-    assert repaired.doubts == []
+    # A flipped bit in the index could say the same.
+    (doubt,) = repaired.doubts
+    assert "producer 7 from offset 1 on is ended as aborted" in doubt
     assert found(tmp_path / "to", level="deep") == []
 
 
@@ -397,6 +504,69 @@ def test_a_directory_that_changes_meanwhile_is_not_replaced(data, monkeypatch):
     assert {**content(data), "t-0/00000000000000000020.log": b""} == {**before, "t-0/00000000000000000020.log": b""}
 
 
+def test_a_directory_that_changes_meanwhile_is_not_copied(data, tmp_path, monkeypatch):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    verify = repairing._Job._verify
+
+    def change(*args, **options):
+        verify(*args, **options)
+        damage.append(last(data), batch(40, [VALUE], timestamp=NOW + 40))
+
+    monkeypatch.setattr(repairing._Job, "_verify", change)
+    with pytest.raises(LogInUseError, match="changed while it was checked"):
+        bl.repair(data, tmp_path / "to")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
+@pytest.mark.parametrize("options", [{"to": "to"}, {"in_place": True}])
+def test_a_result_with_a_fault_is_not_published(data, tmp_path, monkeypatch, options):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    load = partition_files.load
+
+    def harm(directory, *args, **fields):
+        loaded = load(directory, *args, **fields)
+        damage.flip_bit(f"{directory}/00000000000000000020.log", 100)
+        return loaded
+
+    monkeypatch.setattr(partition_files, "load", harm)
+    before = content(data)
+    with pytest.raises(CorruptRecordError, match="would have a fault"):
+        bl.repair(data, **{name: tmp_path / value if name == "to" else value for name, value in options.items()})
+    assert content(data) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
+def test_what_was_left_out_goes_if_the_result_is_not_published(data, tmp_path, monkeypatch):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+
+    def fail(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(repairing.commit_journal, "commit", fail)
+    with pytest.raises(OSError, match="no space"):
+        bl.repair(data, in_place=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+    assert not [path for path in data.iterdir() if path.name.endswith("-delete")]
+
+
+def test_a_linked_partition_is_not_replaced(data, tmp_path):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    (data / "t-0").rename(tmp_path / "elsewhere")
+    (data / "t-0").symlink_to(tmp_path / "elsewhere")
+    before = content(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"is a link.*--to"):
+        bl.repair(data, in_place=True)
+    assert content(tmp_path / "elsewhere") == before
+
+
+def test_what_several_repairs_left_out_stays(data, tmp_path):
+    for at in (5, 7):
+        damage.flip_bit(first(data), SIZE * at + 100 - (SIZE if at == 7 else 0))
+        bl.repair(data, in_place=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "data.lost", "data.lost-2"]
+    assert lost_offsets.recorded(data / "t-0") == [(5, 6), (7, 8)]
+
+
 def test_a_metadata_log_that_lacks_records_is_left(data, tmp_path):
     write_segment(data / "__cluster_metadata-0", 0, [batch(0, [VALUE]), batch(1, [VALUE]), batch(2, [VALUE])])
     damage.flip_bit(data / "__cluster_metadata-0/00000000000000000000.log", SIZE + 100)
@@ -450,6 +620,7 @@ def test_what_is_there_is_not_written_over(data, tmp_path):
         ({}, "give either a directory"),
         ({"to": "to", "in_place": True}, "give either a directory"),
         ({"dry_run": True, "topics": ["nothing"]}, "nothing"),
+        ({"dry_run": True, "indexes_only": True, "keep_suspect": True}, "neither sources nor keep_suspect"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused(data, options, message):
