@@ -94,7 +94,7 @@ def repair(
         def progress(size: int) -> None:
             nonlocal done
             done += size
-            told(f"checked {done:,} bytes")
+            told(f"checked and wrote {done:,} bytes")
 
         found = of_path(
             path,

@@ -14,7 +14,7 @@ from brokerless.log_dir.copying import copy_file
 from brokerless.recovery.loader import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from brokerless.healing.pieces import Piece
     from brokerless.healing.salvage import Salvage
@@ -35,6 +35,7 @@ def write_partition(
     high_watermark: int | None,
     first_dirty_offset: int | None,
     links: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Loaded:
     """Write a partition's directory, durably.
 
@@ -47,6 +48,7 @@ def write_partition(
         high_watermark: the same.
         first_dirty_offset: the cleaner's checkpoint; the same.
         links: link whole segments but the last in place of copying them, where the file system can.
+        progress: called with the bytes that were written.
 
     Raises:
         CorruptRecordError: a broker would cut off some of the batches.
@@ -54,7 +56,7 @@ def write_partition(
     log = found.log
     if not storage.exists(directory):
         disk.make_directory(directory)
-    _write_segments(found, directory, links=links)
+    _write_segments(found, directory, links=links, progress=progress)
     dropped = set(dropped_files(found))
     for name in sorted(storage.list_directory(log.path)):
         path = f"{log.path}/{name}"
@@ -85,16 +87,16 @@ def write_partition(
     return loaded
 
 
-def _write_segments(found: Salvage, directory: str, *, links: bool) -> None:
+def _write_segments(found: Salvage, directory: str, *, links: bool, progress: Callable[[int], None]) -> None:
     for number, (base_offset, pieces) in enumerate(found.segments.items()):
         path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
         is_last = number == len(found.segments) - 1
         is_whole = len(pieces) == 1 and not (pieces[0].patches or pieces[0].content) and pieces[0].position == 0
         if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
             # A recovery may cut the last segment, and then both names of a link.
-            _take(pieces[0].path, path, links=links and not is_last)
+            _take(pieces[0].path, path, progress, links=links and not is_last)
         else:
-            _write_pieces(pieces, path, found.log)
+            _write_pieces(pieces, path, found.log, progress)
 
 
 def _is_kept(name: str, snapshots_from: int) -> bool:
@@ -109,16 +111,16 @@ def _is_kept(name: str, snapshots_from: int) -> bool:
     return name.endswith(".snapshot") and offset <= snapshots_from
 
 
-def _take(path: str, to: str, *, links: bool) -> None:
+def _take(path: str, to: str, progress: Callable[[int], None], *, links: bool) -> None:
     if links:
         # Not every file system has links.
         with contextlib.suppress(OSError):
             disk.link(path, to)
             return
-    copy_file(path, to)
+    copy_file(path, to, progress)
 
 
-def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
+def _write_pieces(pieces: Sequence[Piece], path: str, log: Log, progress: Callable[[int], None]) -> None:
     with disk.create(path) as output:
         for piece in pieces:
             begin = output.size()
@@ -133,6 +135,7 @@ def _write_pieces(pieces: Sequence[Piece], path: str, log: Log) -> None:
                         raise CorruptRecordError("became shorter while it was copied", path=piece.path)
                     output.append(content)
                     position += len(content)
+                    progress(len(content))
             output.write_each((begin + at - piece.position, patch) for at, patch in piece.patches)
         times = [storage.modified_ns(piece.path) for piece in pieces if not piece.content] or [
             storage.modified_ns(segment.path) for segment in log.segments[-1:]

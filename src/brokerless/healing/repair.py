@@ -143,7 +143,7 @@ def repair(
         lost_path: the new directory for bytes that are left out, and the report; by default the name of the result with
             ".lost" behind it, and a number if that exists.
         dry_run: change nothing, and return what would be done.
-        progress: called with the bytes of each segment that was checked, from any thread.
+        progress: called with the bytes that were checked, and with those that were written, from any thread.
 
     Raises:
         FileExistsError: `to` or `lost_path` exists.
@@ -227,7 +227,7 @@ class _Job:
         indexes_only: bool,
         progress: Callable[[int], None],
     ) -> None:
-        self._path, self._topics = path, topics
+        self._path, self._topics, self._progress = path, topics, progress
         # What is found and planned holds only for these files.
         self._sizes = _sizes(path)
         self._is_whole = topics is None
@@ -291,7 +291,7 @@ class _Job:
                 if one.is_changed:
                     ends[_key(one.log)] = self._write(one, directory, links=False)
                 else:
-                    copy.add_partition(one.log.path, directory)
+                    copy.add_partition(one.log.path, directory, self._progress)
             if not is_partition:
                 self._copy_root(copy.path, ends)
             self._verify(copy.path, to, is_partition=is_partition)
@@ -351,6 +351,7 @@ class _Job:
             high_watermark=self._root.high_watermarks.get(key),
             first_dirty_offset=self._root.first_dirty_offsets.get(key),
             links=links,
+            progress=self._progress,
         )
         expected = {found.code for found in one.left}
         for found in check(directory):
